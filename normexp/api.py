@@ -67,18 +67,20 @@ class Run(Recorded):
     summary: dict[str, Any]
 
     def __repr__(self) -> str:
-        found = self.summary["metrics"]
+        metrics = self.summary["metrics"]
         from normexp.config.identity import model_label
 
         choices = self.summary["choices"]
         names = " ".join((model_label(self.summary["config"], choices), choices["norm"], choices["data"]))
-        accuracy = "" if found["test/accuracy"] is None else f", test accuracy {found['test/accuracy']:.2%}"
+        accuracy = (
+            "" if metrics["test/accuracy"] is None else f", test accuracy {metrics['test/accuracy']:.2%}"
+        )
         return f"Run({names}, {self.summary['status']}{accuracy}, {self.folder})"
 
     def _repr_html_(self) -> str:
-        found, lines = self.summary["metrics"], []
+        metrics, lines = self.summary["metrics"], []
         for split in ("train", "val", "test"):
-            cells = (_number(found[f"{split}/{name}"]) for name in ("loss", "accuracy"))
+            cells = (_number(metrics[f"{split}/{name}"]) for name in ("loss", "accuracy"))
             lines.append(f"<tr><th>{split}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
         head = "<tr><th></th><th>loss</th><th>accuracy</th></tr>"
         from normexp.training.recipe_hint import hint
@@ -127,22 +129,22 @@ def words_of(
     Args:
         many: a list is an axis of a sweep, `seed=0,1,2`; else it is one value, `[0,1,2]`.
     """
-    found = []
-    for one in (*settings, keywords):
-        if isinstance(one, str):
-            found.append(one)
+    words = []
+    for part in (*settings, keywords):
+        if isinstance(part, str):
+            words.append(part)
             continue
-        for key, value in one.items():
+        for key, value in part.items():
             axis = many and isinstance(value, list | tuple | range)
             text = ",".join(map(_word, value)) if axis else _word(value)
-            found.append(f"{key.replace('__', '.')}={text}")
-    return found
+            words.append(f"{key.replace('__', '.')}={text}")
+    return words
 
 
 def _word(value: Any) -> str:
     """A value as Hydra's grammar reads it."""
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{key}:{_word(own)}" for key, own in value.items()) + "}"
+        return "{" + ",".join(f"{key}:{_word(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list | tuple | range):
         return f"[{','.join(map(_word, value))}]"
     if isinstance(value, str | os.PathLike):
@@ -180,25 +182,25 @@ def train(
         from normexp.config.run_spec import specs
         from normexp.training.train import train as train_specs
 
-        asked = [
+        words = [
             *words_of(overrides, settings),
             *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []),
         ]
-        allow_from(asked)
+        allow_from(words)
         use_folder(config_dir)
         try:
-            found = specs(asked)
+            run_specs = specs(words)
         except Exception as error:  # Hydra's errors have many lines
             raise ValueError(one_line(error)) from None
         try:
-            summaries = train_specs(found, f"normexp train {shlex.join(asked)}")
+            summaries = train_specs(run_specs, f"normexp train {shlex.join(words)}")
         except SystemExit as interrupted:
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
         except ValueError as error:  # such as a network that does not take its images
             raise ValueError(one_line(error)) from error
-    folders = [None if spec.config["fast_dev_run"] else spec.folder for spec in found]
+    folders = [None if spec.config["fast_dev_run"] else spec.folder for spec in run_specs]
     runs = [Run(folder, summary) for folder, summary in zip(folders, summaries, strict=False)]
-    return runs[0] if len(found) == 1 else runs
+    return runs[0] if len(run_specs) == 1 else runs
 
 
 def sweep(
@@ -215,9 +217,9 @@ def sweep(
         RuntimeError: the sweep failed. The message is its last line.
     """
     allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
-    own = ["--config-dir", str(config_dir)] if config_dir else []
+    folder_options = ["--config-dir", str(config_dir)] if config_dir else []
     words = words_of(overrides, settings, many=True)
-    _command("train", "-m", *own, *words, *allowed)
+    _command("train", "-m", *folder_options, *words, *allowed)
     from normexp.cli.train import study_of
     from normexp.config.compose import compose
 

@@ -70,8 +70,8 @@ def run(name: str, given: argparse.Namespace, root: tuple[str, ...]) -> bool:
     quick = Options(0, least=2, quick=True, root=root)
     rows, errors = measured(name, cases, quick if given.quick else Options(measurement.seconds, root=root))
     new = {(row["measurement"], row["case"]) for row in rows}
-    kept = [row for row in read_rows(given.out / FILE) if (row["measurement"], row["case"]) not in new]
-    write_rows(given.out / FILE, kept + rows)
+    others = [row for row in read_rows(given.out / FILE) if (row["measurement"], row["case"]) not in new]
+    write_rows(given.out / FILE, others + rows)
     shown = [f"{row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['case']}" for row in rows]
     print(*(f"  {line}" for line in [*shown, *errors]), sep="\n")
     print(f"{name}: {len(rows)} of {len(cases)} cases, {time.monotonic() - started:.0f} s", flush=True)
@@ -86,9 +86,9 @@ def measured(name: str, cases: list[str], options: Options) -> tuple[list[Row], 
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         return [], [f"ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][-300:]}"]
-    found = json.loads(done.stdout.splitlines()[-1])
-    rows = [row(name, case, *how) | {"machine": found["machine"]} for case, how in found["cases"].items()]
-    return rows, found["errors"]
+    result = json.loads(done.stdout.splitlines()[-1])
+    rows = [row(name, case, *how) | {"machine": result["machine"]} for case, how in result["cases"].items()]
+    return rows, result["errors"]
 
 
 def measure_here(name: str, cases: str, options: str) -> dict[str, Any]:
@@ -96,25 +96,25 @@ def measure_here(name: str, cases: str, options: str) -> dict[str, Any]:
     measurement = MEASUREMENTS[name]
     module, _, function = measurement.function.partition(".")
     measure = getattr(importlib.import_module(f"benchmarks.{module}"), function)
-    found, errors = {}, []
+    by_case, errors = {}, []
     for case in json.loads(cases):
         try:
-            found[case] = measure(*measurement.cases[case], options=Options(**json.loads(options)))
+            by_case[case] = measure(*measurement.cases[case], options=Options(**json.loads(options)))
         except Exception as error:
             errors.append(f"{case}: {type(error).__name__}: {str(error)[-300:]}")
-    return {"cases": found, "errors": errors, "machine": machine()}
+    return {"cases": by_case, "errors": errors, "machine": machine()}
 
 
 def row(name: str, case: str, pairs: list[tuple[float, float]], extra: dict[str, Any]) -> Row:
     """The row of a case: the median and quartiles of the ratios of its rounds."""
-    ratios = [own / reference for own, reference in pairs]
+    ratios = [ours / reference for ours, reference in pairs]
     low, ratio, high = (
         statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
     )
-    own, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
+    ours, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
     commit = ["git", "rev-parse", "--short", "HEAD"]
     return {
-        "measurement": name, "case": case, "ratio": ratio, "low": low, "high": high, "own": own,
+        "measurement": name, "case": case, "ratio": ratio, "low": low, "high": high, "own": ours,
         "reference": reference, "rounds": len(pairs), **extra,
         "commit": subprocess.run(commit, cwd=ROOT, capture_output=True, text=True).stdout.strip(),
         "date": datetime.date.today().isoformat(),
@@ -139,31 +139,31 @@ def check(names: list[str], root: tuple[str, ...]) -> None:
     for name in names:
         measurement = MEASUREMENTS[name]
         cases = [case for case in measurement.guard if (name, case) in committed]
-        found: dict[str, str] = {}
+        slower: dict[str, str] = {}
         for _ in range(2):  # what looks worse is measured a second time
             rows, errors = (
                 measured(name, cases, Options(measurement.seconds / 3, root=root)) if cases else ([], [])
             )
             if errors:
                 sys.exit(f"Error: {name}: {errors[0]}")
-            found = regressions(rows, committed, measurement.tolerance)
-            cases = list(found)
+            slower = regressions(rows, committed, measurement.tolerance)
+            cases = list(slower)
         said = "worse" if cases else "as committed" if measurement.guard else "not checked"
         print(f"{name}: {said}", flush=True)
-        worse += [f"regression  {name}, {line}" for line in found.values()]
+        worse += [f"regression  {name}, {line}" for line in slower.values()]
     print(*worse, sep="\n", end="\n" if worse else "")
     sys.exit(1 if worse else 0)
 
 
 def regressions(rows: list[Row], committed: dict[tuple[str, str], float], tolerance: float) -> dict[str, str]:
     """Case -> one line, for each ratio that is worse than the committed one by more than the tolerance."""
-    found = {}
+    lines = {}
     for row in rows:
         before = committed[row["measurement"], row["case"]]
         if row["ratio"] > before * (1 + tolerance):
             allowed = f"allowed <= {before * (1 + tolerance):.2f}"
-            found[row["case"]] = f"{row['case']}: {row['ratio']:.2f}, was {before:.2f}, {allowed}"
-    return found
+            lines[row["case"]] = f"{row['case']}: {row['ratio']:.2f}, was {before:.2f}, {allowed}"
+    return lines
 
 
 if __name__ == "__main__":

@@ -75,26 +75,30 @@ def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tup
     """Name -> (library, how to build it, a batch)."""
     import torchvision
 
-    found: dict[str, tuple[str, Callable, Callable]] = {}
+    builders: dict[str, tuple[str, Callable, Callable]] = {}
     images, build = partial(batch, "images"), torchvision.models.get_model
     for name in TORCHVISION:
         more = {"init_weights": True} if name == "googlenet" else {}
-        found[name] = "torchvision", partial(build, name, weights=None, num_classes=10, **more), images
+        builders[name] = "torchvision", partial(build, name, weights=None, num_classes=10, **more), images
     vit = partial(torchvision.models.VisionTransformer, SIDE, 8, 2, 4, 64, 128, num_classes=10)
-    found["vit (2 blocks)"] = "torchvision", vit, images
+    builders["vit (2 blocks)"] = "torchvision", vit, images
     if timm := library("timm"):
         for name in TIMM:
             more = {"img_size": SIDE} if name.startswith("vit") else {}
             make = partial(timm.create_model, name, pretrained=False, num_classes=10, **more)
-            found[f"timm {name}"] = "timm", make, images
+            builders[f"timm {name}"] = "timm", make, images
     if transformers := library("transformers"):
         for name, words in HUGGING_FACE.items():
             kind = {"bert": "classes", "resnet": "pixels"}.get(name, "text")
             make = partial(hugging_face, transformers, *words)
-            found[f"transformers {name}"] = "transformers", make, partial(batch, kind)
+            builders[f"transformers {name}"] = "transformers", make, partial(batch, kind)
     for model, norm in OURS:
-        found[f"{model}, {norm}"] = "normexp", partial(own, model, norm), partial(own_batch, model, norm)
-    return found
+        builders[f"{model}, {norm}"] = (
+            "normexp",
+            partial(own_model, model, norm),
+            partial(own_batch, model, norm),
+        )
+    return builders
 
 
 def hugging_face(transformers: Any, config: str, model: str, options: dict) -> nn.Module:
@@ -110,7 +114,7 @@ def parts(model: str, norm: str):
     return build(spec)
 
 
-def own(model: str, norm: str) -> nn.Module:
+def own_model(model: str, norm: str) -> nn.Module:
     return parts(model, norm).module.model
 
 
@@ -143,25 +147,25 @@ def row(name: str, library: str, make: Callable[[], nn.Module], data: Callable) 
     later = check(model, two, optimizer=optimizer, precision="bf16-mixed", devices=1, steps=UPDATES,
                   state_dict=model.state_dict(), averaged=model)  # fmt: skip
     norms, seconds = fresh.facts[0].partition(";")[0], round(fresh.seconds, 1)
-    told = {"network": name, "library": library, "norms": norms, "seconds": seconds}
+    entry = {"network": name, "library": library, "norms": norms, "seconds": seconds}
     for when, result in (("fresh", fresh), ("updated", later)):
-        kept = ("id", "severity", "sentence", "number")
-        told[when] = [{key: getattr(finding, key) for key in kept} for finding in result.findings]
-        told[f"{when}_healthy"] = len(result.healthy)
-    return told
+        keys = ("id", "severity", "sentence", "number")
+        entry[when] = [{key: getattr(finding, key) for key in keys} for finding in result.findings]
+        entry[f"{when}_healthy"] = len(result.healthy)
+    return entry
 
 
-def cells(one: dict) -> list[str]:
+def cells(entry: dict) -> list[str]:
     """The line of a network: its norms, and the warnings and notes of each check."""
-    found = [one["network"], one["norms"]]
+    texts = [entry["network"], entry["norms"]]
     for when in ("fresh", "updated"):
-        bad = [f"`{f['id']}` {f['sentence']}" for f in one[when] if f["severity"] != "note"]
-        notes = [f"`{f['id']}`" for f in one[when] if f["severity"] == "note"]
-        found += ["; ".join(bad) or "0", ", ".join(notes) or "–"]
-    return found
+        bad = [f"`{f['id']}` {f['sentence']}" for f in entry[when] if f["severity"] != "note"]
+        notes = [f"`{f['id']}`" for f in entry[when] if f["severity"] == "note"]
+        texts += ["; ".join(bad) or "0", ", ".join(notes) or "–"]
+    return texts
 
 
-def told(rows: list[dict]) -> str:
+def markdown(rows: list[dict]) -> str:
     """The rows in Markdown."""
     head = ["network", "norms", "fresh: warnings", "notes", "after 50 updates: warnings", "notes"]
     return table(head, map(cells, rows))
@@ -178,16 +182,16 @@ def limits() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    known = {} if "--table" in arguments else networks()
+    available = {} if "--table" in arguments else networks()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    for name in arguments or known:
-        if name in known:
-            found = row(name, *known[name])
-            rows = {one["network"]: one for one in read_rows(ROWS)} | {name: found}
+    for name in arguments or available:
+        if name in available:
+            entry = row(name, *available[name])
+            rows = {other["network"]: other for other in read_rows(ROWS)} | {name: entry}
             write_rows(ROWS, list(rows.values()))
-            print(f"{name}: {found['seconds']} s, {' '.join(cells(found)[2::2])}", flush=True)
-    PAGE.write_text(filled(PAGE.read_text(), {"networks": told(read_rows(ROWS)), "limits": limits()}))
+            print(f"{name}: {entry['seconds']} s, {' '.join(cells(entry)[2::2])}", flush=True)
+    PAGE.write_text(filled(PAGE.read_text(), {"networks": markdown(read_rows(ROWS)), "limits": limits()}))
 
 
 if __name__ == "__main__":

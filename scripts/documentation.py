@@ -93,22 +93,22 @@ def recipe_rows(folder: str) -> list[Row]:
 
     rows = []
     runs = load_summaries(folder).sort_values("seed")
-    for (model, norm, rate), own in runs.groupby(["model", "norm", "lr"], observed=True):
+    for (model, norm, rate), cell in runs.groupby(["model", "norm", "lr"], observed=True):
         row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == RECIPES[model]}
         for split in ("val", "test"):
-            results = own[f"{split}/{metric_of(model)}"].astype(object)
-            row[split] = results.where(own.status == "completed", None).tolist()
-        rows.append(row | {"steps": int(own.steps.iloc[0]), "seconds": round(float(own.seconds.sum()), 1)})
+            results = cell[f"{split}/{metric_of(model)}"].astype(object)
+            row[split] = results.where(cell.status == "completed", None).tolist()
+        rows.append(row | {"steps": int(cell.steps.iloc[0]), "seconds": round(float(cell.seconds.sum()), 1)})
     return rows
 
 
 def recipe_lines(rows: list[Row]) -> list[list[str]]:
     """For each norm: the recipe's test result, beside that of the rate with the best mean on validation."""
-    found = []
+    lines = []
     for norm in NORMS:
-        own = [row for row in rows if row["norm"] == norm]
-        recipe = next(row for row in own if row["recipe"])
-        best = best_of([row for row in own if len(row["val"]) == SEEDS])
+        norm_rows = [row for row in rows if row["norm"] == norm]
+        recipe = next(row for row in norm_rows if row["recipe"])
+        best = best_of([row for row in norm_rows if len(row["val"]) == SEEDS])
         metric, tests = metric_of(recipe["model"]), values(recipe, "test")
         scale, digits, worst = (100, 1, min) if metric == "accuracy" else (1, 3, max)
         gap = behind(recipe, best, "test")
@@ -118,8 +118,8 @@ def recipe_lines(rows: list[Row]) -> list[list[str]]:
             f"{scale * statistics.fmean(values(best, 'test')):.{digits}f}",
         ]
         fits = "yes" if gap <= ALLOWED[metric] else "**no**"
-        found.append([f"`{norm}`", *cells, f"{best['lr']:g}", f"{scale * gap:+.{digits}f}", fits])
-    return found
+        lines.append([f"`{norm}`", *cells, f"{best['lr']:g}", f"{scale * gap:+.{digits}f}", fits])
+    return lines
 
 
 def recipes(rows: list[Row]) -> dict[str, str]:
@@ -128,8 +128,8 @@ def recipes(rows: list[Row]) -> dict[str, str]:
     for model in RECIPES:
         unit, within = {"accuracy": ("%", "2 points"), "loss": ("nats", "0.1 nats")}[metric_of(model)]
         head = ["norm", f"recipe, {unit}", "worst seed", "diverged", "tuned best", "at lr", "behind"]
-        own = [row for row in rows if row["model"] == model]
-        parts[model] = table([*head, f"within {within}"], recipe_lines(own))
+        model_rows = [row for row in rows if row["model"] == model]
+        parts[model] = table([*head, f"within {within}"], recipe_lines(model_rows))
     return parts
 
 
@@ -165,8 +165,8 @@ def read_walk(folder: Path) -> dict[str, Any]:
 
     (path,) = folder.glob("outputs/claims/*/verdict.json")
     verdict = json.loads(path.read_text())
-    kept = ("verdict", "effect", "interval", "n_seeds", "seconds")
-    return {"text": paragraph(verdict), **{name: verdict[name] for name in kept}}
+    names = ("verdict", "effect", "interval", "n_seeds", "seconds")
+    return {"text": paragraph(verdict), **{name: verdict[name] for name in names}}
 
 
 def readme(record: dict[str, Any]) -> dict[str, str]:
@@ -205,15 +205,15 @@ def gallery(folder: Path) -> str:
     from normexp.figures.gallery import figures
 
     made = [json.loads((folder / f"{name}.json").read_text()) for name in figures()]
-    if small := [one["name"] for one in made if one["small"]]:
+    if small := [figure["name"] for figure in made if figure["small"]]:
         raise SystemExit(f"Error: {folder}: made with --small: {', '.join(small)}; make them without it")
     PICTURES.mkdir(parents=True, exist_ok=True)
-    for one in made:
-        picture = Image.open(folder / f"{one['name']}.png").convert("RGB")
-        picture.quantize(128).save(PICTURES / f"{one['name']}.png", optimize=True)
-    minutes = sum(one["cpu_seconds"] for one in made) / 60
+    for figure in made:
+        picture = Image.open(folder / f"{figure['name']}.png").convert("RGB")
+        picture.quantize(128).save(PICTURES / f"{figure['name']}.png", optimize=True)
+    minutes = sum(figure["cpu_seconds"] for figure in made) / 60
     head = GALLERY.format(count=len(made), minutes=minutes)
-    return head + "".join(PICTURE.format(**one) for one in made)
+    return head + "".join(PICTURE.format(**figure) for figure in made)
 
 
 def main(page: str = "", *words: str) -> None:
@@ -281,9 +281,9 @@ def notebook(path: Path) -> str:
 
     parts = []
     for cell in nbformat.read(path, as_version=4).cells:
-        one = nbformat.v4.new_notebook(cells=[cell])
-        body, found = MarkdownExporter().from_notebook_node(one)
-        for name, image in found["outputs"].items():
+        single = nbformat.v4.new_notebook(cells=[cell])
+        body, resources = MarkdownExporter().from_notebook_node(single)
+        for name, image in resources["outputs"].items():
             kind = "svg+xml" if name.endswith("svg") else "png"
             body = body.replace(f"({name})", f"(data:image/{kind};base64,{base64.b64encode(image).decode()})")
         body = re.sub("^<details>", '<details markdown="1">', body, flags=re.M)

@@ -64,9 +64,9 @@ def record_checkout(out: Path, checkout: Path, rooms: list[str]) -> None:
     command = [sys.executable, str(Path(__file__).resolve()), "train", str(out), "--checkout", str(checkout)]
     options = [word for room in rooms for word in ("--room", room)]
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-    known = version(checkout)  # before the training, in which files may be edited
+    code = version(checkout)  # before the training, in which files may be edited
     subprocess.run([*command, *options], env=environment, cwd=checkout, check=True)
-    content = {"version": known, "rooms": rooms, **json.loads(out.read_text())}
+    content = {"version": code, "rooms": rooms, **json.loads(out.read_text())}
     out.write_text(json.dumps(content, indent=1) + "\n")
 
 
@@ -83,7 +83,7 @@ def compare(
     before: dict[str, Any], after: dict[str, Any], path: Path, where: dict[str, str] | None = None
 ) -> int:
     """Add two versions to the equal ones, or print where they differ. Returns the exit status."""
-    known = json.loads(path.read_text())
+    record = json.loads(path.read_text())
     differing = differences(before, after, where or {})
     for line in differing:
         print(line)
@@ -95,9 +95,9 @@ def compare(
         "before": texts(before["version"]), "after": texts(after["version"]), "runs": len(runs),
         "tested": sorted(tested), "where": where or {}, "date": str(datetime.date.today()), "place": after["place"],
     }  # fmt: skip
-    if not any({**entry, "date": ""} == {**other, "date": ""} for other in known["equal"]):
-        known["equal"].append(entry)
-    write(path, known)
+    if not any({**entry, "date": ""} == {**other, "date": ""} for other in record["equal"]):
+        record["equal"].append(entry)
+    write(path, record)
     print(f"{before['version']['commit']} and {after['version']['commit']}: {len(runs)} runs are equal")
     return 0
 
@@ -105,7 +105,7 @@ def compare(
 def differences(before: dict[str, Any], after: dict[str, Any], where: dict[str, str]) -> list[str]:
     """A line for each reason why two versions are not shown to be equal."""
     here, there = before["place"], after["place"]
-    found = [f"{key}: {here[key]} and {there[key]}" for key in here.keys() & there if here[key] != there[key]]
+    lines = [f"{key}: {here[key]} and {there[key]}" for key in here.keys() & there if here[key] != there[key]]
     for name, run in after["runs"].items():
         other = before["runs"].get(name, run)  # a new run has nothing to compare with
         if any(f" {key}=" in name and f" {key}={value}" not in name for key, value in where.items()):
@@ -113,12 +113,12 @@ def differences(before: dict[str, Any], after: dict[str, Any], where: dict[str, 
         # A choice such as monitor=full may have grown. It then logs more, and trains as before.
         shown = "digest" if run.get("tests") == other.get("tests") else "losses"
         if run.get(shown, "refused") != other.get(shown, "refused"):
-            found.append(f"{name}: {other.get(shown, 'refused')} became {run.get(shown, 'refused')}")
+            lines.append(f"{name}: {other.get(shown, 'refused')} became {run.get(shown, 'refused')}")
     rooms = {*before.get("rooms", ["all"]), *after.get("rooms", ["all"])} - {"all"}
     for module in sorted(changed_modules(before["version"], after["version"]) if rooms else ()):
         if not any(f"{module}.".startswith(f"normexp.{room}.") for room in rooms):
-            found.append(f"{module}: differs and lies outside {', '.join(sorted(rooms))}; record more rooms")
-    return found
+            lines.append(f"{module}: differs and lies outside {', '.join(sorted(rooms))}; record more rooms")
+    return lines
 
 
 def changed_modules(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
@@ -135,11 +135,11 @@ def texts(version: dict[str, Any]) -> dict[str, str]:
     return {room: parts if room == "commit" else "".join(sorted(parts)) for room, parts in version.items()}
 
 
-def write(path: Path, known: dict[str, Any]) -> None:
+def write(path: Path, record: dict[str, Any]) -> None:
     """Write one line per class and per pair of equal versions, so that a diff is readable."""
-    classes = ",\n".join(f" {json.dumps(n)}: {json.dumps(d)}" for n, d in known["equal_classes"].items())
-    equal = ",\n".join(f" {json.dumps(entry)}" for entry in known["equal"])
-    rest = "".join(f'"{key}": {json.dumps(known[key])},\n' for key in ("how", "since"))
+    classes = ",\n".join(f" {json.dumps(n)}: {json.dumps(d)}" for n, d in record["equal_classes"].items())
+    equal = ",\n".join(f" {json.dumps(entry)}" for entry in record["equal"])
+    rest = "".join(f'"{key}": {json.dumps(record[key])},\n' for key in ("how", "since"))
     path.write_text(f'{{\n{rest}"equal_classes": {{\n{classes}\n}},\n"equal": [\n{equal}\n]\n}}\n')
 
 

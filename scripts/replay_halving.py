@@ -25,11 +25,11 @@ def halved(runs: pd.DataFrame, curves: pd.DataFrame) -> pd.DataFrame:
             late = late.reindex(alive.index)
             late.loc[alive["status"] != "completed", "accuracy"] = 0.0
             scores = late["accuracy"].fillna(0.0).groupby(level="lr").mean()
-            kept = alive.index.isin(survivors(scores.to_dict()), level="lr")
-            gone = alive[~kept]
-            runs.loc[gone.index, "used"] = late["step"][~kept].fillna(gone["steps"])
+            survives = alive.index.isin(survivors(scores.to_dict()), level="lr")
+            gone = alive[~survives]
+            runs.loc[gone.index, "used"] = late["step"][~survives].fillna(gone["steps"])
             runs.loc[gone.index, "status"] = gone["status"].replace("completed", "cut")
-            alive = alive[kept]
+            alive = alive[survives]
     return runs.reset_index()
 
 
@@ -40,13 +40,13 @@ for name in sys.argv[1:]:
     for cell in claim.cells.values():
         runs = known.stored.rows(claim, cell)
         grid = read_curves(bank_curves(known.stored.folder / "bank", cell.name))
-        own = read_curves(own_curves(known.stored.folder / "claims", name))
+        claim_curves = read_curves(own_curves(known.stored.folder / "claims", name))
         arms = grid_arms(claim, cell).items()
         parts = [grid[grid["norm"] == norm].assign(norm=arm, level=at) for (arm, at), norm in arms]
-        curves = pd.concat([own[own["cell"] == cell.name], *parts]).sort_values("step")
+        curves = pd.concat([claim_curves[claim_curves["cell"] == cell.name], *parts]).sort_values("step")
         cut = halved(runs, curves.assign(level=curves["level"].map(level_text)))
         used += cut[["used", "steps"]].sum()
-        pairs.append([known.setting(cell, each) for each in (runs, cut.assign(level=runs["level"]))])
+        pairs.append([known.setting(cell, table) for table in (runs, cut.assign(level=runs["level"]))])
     for first in (12, len(pairs)):
         words = [judge([p[i] for p in pairs[:first]], claim, drawn=True, asked=first) for i in (0, 1)]
         print(name, *(f"{w['verdict']}: {w['holds']} of {w['n']};" for w in words))

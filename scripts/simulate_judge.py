@@ -97,15 +97,15 @@ def false_words(shape: str, trials: int) -> tuple:
         row.append(percent((np.abs(drawn.mean(1) - mean) > t * error).mean()))
         holds = (measured(drawn - median, NOISE * spread, generator) > 0).sum(1)
         row.append(percent(np.isin(words(n)[holds], DIRECTIONAL).mean()))
-        ends = np.array([median_interval(own, 0.95) for own in drawn[: min(trials, 1000)]])
+        ends = np.array([median_interval(sample, 0.95) for sample in drawn[: min(trials, 1000)]])
         row.append(percent(((ends[:, 0] > median) | (ends[:, 1] < median)).mean()))
     return tuple(row)
 
 
 def power(share: float) -> tuple:
     """A row: how often the word is the right one, exactly, where the claim holds in this share of all settings."""
-    found = [stats.binom.pmf(np.arange(n + 1), n, share)[words(n) == "supported"].sum() for n in SIZES]
-    return (percent(share, 0), *map(percent, found))
+    powers = [stats.binom.pmf(np.arange(n + 1), n, share)[words(n) == "supported"].sum() for n in SIZES]
+    return (percent(share, 0), *map(percent, powers))
 
 
 def bias(shape: str, noise: float, trials: int) -> tuple:
@@ -118,7 +118,7 @@ def bias(shape: str, noise: float, trials: int) -> tuple:
     return (
         shape,
         f"{noise:g}",
-        *(f"{(own > 0).mean():.3f}" for own in both),
+        *(f"{(effects > 0).mean():.3f}" for effects in both),
         percent((both[0] != both[1]).mean(), 0),
     )
 
@@ -148,16 +148,16 @@ def simulate(trials: int) -> dict[str, Any]:
 def equal_arms(claims: list[Claim], root: Path) -> dict[str, Any]:
     """The same arm twice: in the settings of each claim, the first half of an arm's seeds against the other half. Only
     the seeds differ, so each directional word is false."""
-    found = [halves_count(own) for own in compared(claims, root)]
-    p = [p_of_share(own["holds"], own["n"]) for own in found]
+    rows = [halves_count(halves) for halves in compared(claims, root)]
+    p = [p_of_share(row["holds"], row["n"]) for row in rows]
 
     def expected(counts: Callable[[int, int], bool]) -> float:
-        each = ((k, own["n"]) for own in found for k in range(own["n"] + 1) if counts(k, own["n"]))
-        return float(sum(stats.binom.pmf(k, n, 0.5) for k, n in each))
+        cases = ((k, row["n"]) for row in rows for k in range(row["n"] + 1) if counts(k, row["n"]))
+        return float(sum(stats.binom.pmf(k, n, 0.5) for k, n in cases))
 
     return {
-        "compared": len(found),
-        "words": sum(word_of(own["share_interval"]) in DIRECTIONAL for own in found),
+        "compared": len(rows),
+        "words": sum(word_of(row["share_interval"]) in DIRECTIONAL for row in rows),
         "expected_words": expected(lambda k, n: words(n)[k] in DIRECTIONAL),
         "below_20": sum(value < 0.2 for value in p),
         "expected_20": expected(lambda k, n: p_of_share(k, n) < 0.2),
@@ -175,7 +175,7 @@ def compared(claims: list[Claim], root: Path) -> Iterator[list[Setting]]:
             continue
         for arm in dict.fromkeys(key for setting in settings for key in setting.outcomes):
             halves = [halved(setting, arm) for setting in settings]
-            values = tuple(float(v) for own in halves for v in own.outcomes["a", ""].values)
+            values = tuple(float(v) for half in halves for v in half.outcomes["a", ""].values)
             if len(halves) >= FEWEST and values not in seen:
                 seen.add(values)
                 yield halves
@@ -183,9 +183,9 @@ def compared(claims: list[Claim], root: Path) -> Iterator[list[Setting]]:
 
 def halved(setting: Setting, arm: Arm) -> Setting:
     """A setting in which the first half of an arm's seeds meets the other half."""
-    own = setting.outcomes[arm]
-    half = len(own.seeds) // 2
-    first, second = own.at(np.arange(half)), own.at(np.arange(half, 2 * half))
+    outcomes = setting.outcomes[arm]
+    half = len(outcomes.seeds) // 2
+    first, second = outcomes.at(np.arange(half)), outcomes.at(np.arange(half, 2 * half))
     arms: dict[Arm, Any] = {("a", ""): first, ("b", ""): dataclasses.replace(second, seeds=first.seeds)}
     return dataclasses.replace(setting, outcomes=arms)
 
@@ -201,9 +201,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=CONFIGS.parent / ERRORS)
     given = parser.parse_args()
     claims = [c for c in load_claims(CONFIGS / "claim").values() if c.settings and c.evidence == "training"]
-    found = simulate(given.trials) | {"equal_arms": equal_arms(claims, CONFIGS.parent)}
-    given.out.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"{given.out}: {given.trials} claims a row, {found['equal_arms']}")
+    result = simulate(given.trials) | {"equal_arms": equal_arms(claims, CONFIGS.parent)}
+    given.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(f"{given.out}: {given.trials} claims a row, {result['equal_arms']}")
 
 
 if __name__ == "__main__":

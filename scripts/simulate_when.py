@@ -19,10 +19,10 @@ from normexp.config.folder import CONFIGS
 
 Rule = Callable[[Mapping[str, str]], bool]
 PLANTED: dict[str, Rule] = {
-    "a batch of at least 64": lambda own: int(own["batch size"]) >= 64,
-    "ReLU": lambda own: own["activation"] == "ReLU",
-    "a batch of at least 64 and a depth below 6": lambda own: (
-        int(own["batch size"]) >= 64 and int(own["depth"]) < 6
+    "a batch of at least 64": lambda setting: int(setting["batch size"]) >= 64,
+    "ReLU": lambda setting: setting["activation"] == "ReLU",
+    "a batch of at least 64 and a depth below 6": lambda setting: (
+        int(setting["batch size"]) >= 64 and int(setting["depth"]) < 6
     ),
 }
 
@@ -33,7 +33,7 @@ CELLS = list(load_bank("drawn").cells.values())
 def labels(generator: np.random.Generator) -> list[dict[str, str]]:
     """The settings of the bank in the order drawn; lengths, which pilots find, log-uniform."""
     updates = np.exp(generator.uniform(np.log(100), np.log(10_000), len(CELLS))).astype(int)
-    return [{**cell.labels, "updates": str(own)} for cell, own in zip(CELLS, updates, strict=True)]
+    return [{**cell.labels, "updates": str(number)} for cell, number in zip(CELLS, updates, strict=True)]
 
 
 def false_words(share: float, claims: int, alike: float, trials: int) -> tuple[str, ...]:
@@ -45,16 +45,18 @@ def false_words(share: float, claims: int, alike: float, trials: int) -> tuple[s
     """
     generator, false = np.random.default_rng(0), 0
     for trial in range(trials):
-        known = labels(generator)
+        settings = labels(generator)
         common = generator.normal(size=len(CELLS))
         effects = alike**0.5 * common + (1 - alike) ** 0.5 * generator.normal(size=(claims, len(CELLS)))
         rows = (
-            [{"name": str(place), "labels": own, "holds": one > stats.norm.isf(share)}
-             for place, (own, one) in enumerate(zip(known, effect, strict=True))]
+            [{"name": str(place), "labels": setting, "holds": value > stats.norm.isf(share)}
+             for place, (setting, value) in enumerate(zip(settings, effect, strict=True))]
             for effect in effects
         )  # fmt: skip
-        found = over_all_claims({f"{trial} {k}": when(f"{trial} {k}", own) for k, own in enumerate(rows)})
-        false += any(own.found for own in found.values())
+        conditions = over_all_claims(
+            {f"{trial} {k}": when(f"{trial} {k}", claim_rows) for k, claim_rows in enumerate(rows)}
+        )
+        false += any(condition.found for condition in conditions.values())
     low, high = stats.binomtest(false, trials).proportion_ci(0.95)
     return (f"{share:.0%}", str(claims), f"{alike:g}", f"{false / trials:.1%} ({low:.1%} to {high:.1%})")
 
@@ -65,11 +67,15 @@ def power(name: str, wrong: float, trials: int) -> tuple[str, ...]:
     p = np.ones(trials)
     for trial in range(trials):
         rows = [
-            {"name": str(place), "labels": own, "holds": PLANTED[name](own) != (generator.random() < wrong)}
-            for place, own in enumerate(labels(generator))
+            {
+                "name": str(place),
+                "labels": setting,
+                "holds": PLANTED[name](setting) != (generator.random() < wrong),
+            }
+            for place, setting in enumerate(labels(generator))
         ]
-        found = when(f"{name} {trial}", rows)
-        p[trial] = found.p if found else 1.0
+        condition = when(f"{name} {trial}", rows)
+        p[trial] = condition.p if condition else 1.0
     return (name, f"{wrong:.0%}", f"{(p <= 0.05).mean():.0%}", f"{(p <= 0.005).mean():.0%}")
 
 
@@ -82,7 +88,7 @@ def main() -> None:
     record = {
         "trials": trials,
         "columns": ["every claim holds in", "claims", "correlation", "a false when on the page"],
-        "rows": [false_words(*own, trials) for own in grid],
+        "rows": [false_words(*row, trials) for row in grid],
         "power_columns": ["the claim holds with", "else it is so in", "found alone", "as one of ten"],
         "power": [power(name, wrong, trials) for name in PLANTED for wrong in (0.0, 0.1)],
     }

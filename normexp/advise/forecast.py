@@ -51,11 +51,11 @@ def change(effect: float) -> str:
     return f"{100 * math.expm1(effect):+.0f}%"
 
 
-def effects_of(own: Measured, norms: Sequence[str]) -> list[float]:
+def effects_of(point: Measured, norms: Sequence[str]) -> list[float]:
     """The log ratio of each norm's errors to those of the first; 0 where both always failed."""
     first, *others = norms
-    asked = [Comparison(kind="different", arm=norm, baseline=first, log=True) for norm in others]
-    return [float(np.clip(number_in(own.setting, one).number or 0.0, -MOST, MOST)) for one in asked]
+    comparisons = [Comparison(kind="different", arm=norm, baseline=first, log=True) for norm in others]
+    return [float(np.clip(number_in(point.setting, c).number or 0.0, -MOST, MOST)) for c in comparisons]
 
 
 def descriptors(labels: Mapping[str, str]) -> dict[str, Any]:
@@ -71,22 +71,22 @@ class Rule(NamedTuple):
     size: float
 
 
-def nearest(x: np.ndarray | None, known: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
+def nearest(x: np.ndarray | None, xs: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
     """(points, norms) median of the k nearest known settings; without x, of each known one from the others."""
-    far = cdist(known if x is None else x, known)
+    far = cdist(xs if x is None else x, xs)
     if x is None:
         np.fill_diagonal(far, np.inf)
     return np.median(y[np.argsort(far, axis=1, kind="stable")[:, :k]], axis=1)
 
 
-def ridge(x: np.ndarray | None, known: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+def ridge(x: np.ndarray | None, xs: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     """The same by ridge regression with an intercept; each known one from the others by the leverages."""
     mean = y.mean(0)  # the columns have none
-    weights = np.linalg.solve(known.T @ known + penalty * np.eye(known.shape[1]), known.T)  # (columns, known)
+    weights = np.linalg.solve(xs.T @ xs + penalty * np.eye(xs.shape[1]), xs.T)  # (columns, known)
     if x is not None:
         return mean + x @ weights @ (y - mean)
-    leverage = (np.einsum("ij,ji->i", known, weights) + 1 / len(y))[:, None]
-    fitted = mean + known @ weights @ (y - mean)
+    leverage = (np.einsum("ij,ji->i", xs, weights) + 1 / len(y))[:, None]
+    fitted = mean + xs @ weights @ (y - mean)
     return (fitted - leverage * y) / (1 - leverage)
 
 
@@ -101,55 +101,55 @@ class Forecast:
     """
 
     def __init__(self, settings: Sequence[Measured], norms: Sequence[str]):
-        self.settings, self.norms = [own for own in settings if own.at == FINAL], tuple(norms)
+        self.settings, self.norms = [point for point in settings if point.at == FINAL], tuple(norms)
         if len(self.settings) < FEWEST:
             raise ValueError(
                 f"bank: {len(self.settings)} settings of it are finished, and a prediction needs {FEWEST}; train more: "
                 "normexp evidence grid"
             )
-        table = pd.get_dummies(pd.DataFrame([descriptors(own.cell.labels) for own in self.settings]))
+        table = pd.get_dummies(pd.DataFrame([descriptors(point.cell.labels) for point in self.settings]))
         self._columns, self.x = table.columns, table.fillna(0.0).to_numpy(float)
-        self.y = np.array([effects_of(own, norms) for own in self.settings])
+        self.y = np.array([effects_of(point, norms) for point in self.settings])
         self._rules: dict[bytes, Rule] = {}  # by the settings that are known
 
     def _place(self, labels: Mapping[str, str]) -> np.ndarray:
         """(1, columns); words not measured are ignored."""
-        own = pd.get_dummies(pd.DataFrame([descriptors(labels)]))
-        return own.reindex(columns=self._columns, fill_value=0.0).to_numpy(float)
+        row = pd.get_dummies(pd.DataFrame([descriptors(labels)]))
+        return row.reindex(columns=self._columns, fill_value=0.0).to_numpy(float)
 
     def expect(self, labels: Mapping[str, str]) -> list[Expected]:
         """What to expect of each norm but the first, the best one first."""
         middle, low, high = self._interval(self._place(labels), np.full(len(self.x), True))
         rows = zip(self.norms[1:], middle.tolist(), low.tolist(), high.tolist(), strict=True)
-        return sorted((Expected(*row) for row in rows), key=lambda own: own.effect)
+        return sorted((Expected(*row) for row in rows), key=lambda expected: expected.effect)
 
-    def _interval(self, x: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _interval(self, x: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(norms,) prediction at x (1, columns) from the known settings, lower and upper end of the jackknife+."""
         lows, highs = [], []
-        for out in np.flatnonzero(known):
-            others = known & (np.arange(len(known)) != out)
+        for out in np.flatnonzero(mask):
+            others = mask & (np.arange(len(mask)) != out)
             there, here = self._predict(np.stack([self.x[out], x[0]]), others)
             missed = np.abs(self.y[out] - there)
             lows.append(here - missed)
             highs.append(here + missed)
         below, above = np.sort(lows, 0), np.sort(highs, 0)
         place = min(math.ceil(LEVEL * (len(lows) + 1)), len(lows))
-        return self._predict(x, known)[0], below[len(lows) - place], above[place - 1]
+        return self._predict(x, mask)[0], below[len(lows) - place], above[place - 1]
 
-    def _predict(self, x: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def _predict(self, x: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """(points, norms) from the known settings, by the rule that misses least of them where each is left out."""
-        center, spread = self.x[known].mean(0), self.x[known].std(0)
-        found, x = ((one - center) / np.where(spread > 0, spread, 1.0) for one in (self.x[known], x))
-        y = self.y[known]
-        key = known.tobytes()
+        center, spread = self.x[mask].mean(0), self.x[mask].std(0)
+        scaled, x = ((values - center) / np.where(spread > 0, spread, 1.0) for values in (self.x[mask], x))
+        y = self.y[mask]
+        key = mask.tobytes()
         if key not in self._rules:
             missed = {
-                **{Rule(nearest, k): nearest(None, found, y, k) for k in NEIGHBORS if k < len(y)},
-                **{Rule(ridge, penalty): ridge(None, found, y, penalty) for penalty in PENALTIES},
+                **{Rule(nearest, k): nearest(None, scaled, y, k) for k in NEIGHBORS if k < len(y)},
+                **{Rule(ridge, penalty): ridge(None, scaled, y, penalty) for penalty in PENALTIES},
             }
             self._rules[key] = min(missed, key=lambda rule: np.abs(missed[rule] - y).mean())
         rule = self._rules[key]
-        return rule.predict(x, found, y, rule.size)
+        return rule.predict(x, scaled, y, rule.size)
 
     # How well it does on settings that it has not seen.
 
@@ -187,19 +187,19 @@ class Forecast:
         far = cdist(
             self._place(labels), self.x, "seuclidean", V=np.where(self.x.var(0) > 0, self.x.var(0), 1.0)
         )[0]
-        return [self.settings[one] for one in np.argsort(far, kind="stable")[:NEAREST]]
+        return [self.settings[index] for index in np.argsort(far, kind="stable")[:NEAREST]]
 
     def outside(self, labels: Mapping[str, str]) -> list[str]:
         """What of a setting lies outside of what was measured: of networks of its kind, if there are any."""
-        known = [own.cell.labels for own in self.settings]
-        own = [one for one in known if one["model"] == labels["model"]] or known
-        found = []
-        for key in (key for key in (*WORDS, *NUMBERS) if key in labels and any(key in one for one in own)):
-            values = [one[key] for one in own if key in one]
+        all_labels = [point.cell.labels for point in self.settings]
+        alike = [row for row in all_labels if row["model"] == labels["model"]] or all_labels
+        reasons = []
+        for key in (key for key in (*WORDS, *NUMBERS) if key in labels and any(key in row for row in alike)):
+            values = [row[key] for row in alike if key in row]
             if key in WORDS and labels[key] not in values:
-                found.append(f"{key} {labels[key]} (measured: {', '.join(sorted(set(values)))})")
+                reasons.append(f"{key} {labels[key]} (measured: {', '.join(sorted(set(values)))})")
             elif key in NUMBERS:
                 here, low, high = float(labels[key]), min(map(float, values)), max(map(float, values))
                 if not low <= here <= high:
-                    found.append(f"{key} {here:,g} (measured: {low:,g} to {high:,g})")
-        return found
+                    reasons.append(f"{key} {here:,g} (measured: {low:,g} to {high:,g})")
+        return reasons

@@ -74,15 +74,15 @@ class Kind:
 
     def findings(self, network: "Network") -> list[Finding]:
         """What it finds in a network, in words. Raises NotChecked if an input is absent."""
-        return [self.told(found, network) for found in self.look(network, self.limits)]
+        return [self.in_words(measured, network) for measured in self.look(network, self.limits)]
 
-    def told(self, found: Found, network: "Network") -> Finding:
+    def in_words(self, measured: Found, network: "Network") -> Finding:
         """The finding in words."""
-        number, layers, path = found.number, found.layers, found.path
-        own = self.texts | self.texts.get("cases", {}).get(found.case, {})
-        words = {key: word(path) if callable(word) else word for key, word in found.words.items()}
+        number, layers, path = measured.number, measured.layers, measured.path
+        texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
+        words = {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"number": number, "count": len(layers), "path": path, "code": network.code(path)}
-        said = {key: own[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
+        said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         return Finding(
             self.id, number=number, layers=layers, why=self.why, links=links(self.verdicts), **said
         )
@@ -110,11 +110,11 @@ def declared() -> dict[str, Kind]:
 def verdicts() -> dict[str, Link]:
     """Id -> verdict, with its word and scope as docs/verdicts.md has them."""
     page = next((path.read_text(encoding="utf-8") for path in VERDICTS if path.is_file()), "")
-    found = [match for line in page.splitlines() if (match := ROW.match(line))]
-    return {match[1]: Link(match[1], match[2].replace("\\*", "*"), match[3].strip()) for match in found}
+    matches = [match for line in page.splitlines() if (match := ROW.match(line))]
+    return {match[1]: Link(match[1], match[2].replace("\\*", "*"), match[3].strip()) for match in matches}
 
 
 def links(ids: tuple[str, ...]) -> tuple[Link, ...]:
     """The verdicts with these ids, those without a word last; those that the page does not have are left out."""
-    found = [verdicts()[name] for name in ids if name in verdicts()]
-    return tuple(sorted(found, key=lambda link: link.word.startswith(("not yet run", "begun"))))
+    verdict_links = [verdicts()[name] for name in ids if name in verdicts()]
+    return tuple(sorted(verdict_links, key=lambda link: link.word.startswith(("not yet run", "begun"))))

@@ -35,7 +35,7 @@ NEEDED = {
 
 
 @dataclass
-class Asked:
+class CheckOptions:
     """What the user says of the training. None where nothing was said.
 
     Attributes:
@@ -62,9 +62,9 @@ class Asked:
 
     def __post_init__(self) -> None:
         self.precision = None if self.precision is None else str(self.precision)
-        for name, known in {"precision": PRECISIONS, "converted_from": LIBRARIES}.items():
-            if (value := getattr(self, name)) not in (None, *known):
-                raise ValueError(f"{name}={value}: unknown; choose from {', '.join(known)}")
+        for name, choices in {"precision": PRECISIONS, "converted_from": LIBRARIES}.items():
+            if (value := getattr(self, name)) not in (None, *choices):
+                raise ValueError(f"{name}={value}: unknown; choose from {', '.join(choices)}")
         for name in ("accumulate", "devices", "steps"):
             at_least_one(name, getattr(self, name))
 
@@ -91,13 +91,13 @@ class Step(nn.Module):
     def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:
         super().__init__()
         self.model, self.loss = network, loss
-        self.told = SimpleNamespace(how="")  # no list: a pass on a copy of the attributes tells, too
+        self.origin = SimpleNamespace(how="")  # no list: a pass on a copy of the attributes tells, too
 
     def training_step(self, batch: Any) -> dict[str, Tensor]:
         inputs, target = split(batch)
         output = self.model(**inputs) if isinstance(inputs, Mapping) else self.model(inputs)
-        loss, told = loss_of_output(output, target, self.loss)
-        self.told.how = told
+        loss, how = loss_of_output(output, target, self.loss)
+        self.origin.how = how
         return {"loss": loss}
 
 
@@ -132,8 +132,8 @@ def loss_of_output(output: Any, target: Any, loss: Callable[..., Tensor] | None 
     else a fixed random sum."""
     if loss is not None:
         return loss(output, target), getattr(loss, "__name__", type(loss).__name__)
-    if isinstance(own := getattr(output, "loss", None), Tensor):
-        return own, "the loss that the network returns"
+    if isinstance(returned := getattr(output, "loss", None), Tensor):
+        return returned, "the loss that the network returns"
     y = tensor_of(output)
     if isinstance(target, Tensor) and not target.is_floating_point() and target.dtype != torch.bool:
         for axis in (-1, 1):  # (N, ..., K) or (N, K, ...)
@@ -200,10 +200,10 @@ def _batches(data: Any) -> tuple[Any, Any]:
     pair = isinstance(data, Sequence) and len(data) == 2 and all(isinstance(x, Tensor) for x in data)
     if pair and data[0].dim() > data[1].dim():
         return data, data  # [x, y], as a DataLoader gives it
-    found = list(itertools.islice(iter(data), 2))
-    if not found:
+    first_two = list(itertools.islice(iter(data), 2))
+    if not first_two:
         raise ValueError("loader: gives no batch; pass a loader with at least one")
-    return found[0], found[-1]
+    return first_two[0], first_two[-1]
 
 
 def made_up(module: nn.Module, samples: int) -> Any:
@@ -232,10 +232,10 @@ def matched(saved: Any, root: nn.Module) -> dict[str, Tensor]:
     values = saved.state_dict() if isinstance(saved, nn.Module) else saved
     inner = (values[key] for key in ("state_dict", "model", "model_state_dict") if key in values)
     values = next((part for part in inner if isinstance(part, dict)), values)
-    own, found = root.state_dict(), {}
+    expected, tensors = root.state_dict(), {}
     for name, value in values.items():
-        while name not in own and "." in name:
+        while name not in expected and "." in name:
             name = name.partition(".")[2]
-        if name in own and isinstance(value, Tensor) and own[name].shape == value.shape:
-            found[name] = value
-    return found
+        if name in expected and isinstance(value, Tensor) and expected[name].shape == value.shape:
+            tensors[name] = value
+    return tensors

@@ -111,8 +111,8 @@ class Result:
         for finding in self.findings:
             if finding.id == name:
                 return finding
-        known = self.not_checked.get(name) or ("healthy" if name in self.healthy else "no such finding")
-        raise KeyError(f"{name}: {known}")
+        state = self.not_checked.get(name) or ("healthy" if name in self.healthy else "no such finding")
+        raise KeyError(f"{name}: {state}")
 
     def __contains__(self, name: object) -> bool:
         return any(finding.id == name for finding in self.findings)
@@ -129,8 +129,8 @@ class Result:
     def headline(self) -> str:
         """One line: how many findings of each severity, and how many were not checked."""
         counts = [(self.count(s), s) for s in SEVERITIES]
-        found = ", ".join(f"{n} {s}{'s' * (n != 1)}" for n, s in counts if n) or "nothing found"
-        return f"{self.name}: {found}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked"
+        listed = ", ".join(f"{n} {s}{'s' * (n != 1)}" for n, s in counts if n) or "nothing found"
+        return f"{self.name}: {listed}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked"
 
     def lines(self, most: int = 5) -> list[str]:
         """The result in at most `most` lines, worst first."""
@@ -156,7 +156,9 @@ class Result:
         return write_page(self, Path(folder), made_by=made_by)
 
     def __str__(self) -> str:
-        told = (f"{f.severity} {f.id}: {f.sentence}\n{textwrap.indent(f.fix, '    ')}" for f in self.findings)
-        return "\n".join([self.headline(), *told])
+        parts = (
+            f"{f.severity} {f.id}: {f.sentence}\n{textwrap.indent(f.fix, '    ')}" for f in self.findings
+        )
+        return "\n".join([self.headline(), *parts])
 
     __repr__ = __str__

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader
 from normexp.check.finding import declared
 from normexp.check.inputs import (
     PRECISIONS,
-    Asked,
+    CheckOptions,
     Step,
     as_step,
     at_least_one,
@@ -61,9 +61,11 @@ class Network:
         data: what the user passed as data.
     """
 
-    def __init__(self, step: nn.Module, batches: Batches, batch_size: int, data: Any, asked: Asked) -> None:
+    def __init__(
+        self, step: nn.Module, batches: Batches, batch_size: int, data: Any, options: CheckOptions
+    ) -> None:
         self.step, self.batches, self.batch_size = step, batches, batch_size
-        self.data, self.asked, self.root = data, asked, root_of(step)
+        self.data, self.options, self.root = data, options, root_of(step)
         self.samples = size_of(batches.training) or batch_size  # that the passes see
         self.modules = dict(self.root.named_modules())
 
@@ -117,7 +119,7 @@ class Network:
     def loss(self) -> str:
         """How the training pass computes the loss, in words; PROBE if it is none."""
         _ = self.attempt
-        return self.step.told.how if isinstance(self.step, Step) else "its training_step"
+        return self.step.origin.how if isinstance(self.step, Step) else "its training_step"
 
     @cached_property
     def modes(self) -> Modes:
@@ -135,30 +137,30 @@ class Network:
 def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
     """See `Modes`. Call it on a copy in eval mode, where it overwrites running statistics."""
     running = float(loss_of(step, copied(batches.held_out)))
-    found = Modes(running, running, running)
+    result = Modes(running, running, running)
     for place in tracked:
         place.module.train()
     moments: dict[Place, list[tuple[Tensor, Tensor]]] = {}
     for batch in (batches.training, batches.held_out):
         passed = trace(step, batch, tracked)
-        found.batch = passed.loss
+        result.batch = passed.loss
         for call in passed.calls:
             # not those of each sample, as InstanceNorm's
             if call.mean.shape == call.place.module.running_mean.shape:
                 moments.setdefault(call.place, []).append((call.mean, call.var))
         del passed  # and what it keeps of the activations
     step.eval()
-    for place, own in moments.items():
-        means, variances = (torch.stack(parts) for parts in zip(*own, strict=True))
+    for place, batch_moments in moments.items():
+        means, variances = (torch.stack(parts) for parts in zip(*batch_moments, strict=True))
         mean, var = place.module.running_mean, place.module.running_var
         off = torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
-        found.apart[place.path] = float(off.amax() / var.sqrt().norm())
-        found.var[place.path] = variances[0]
+        result.apart[place.path] = float(off.amax() / var.sqrt().norm())
+        result.var[place.path] = variances[0]
         # Of all batches together: the mean of their variances and the variance of their means.
         mean.copy_(means.mean(0))
         var.copy_(variances.mean(0) + means.var(0, correction=0))
-    found.precise = float(loss_of(step, copied(batches.held_out)))
-    return found
+    result.precise = float(loss_of(step, copied(batches.held_out)))
+    return result
 
 
 def check(
@@ -167,7 +169,7 @@ def check(
     *,
     loss: Callable[..., Tensor] | None = None,
     samples: int = 32,
-    **asked: Any,
+    **options: Any,
 ) -> Result:
     """Find what is wrong with the norms of a network, by a few passes on a copy of its state. The network, its buffers,
     its gradients and all random states stay as they are.
@@ -179,14 +181,14 @@ def check(
         loss: `loss(output, target)`. Without it: the loss that the network returns, cross-entropy for targets of whole
             numbers, squared error for targets in the output's shape.
         samples: batches are cut to this many samples.
-        asked: what is known of the training: optimizer, precision, accumulate, devices, averaged, state_dict, mask,
-            converted_from, steps; see `normexp.check.inputs.Asked`.
+        options: what is known of the training: optimizer, precision, accumulate, devices, averaged, state_dict, mask,
+            converted_from, steps; see `normexp.check.inputs.CheckOptions`.
 
     Raises:
         ValueError: an unknown precision or library, no norm in the network, or a module whose input is not known.
         TypeError: another option.
     """
-    begun, given, name = time.perf_counter(), Asked(**asked), type(module).__name__
+    begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
     at_least_one("samples", samples)
     if not isinstance(module, nn.Module):
         raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
@@ -202,9 +204,9 @@ def check(
     result = Result(name)
     for id, kind in declared().items():
         try:
-            found = kind.findings(network)
-            result.findings += found
-            result.healthy += [] if found else [id]
+            findings = kind.findings(network)
+            result.findings += findings
+            result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))

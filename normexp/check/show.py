@@ -23,7 +23,7 @@ def show(result: Result, console: Console | None = None) -> None:
         table.add_column("what was measured, why, and what mends it")
         for finding in result.findings:
             severity = Text(finding.severity, style=COLORS[finding.severity])
-            table.add_row(severity, Text(finding.id), told(finding))
+            table.add_row(severity, Text(finding.id), details(finding))
         console.print(table)
     if result.healthy:
         console.print(Text(f"healthy: {', '.join(result.healthy)}", style="green"))
@@ -35,7 +35,7 @@ def show(result: Result, console: Console | None = None) -> None:
         console.print(Padding(rows, (0, 0, 0, 2)))
 
 
-def told(finding: Finding) -> RenderableType:
+def details(finding: Finding) -> RenderableType:
     """The sentence, the layers, the reason with its verdicts, and the fix."""
     parts: list[RenderableType] = [Text(finding.sentence)]
     if finding.layers:

@@ -71,9 +71,9 @@ class Place:
     @property
     def follows_batches(self) -> bool:
         """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
-        own = getattr(self.module, "batch_statistics", None)
-        if own is not None:
-            return bool(own) and getattr(self.module, "freeze_after", None) != 0
+        declared = getattr(self.module, "batch_statistics", None)
+        if declared is not None:
+            return bool(declared) and getattr(self.module, "freeze_after", None) != 0
         return isinstance(self.module, BATCH) or (self.kind == "batch" and hasattr(self.module, "momentum"))
 
     def groups(self, x: Tensor) -> Tensor:
@@ -97,8 +97,8 @@ def norms_of(step: nn.Module) -> list[Place]:
     """The norms among the sites of a module, in forward order, each once."""
     paths = {child: path for path, child in root_of(step).named_modules()}
     norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
-    found = {module: norm_layer(module) for module in norms if not isinstance(module, nn.LocalResponseNorm)}
-    return [_place(paths[module], module, layer) for module, layer in found.items() if layer is not None]
+    layers = {module: norm_layer(module) for module in norms if not isinstance(module, nn.LocalResponseNorm)}
+    return [_place(paths[module], module, layer) for module, layer in layers.items() if layer is not None]
 
 
 def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
@@ -187,7 +187,8 @@ class _Watch:
         self.paths = {module: path for path, module in root_of(step).named_modules()}
         sites = sites_of(step)
         self.kinds = {site.module: site.kind for site in sites if site.kind in KINDS}
-        self.kept: list[Tensor] = []  # keeps memory from being used again, so that an address names its maker
+        # Kept so that their memory is not used again, and an address names its maker.
+        self.outputs: list[Tensor] = []
         self.maker: dict[int, nn.Module] = {}
         self.before_norm: set[nn.Module | None] = set()
         self.handles: list[Any] = []
@@ -216,7 +217,7 @@ class _Watch:
         if not isinstance(y, Tensor):
             return
         if torch.is_grad_enabled() and (module in self.places or next(module.children(), None) is None):
-            self.kept.append(y)
+            self.outputs.append(y)
             self.maker[y.untyped_storage().data_ptr()] = module
         self.trace.inside = "" if module in self.places else self.trace.inside
         if module not in self.kinds or not y.is_floating_point():
@@ -272,12 +273,12 @@ class _Watch:
             self.trace.cancelled[self.paths[module]] = float(share.amax())  # 0 where no gradient comes
 
     def backward(self, loss: Tensor) -> None:
-        own = {path: getattr(m, "weight", None) for m, path in self.paths.items() if m not in self.places}
-        weights = {path: w for path, w in own.items() if isinstance(w, nn.Parameter) and w.requires_grad}
+        values = {path: getattr(m, "weight", None) for m, path in self.paths.items() if m not in self.places}
+        weights = {path: w for path, w in values.items() if isinstance(w, nn.Parameter) and w.requires_grad}
         if not loss.requires_grad or not weights:
             return
-        found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-        for path, gradient in zip(weights, found, strict=True):
+        gradients = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+        for path, gradient in zip(weights, gradients, strict=True):
             layer = self.trace.layers.get(path)
             if gradient is not None and layer is not None and layer.kind == "linear":
                 layer.gradient = size(gradient)

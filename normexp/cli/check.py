@@ -11,36 +11,36 @@ PLAIN = ("precision", "accumulate", "devices", "converted_from", "steps", "sampl
 
 
 @command()
-def main(asked: SimpleNamespace) -> int:
+def main(args: SimpleNamespace) -> int:
     """Print what was found. Returns the exit status."""
-    if len(asked.others) != 1:
+    if len(args.others) != 1:
         raise ValueError("name one network, such as my_package:Model; --help explains")
     from normexp.check.inputs import matched
-    from normexp.check.named import data_named, imported, made, network_named, state_named
+    from normexp.check.resolve import data_named, imported, made, network_named, state_named
     from normexp.check.run import check
     from normexp.check.show import show
 
-    (name,) = asked.others
+    (name,) = args.others
     network, data = network_named(name)
-    if asked.weights:
-        own = matched(state_named(asked.weights, "--weights"), network)
-        if not own:
-            raise ValueError(f"--weights={asked.weights}: has no tensor of {name}")
-        network.load_state_dict(own, strict=False)
+    if args.weights:
+        tensors = matched(state_named(args.weights, "--weights"), network)
+        if not tensors:
+            raise ValueError(f"--weights={args.weights}: has no tensor of {name}")
+        network.load_state_dict(tensors, strict=False)
     result = check(
         network,
-        data_named(asked.data) if asked.data else data,
-        loss=imported(asked.loss, "--loss") if asked.loss else None,
-        optimizer=made(asked.optimizer, "--optimizer", network) if asked.optimizer else None,
-        averaged=state_named(asked.averaged, "--averaged") if asked.averaged else None,
-        state_dict=state_named(asked.state_dict, "--state-dict") if asked.state_dict else None,
-        **{key: getattr(asked, key) for key in PLAIN},
+        data_named(args.data) if args.data else data,
+        loss=imported(args.loss, "--loss") if args.loss else None,
+        optimizer=made(args.optimizer, "--optimizer", network) if args.optimizer else None,
+        averaged=state_named(args.averaged, "--averaged") if args.averaged else None,
+        state_dict=state_named(args.state_dict, "--state-dict") if args.state_dict else None,
+        **{key: getattr(args, key) for key in PLAIN},
     )
     result.name = name
-    if asked.json:
+    if args.json:
         print(result.to_json())
     else:
         show(result)
-    if asked.page:
-        print(f"page: {result.page(asked.page, made_by=typed(sys.argv))}", file=sys.stderr)
-    return FOUND if asked.strict and not result.ok else 0
+    if args.page:
+        print(f"page: {result.page(args.page, made_by=typed(sys.argv))}", file=sys.stderr)
+    return FOUND if args.strict and not result.ok else 0

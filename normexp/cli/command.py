@@ -26,12 +26,12 @@ def command(more: Callable[[], str] = str) -> Callable[[Callable[[Any], int | No
         @functools.wraps(work)
         def main(arguments: Sequence[str]) -> int:
             prepare()
-            own = commands()[name]
-            if {"-h", "--help"} & set(arguments) or (own.get("help_alone") and not arguments):
+            entry = commands()[name]
+            if {"-h", "--help"} & set(arguments) or (entry.get("help_alone") and not arguments):
                 with cut_quietly():
                     print("\n\n".join(filter(None, (help_of(name), more()))))
                 return 0
-            goes_on = "; the same command goes on from there" if own.get("sweeps") else ""
+            goes_on = "; the same command goes on from there" if entry.get("sweeps") else ""
             try:
                 with one_line_errors(f"interrupted{goes_on}"):
                     return _without_system_errors(work, parse(name, arguments)) or 0
@@ -43,10 +43,10 @@ def command(more: Callable[[], str] = str) -> Callable[[Callable[[Any], int | No
     return made
 
 
-def _without_system_errors(work: Callable[[Any], int | None], asked: SimpleNamespace) -> int | None:
+def _without_system_errors(work: Callable[[Any], int | None], args: SimpleNamespace) -> int | None:
     """Do the work. What the system refuses, such as a file, is the user's to mend."""
     try:
-        return work(asked)
+        return work(args)
     except OSError as error:
         if is_bad_input(error) or not error.strerror:
             raise
@@ -60,44 +60,44 @@ def parse(name: str, arguments: Sequence[str]) -> SimpleNamespace:
 
     Raises ValueError with one line for a word that the command does not take.
     """
-    own, words = commands()[name], _words(name)
-    asked = {key: spec.get("default", None if "kind" in spec else "") for key, spec in words.items()}
-    asked = {key: Path(v) if v and words[key].get("kind") == "path" else v for key, v in asked.items()}
+    entry, words = commands()[name], _words(name)
+    args = {key: spec.get("default", None if "kind" in spec else "") for key, spec in words.items()}
+    args = {key: Path(v) if v and words[key].get("kind") == "path" else v for key, v in args.items()}
     others: list[str] = []
     rest = long_flags(arguments)
-    if own.get("sweeps"):
+    if entry.get("sweeps"):
         from normexp.sweeps.places.place import options_of, take_flags
 
         rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
         rest, given = take_flags([word for word in rest if word != "--workers=auto"])
-        asked["engine"] = options_of(given)
+        args["engine"] = options_of(given)
     while rest:
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
         key = flag.removeprefix("--").replace("-", "_") if flag.startswith("--") else flag
         spec = words.get(key) if equals or flag.startswith("--") else None
         if spec is None:
-            if flag.startswith("-") or not own.get("others") or (equals and own["others"] == "plain"):
+            if flag.startswith("-") or not entry.get("others") or (equals and entry["others"] == "plain"):
                 raise ValueError(f"{word}: write key=value with a key of {', '.join(words)}; --help explains")
             others.append(word)
         elif spec.get("default") is False and not equals:
-            asked[key] = True
+            args[key] = True
         else:
             if not equals:
                 value = rest.pop(0) if rest else str(spec.get("alone", ""))
             if not value:
                 raise ValueError(f"{word}: a value is missing; write {key}=VALUE")
-            asked[key] = _value(key, spec, value)
-    if own.get("own"):
-        allow_from([f"allow_targets={asked['allow_targets']}"])
-        use_folder(asked["config_dir"])
-    return SimpleNamespace(**asked, others=others, typed=list(arguments))
+            args[key] = _value(key, spec, value)
+    if entry.get("own"):
+        allow_from([f"allow_targets={args['allow_targets']}"])
+        use_folder(args["config_dir"])
+    return SimpleNamespace(**args, others=others, typed=list(arguments))
 
 
 def _words(name: str) -> dict[str, dict[str, Any]]:
     """What each word of a command takes."""
-    own = commands()[name]
-    words = own.get("words", {}) | (OWN if own.get("own") else {})
+    entry = commands()[name]
+    words = entry.get("words", {}) | (OWN if entry.get("own") else {})
     return {key: spec if isinstance(spec, dict) else {"default": spec} for key, spec in words.items()}
 
 
@@ -120,21 +120,21 @@ def _value(key: str, spec: dict[str, Any], text: str) -> Any:
 
 def overview() -> str:
     """All commands, one line each."""
-    lines = columns({f"normexp {name}": own["about"] for name, own in commands().items()})
+    lines = columns({f"normexp {name}": entry["about"] for name, entry in commands().items()})
     head = "normexp: a laboratory for claims about normalization."
     return "\n".join([head, "", *lines, "", "`normexp <command> --help` explains a command."])
 
 
 def help_of(name: str) -> str:
     """What a command does, its examples, and its words."""
-    own, width = commands()[name], terminal_width() or WIDTH
-    examples = {f"{to_type(name)} {words}".strip(): what for words, what in own["examples"].items()}
+    entry, width = commands()[name], terminal_width() or WIDTH
+    examples = {f"{to_type(name)} {words}".strip(): what for words, what in entry["examples"].items()}
     described = {
         f"--{key}" if spec.get("default") is False else f"{key}={spec.get('default', 'VALUE')}": spec["help"]
         for key, spec in _words(name).items()
         if "help" in spec
     }
     words = ["Options, as key=value or --key value:", *columns(described, width)] if described else []
-    blocks = [own["help"].rstrip(), "\n".join(columns(examples, width)), "\n".join(words)]
-    blocks += [own.get("closing", "").rstrip().replace("{train}", to_type("train"))]
+    blocks = [entry["help"].rstrip(), "\n".join(columns(examples, width)), "\n".join(words)]
+    blocks += [entry.get("closing", "").rstrip().replace("{train}", to_type("train"))]
     return "\n\n".join(filter(None, blocks))

@@ -10,14 +10,14 @@ from normexp.config.process import fast_imports, typed
 
 
 @command()
-def main(asked: SimpleNamespace) -> None:
+def main(args: SimpleNamespace) -> None:
     """Train, judge, write the page."""
-    from normexp.compare.asked import asked_for, overrides_of, packages
+    from normexp.compare.design import design_of, overrides_of, packages
     from normexp.config.folder import allow_from
 
-    options = vars(asked)
-    allow_from([f"allow_targets=[{','.join(packages(options, asked.others))}]"])
-    overrides = overrides_of(options, asked.others)
+    options = vars(args)
+    allow_from([f"allow_targets=[{','.join(packages(options, args.others))}]"])
+    overrides = overrides_of(options, args.others)
     with fast_imports():
         from normexp.compare.judged import finding
         from normexp.compare.page import write
@@ -26,17 +26,17 @@ def main(asked: SimpleNamespace) -> None:
 
     spec, *_ = specs([*overrides, "norm=none"])
     model, data = (spec.choices[group] for group in ("model", "data"))
-    asked.name = asked.name or f"{asked.module.replace(':', '.') or model}-{data}"
-    comparison = asked_for(
+    args.name = args.name or f"{args.module.replace(':', '.') or model}-{data}"
+    design = design_of(
         options, overrides, recipe=spec.choices["recipe"], text=data in ("text_file", "python_docs"),
         labels={"data": data, "model": model},
     )  # fmt: skip
-    out = Path(asked.out) / asked.name
-    result = compare(comparison, out, shlex.join(["normexp", "compare", *asked.typed]), asked.engine)
+    out = Path(args.out) / args.name
+    result = compare(design, out, shlex.join(["normexp", "compare", *args.typed]), args.engine)
     if result is None:
         return
     page = write(result, out, typed(sys.argv))
     print(
-        f"\nseen here ({result.ended}): {finding(result.last, comparison.baseline, result.measure)}\n"
+        f"\nseen here ({result.ended}): {finding(result.last, design.baseline, result.measure)}\n"
         f"page: {page}, with table.tex, methods.txt and figures/*.pdf"
     )

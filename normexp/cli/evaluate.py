@@ -9,14 +9,14 @@ from normexp.runs import read_summary
 
 
 @command()
-def main(asked: SimpleNamespace) -> None:
+def main(args: SimpleNamespace) -> None:
     """Evaluate the runs that the words name."""
-    if not asked.others:
+    if not args.others:
         raise ValueError("name the folder of a run; --help explains")
-    first, *more = asked.others
+    first, *more = args.others
     overrides = [word for word in more if not Path(word).is_dir()]
     for run in (first, *(word for word in more if Path(word).is_dir())):
-        evaluate(Path(run), asked.checkpoint, overrides)
+        evaluate(Path(run), args.checkpoint, overrides)
 
 
 def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:

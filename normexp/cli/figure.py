@@ -13,20 +13,20 @@ def listing() -> str:
     """Each name with the question that it answers."""
     from normexp.figures.gallery import figures
 
-    return "\n".join(["names:", *columns({name: one.title for name, one in figures().items()})])
+    return "\n".join(["names:", *columns({name: entry.title for name, entry in figures().items()})])
 
 
 @command(more=listing)
-def main(asked: SimpleNamespace) -> None:
+def main(args: SimpleNamespace) -> None:
     """Make the figures that the words name."""
     from normexp.figures.gallery import chosen, make, write_page
 
-    for one in chosen(asked.others):
-        print(f"{one.name}: {one.title}", flush=True)
+    for entry in chosen(args.others):
+        print(f"{entry.name}: {entry.title}", flush=True)
         plot = make(
-            one, asked.out, small=asked.small, say=lambda words: print(f"  run {words}", file=sys.stderr)
+            entry, args.out, small=args.small, say=lambda words: print(f"  run {words}", file=sys.stderr)
         )
-        for label, text in (("here", plot.seen), ("there", f"{one.paper} ({one.source})")):
+        for label, text in (("here", plot.seen), ("there", f"{entry.paper} ({entry.source})")):
             print(textwrap.fill(f"{label}: {text}", 110, initial_indent="  ", subsequent_indent="         "))
-        print(f"  {asked.out / one.name}.png, .pdf, .svg, .json")
-    print(f"page: {write_page(asked.out)}  (`{to_type('figure')} all` makes every figure)")
+        print(f"  {args.out / entry.name}.png, .pdf, .svg, .json")
+    print(f"page: {write_page(args.out)}  (`{to_type('figure')} all` makes every figure)")

@@ -50,32 +50,32 @@ def comments_above(text: str) -> list[str]:
     return [line.lstrip("# ").strip() for line in lines]
 
 
-def suggest(word: str, known: list[str]) -> str:
+def suggest(word: str, names: list[str]) -> str:
     """`did you mean ...? choose from: ...`"""
-    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in known}
+    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in names}
     near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
     hint = f"did you mean {folded[near[0]]}? " if near else ""
-    return f"{hint}choose from: {', '.join(known)}"
+    return f"{hint}choose from: {', '.join(names)}"
 
 
 def options_in(text: str) -> dict[str, tuple[str, str]]:
     """Each key of a yaml file, inner ones with dots -> (its value as written, its comment). A comment may go on in the
     lines below. Hydra's names, which begin with an underscore, and its defaults are left out."""
-    found: dict[str, tuple[str, str]] = {}
+    options: dict[str, tuple[str, str]] = {}
     above: list[tuple[int, str]] = []  # indentation and name of the keys around
     for line in text.splitlines():
         if match := re.match(r"( *)([\w.]+):(?: +([^#\s].*?))?(?: +# *(.*))?$", line):
             above = [(place, key) for place, key in above if place < len(match[1])]
-            found.pop(".".join(key for _, key in above), None)  # it has keys and no value
+            options.pop(".".join(key for _, key in above), None)  # it has keys and no value
             above.append((len(match[1]), match[2]))
             last = ".".join(key for _, key in above)
-            found[last] = (match[3] or "", match[4] or "")
-        elif (item := re.match(r" +- (.*)", line)) and found:
-            value = found[last][0].strip("[]")
-            found[last] = (f"[{f'{value}, ' * bool(value)}{item[1]}]", found[last][1])
-        elif (more := re.match(r" +# *(.*)", line)) and found and found[last][1]:
-            found[last] = (found[last][0], f"{found[last][1]} {more[1]}")
-    return {name: own for name, own in found.items() if not re.search(r"(^|\.)_|^defaults$", name)}
+            options[last] = (match[3] or "", match[4] or "")
+        elif (item := re.match(r" +- (.*)", line)) and options:
+            value = options[last][0].strip("[]")
+            options[last] = (f"[{f'{value}, ' * bool(value)}{item[1]}]", options[last][1])
+        elif (more := re.match(r" +# *(.*)", line)) and options and options[last][1]:
+            options[last] = (options[last][0], f"{options[last][1]} {more[1]}")
+    return {name: option for name, option in options.items() if not re.search(r"(^|\.)_|^defaults$", name)}
 
 
 def key_rows() -> dict[str, tuple[str, str]]:
@@ -87,15 +87,15 @@ def key_rows() -> dict[str, tuple[str, str]]:
 def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
     """The options of a choice, `norm.eps` -> (its value, its comment), with those of the choices that it builds on."""
     text = _text(group, choice)
-    found: dict[str, tuple[str, str]] = {}
+    options: dict[str, tuple[str, str]] = {}
     for parent in (yaml.safe_load(text) or {}).get("defaults", ()):
         if isinstance(parent, str) and parent != "_self_":
-            found |= all_options(group, parent)
+            options |= all_options(group, parent)
     prefix = "" if "@package _global_" in text else f"{group}."
     for name, (value, comment) in options_in(text).items():
-        found[prefix + name] = (value, comment or found.get(prefix + name, ("", ""))[1])
-    roots = {name: value for name, (value, _) in (key_rows() | found).items() if "." not in name and value}
-    return {name: (roots.get(value[2:-1], value), comment) for name, (value, comment) in found.items()}
+        options[prefix + name] = (value, comment or options.get(prefix + name, ("", ""))[1])
+    roots = {name: value for name, (value, _) in (key_rows() | options).items() if "." not in name and value}
+    return {name: (roots.get(value[2:-1], value), comment) for name, (value, comment) in options.items()}
 
 
 def _text(group: str, choice: str) -> str:
@@ -104,10 +104,10 @@ def _text(group: str, choice: str) -> str:
 
 def keys() -> list[str]:
     """The keys of all choices: `lr`, `norm.eps`, ..."""
-    found = {*key_rows(), *GROUPS}
+    names = {*key_rows(), *GROUPS}
     for group in set(GROUPS) - {"recipe", "preset"}:  # they set the keys of others
-        found.update(name for choice in choices(group) for name in all_options(group, choice))
-    return sorted(found)
+        names.update(name for choice in choices(group) for name in all_options(group, choice))
+    return sorted(names)
 
 
 def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
@@ -139,11 +139,11 @@ def help_for(words: list[str]) -> str:
 
 def help_text(width: int | None = None) -> str:
     """The text of `--help`. Lines are broken at `width`, or not at all."""
-    own = commands()["train"]
-    examples = {f"{command('train')} {words}": what for words, what in own["examples"].items()}
+    entry = commands()["train"]
+    examples = {f"{command('train')} {words}": what for words, what in entry["examples"].items()}
     examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
-        own["help"].rstrip(),
+        entry["help"].rstrip(),
         "",
         *columns(examples, width),
         "",
@@ -165,18 +165,18 @@ def explain(word: str, width: int | None = None) -> str:
             raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*GROUPS, *roots])}")
         default, text = roots[group]
         return f"{group}={default or 'VALUE'}\n\n{text}"
-    known = choices(group) | installed(group)
+    offered = choices(group) | installed(group)
     if not choice:
         head = f"{group}: choose one, {command('train')} {group}=NAME"
-        return "\n".join([head, "", *columns(known, width)])
-    if choice not in known:
-        raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(known))}")
+        return "\n".join([head, "", *columns(offered, width)])
+    if choice not in offered:
+        raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(offered))}")
     if choice in installed(group) and not config_file(group, choice):
-        return f"{word}\n\n{known[choice]}"
+        return f"{word}\n\n{offered[choice]}"
     text = _text(group, choice)
     target = re.search(r"^ *_target_: *(\S+)", text, re.M)
-    docs = [sections(own) for own in docstrings(target[1] if target else "")]
-    described = {name: own for _, entries in reversed(docs) for name, own in entries.items()}
+    docs = [sections(doc) for doc in docstrings(target[1] if target else "")]
+    described = {name: meaning for _, entries in reversed(docs) for name, meaning in entries.items()}
     rows = {
         f"{name}={value}": comment or described.get(name.rpartition(".")[2], "")
         for name, (value, comment) in all_options(group, choice).items()
@@ -195,12 +195,12 @@ def docstrings(target: str) -> list[str]:
     files = room.rglob("*.py") if room.is_dir() else [room.with_suffix(".py")]
     trees = [ast.parse(path.read_text()) for path in files] if package.startswith(f"{PACKAGE.name}.") else []
     classes = {node.name: node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
-    found, waiting = [], [name]
+    texts, waiting = [], [name]
     while waiting:
         if node := classes.get(waiting.pop(0)):
-            found.append(inspect.cleandoc(ast.get_docstring(node) or ""))
+            texts.append(inspect.cleandoc(ast.get_docstring(node) or ""))
             waiting += [base.id for base in node.bases if isinstance(base, ast.Name)]
-    return [text for text in found if text]
+    return [text for text in texts if text]
 
 
 def sections(docstring: str) -> tuple[str, dict[str, str]]:

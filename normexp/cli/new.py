@@ -29,11 +29,11 @@ USE = {
 
 
 @command()
-def main(asked: SimpleNamespace) -> None:
+def main(args: SimpleNamespace) -> None:
     """Write the files that the words ask for."""
-    if len(asked.others) != 2:
+    if len(args.others) != 2:
         raise ValueError("write normexp new KIND NAME; --help explains")
-    kind, name = asked.others
+    kind, name = args.others
     for path in new(kind, name, Path()):
         print(path)
     print(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
-from normexp.claims.evidence import protocol as found
+from normexp.claims.evidence import protocol as protocols
 from normexp.claims.evidence.disk_runs import complete_cells
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
@@ -37,22 +37,22 @@ PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
 
 @command()
-def main(asked: SimpleNamespace) -> None:
+def main(args: SimpleNamespace) -> None:
     """Register the claims that the words name, or check the registry."""
-    why = asked.reason or asked.withdraw or asked.correct
-    if (asked.claim or asked.bank != SMALL) and not why:
+    why = args.reason or args.withdraw or args.correct
+    if (args.claim or args.bank != SMALL) and not why:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
-    path, bank = asked.registry or default_registry(), load_bank(asked.bank)
-    if not asked.claim and not bank.drawn:
+    path, bank = args.registry or default_registry(), load_bank(args.bank)
+    if not args.claim and not bank.drawn:
         show(path)
         return
-    if asked.claim in (GRID, ""):
-        rows = [add_grid(path, bank, asked.reason)]
+    if args.claim in (GRID, ""):
+        rows = [add_grid(path, bank, args.reason)]
     else:
-        chosen, left_out, _ = find(asked.claim, bank)
+        chosen, left_out, _ = find(args.claim, bank)
         for mistake in left_out:
             raise ValueError(mistake)
-        rows = add_all(path, chosen, asked)
+        rows = add_all(path, chosen, args)
     print(*map(line, rows), sep="\n")
     print(f"commit {path} before the runs start")
 
@@ -76,30 +76,32 @@ def show(path: Path) -> None:
     )
 
 
-def add_all(path: Path, claims: list[Claim], asked: SimpleNamespace) -> list[Row]:
+def add_all(path: Path, claims: list[Claim], args: SimpleNamespace) -> list[Row]:
     """Add a row for each claim, or for none if one of them cannot be registered."""
     commit = (checkout() or {}).get("commit", "")
-    for kind, reason in ((WITHDRAWN, asked.withdraw), (CORRECTED, asked.correct)):
+    for kind, reason in ((WITHDRAWN, args.withdraw), (CORRECTED, args.correct)):
         if reason:
-            return [notice(path, kind, subject_of(one.id, one.budget), reason, commit) for one in claims]
-    each = [(claim, protocol_of(path, claim)) for claim in claims]
-    return [add(path, claim, protocol, asked.reason) for claim, protocol in each]
+            return [
+                notice(path, kind, subject_of(claim.id, claim.budget), reason, commit) for claim in claims
+            ]
+    pairs = [(claim, protocol_of(path, claim)) for claim in claims]
+    return [add(path, claim, protocol, args.reason) for claim, protocol in pairs]
 
 
 def protocol_of(path: Path, claim: Claim) -> dict:
     """The resolved protocol of a claim. Raises ValueError if its runs could not be built, or if the bank that its
     settings are drawn from has no row yet."""
     claim = complete_cells(claim)
-    protocol = found.resolved_protocol(claim)
+    protocol = protocols.resolved_protocol(claim)
     if bank := claim.drawn_from:
         subject = grid_subject(bank.name) if bank.known_population.rates else population_subject(bank.name)
         row = latest(read_registry(path), subject)
-        if row is None or row.protocol != found.bank_digest(bank):
+        if row is None or row.protocol != protocols.bank_digest(bank):
             raise ValueError(
                 f"claim={claim.id}: bank={bank.name} has no row with these settings; register it first: "
                 f"{to_type('register')} bank={bank.name} reason=..."
             )
-    found.check_cells(found.cells(claim))
+    protocols.check_cells(protocols.cells(claim))
     return protocol
 
 
@@ -109,7 +111,7 @@ def add(path: Path, claim: Claim, protocol: dict, reason: str) -> Row:
     old = latest(read_registry(path), claim.id) if claim.drawn else None
     if old:
         reason = f"{reason}; replaces row {old.number}, whose word was seen"
-    return record(path, subject_of(claim.id, claim.budget), protocol, reason, found.seeds_of(claim))
+    return record(path, subject_of(claim.id, claim.budget), protocol, reason, protocols.seeds_of(claim))
 
 
 def add_grid(path: Path, bank: Bank, reason: str) -> Row:
@@ -122,11 +124,11 @@ def add_grid(path: Path, bank: Bank, reason: str) -> Row:
             )
         seed = int(bank.known_population.length.get("seed", 0))
         subject = population_subject(bank.name)
-        return record(path, subject, found.population_protocol(bank), reason, [[seed, seed + 1]])
+        return record(path, subject, protocols.population_protocol(bank), reason, [[seed, seed + 1]])
     if not bank.norms:
         raise ValueError(f"bank={bank.name}: has no grid to register; write grid: into its file")
-    found.check_cells(found.bank_cells(bank))
-    return record(path, grid_subject(bank.name), found.bank_protocol(bank), reason, [[0, bank.seeds]])
+    protocols.check_cells(protocols.bank_cells(bank))
+    return record(path, grid_subject(bank.name), protocols.bank_protocol(bank), reason, [[0, bank.seeds]])
 
 
 def record(path: Path, subject: str, protocol: dict, reason: str, seeds: list[list[int]]) -> Row:
@@ -135,9 +137,9 @@ def record(path: Path, subject: str, protocol: dict, reason: str, seeds: list[li
     row = register(
         path, subject=subject, protocol=digest(protocol), reason=reason, seeds=seeds, commit=commit
     )
-    kept = path.parent / PROTOCOLS / f"{subject.replace(' ', '-')}-{row.protocol[:12]}.json"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(kept) as file:
+    protocol_path = path.parent / PROTOCOLS / f"{subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+    protocol_path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(protocol_path) as file:
         file.write((json.dumps(protocol, indent=1, sort_keys=True) + "\n").encode())
     if EVIDENCE.exists() and path.exists() and path.parent.samefile(EVIDENCE):
         from normexp.claims.evidence.keep import write_manifest

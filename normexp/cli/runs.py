@@ -14,12 +14,12 @@ CHOICES = ("model", "norm", "data")
 
 
 @command()
-def main(asked: SimpleNamespace) -> None:
+def main(args: SimpleNamespace) -> None:
     """List what lies below a folder."""
-    if len(asked.others) > 1:
-        raise ValueError(f"{asked.others[1]}: one folder at a time; --help explains")
+    if len(args.others) > 1:
+        raise ValueError(f"{args.others[1]}: one folder at a time; --help explains")
     with cut_quietly():
-        show(Path(*asked.others or ("outputs",)))
+        show(Path(*args.others or ("outputs",)))
 
 
 def show(folder: Path) -> None:
@@ -38,8 +38,8 @@ def show(folder: Path) -> None:
     studies = {path.name: loaded(path) for path in below if find_runs(path)[0]}
     if not studies:
         loaded(folder)  # says that there is none
-    one = all((runs["name"] != name).all() for name, runs in studies.items())
-    rows = runs_of(loaded(folder)) if one else [study_of(name, runs) for name, runs in studies.items()]
+    single = all((runs["name"] != name).all() for name, runs in studies.items())
+    rows = runs_of(loaded(folder)) if single else [study_of(name, runs) for name, runs in studies.items()]
     table = Table(show_edge=False, pad_edge=False)
     for name, value in rows[0].items():
         table.add_column(name, justify="right" if value[:1].isdigit() and name != "finished" else "left")
@@ -62,7 +62,7 @@ def study_of(name: str, runs: "pd.DataFrame") -> dict[str, str]:
 
 def runs_of(runs: "pd.DataFrame") -> list[dict[str, str]]:
     """The runs of a study, one row each."""
-    kept = [*CHOICES, "batch_size", "lr", "seed", "status", "test/accuracy", "run"]
-    shown = runs.assign(**{"test/accuracy": runs["test/accuracy"].map("{:.2%}".format)})[kept]
+    columns = [*CHOICES, "batch_size", "lr", "seed", "status", "test/accuracy", "run"]
+    shown = runs.assign(**{"test/accuracy": runs["test/accuracy"].map("{:.2%}".format)})[columns]
     shown = shown.rename(columns={"test/accuracy": "test", "batch_size": "batch"}).astype(str)
     return [dict(zip(shown.columns, row, strict=True)) for row in shown.itertuples(index=False)]

@@ -142,17 +142,17 @@ def study_of(arguments: list[str]) -> str | None:
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     try:
-        found = OverridesParser.create().parse_overrides(words)
+        overrides = OverridesParser.create().parse_overrides(words)
     except Exception:  # Hydra says what is wrong with it
         return None
-    swept = [str(one.key_or_group).rpartition(".")[2] for one in found if one.is_sweep_override()]
-    fixed = [one for one in found if not one.is_sweep_override() and one.key_or_group not in NO_NAME]
+    swept = [str(item.key_or_group).rpartition(".")[2] for item in overrides if item.is_sweep_override()]
+    fixed = [item for item in overrides if not item.is_sweep_override() and item.key_or_group not in NO_NAME]
     if not swept:
         return None
-    chosen = [str(one.value()) for one in fixed if one.key_or_group in ("model", "data")]
+    chosen = [str(item.value()) for item in fixed if item.key_or_group in ("model", "data")]
     axes = [key for key in swept if key != "seed"] or swept
     digest = hashlib.sha256(
-        "\n".join(sorted(map(str, (one.input_line for one in fixed)))).encode()
+        "\n".join(sorted(map(str, (item.input_line for item in fixed)))).encode()
     ).hexdigest()
     return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
 

@@ -35,46 +35,46 @@ def claims_in_lines() -> str:
 
 @command(more=claims_in_lines)
 @tolerate_closed_stdout()
-def main(asked: SimpleNamespace) -> int:
+def main(args: SimpleNamespace) -> int:
     """Judge the claims that the words name. Returns the exit status, which is 0 for any verdict."""
-    for word in asked.others:
+    for word in args.others:
         if not arxiv_id(word):
             raise ValueError(f"{word}: write key=value, such as claim={word}; --help explains")
-        asked.claim = word
-    if asked.find:
-        find_claims(asked.find)
+        args.claim = word
+    if args.find:
+        find_claims(args.find)
         return 0
-    if asked.page:
-        for line in write_pages([Path(one) for one in asked.page.split(",")], asked):
+    if args.page:
+        for line in write_pages([Path(name) for name in args.page.split(",")], args):
             print(line, flush=True)
         return 0
-    words = DEMO if asked.claim == "demo" else asked.claim
-    chosen, left_out, others = find(words, load_bank(asked.bank))
+    words = DEMO if args.claim == "demo" else args.claim
+    chosen, left_out, others = find(words, load_bank(args.bank))
     warn(others)
-    if asked.bank != SMALL:
-        warn(without_settings(asked.bank, chosen))
-    if not asked.engine.plan:
-        asked.out.mkdir(parents=True, exist_ok=True)
+    if args.bank != SMALL:
+        warn(without_settings(args.bank, chosen))
+    if not args.engine.plan:
+        args.out.mkdir(parents=True, exist_ok=True)
     if sum(claim.evidence == "training" for claim in chosen) > 1:
-        print(f"looking for finished runs in {asked.out / 'cache'}", flush=True)
+        print(f"looking for finished runs in {args.out / 'cache'}", flush=True)
     with fast_imports():  # torch and Lightning take seconds to import
         from normexp.claims.verify_claims import verify_all
 
     status = verify_all(
         chosen,
-        asked.out,
-        tuned=asked.tune != "none",
-        command=command_of_one(asked),
-        options=asked.engine,
-        evidence=ledger(asked.evidence),
-        registries=[asked.registry] if asked.registry else None,
-        keep_in=asked.keep,
+        args.out,
+        tuned=args.tune != "none",
+        command=command_of_one(args),
+        options=args.engine,
+        evidence=ledger(args.evidence),
+        registries=[args.registry] if args.registry else None,
+        keep_in=args.keep,
     )
-    if asked.claim in ("demo", "initialization", "all"):
+    if args.claim in ("demo", "initialization", "all"):
         from normexp.figures.laboratory import draw_laboratory
 
-        draw_laboratory(asked.out / "initialization.png")
-        print(f"figure: {asked.out / 'initialization.png'}")
+        draw_laboratory(args.out / "initialization.png")
+        print(f"figure: {args.out / 'initialization.png'}")
     for mistake in left_out:
         print(f"Error: {mistake}", file=sys.stderr)
     return BAD_INPUT if left_out else status
@@ -85,8 +85,8 @@ def without_settings(bank: str, chosen: list[Claim]) -> list[str]:
     fixed = [claim.id for claim in chosen if not claim.settings]
     if not fixed:
         return []
-    named = ", ".join(fixed[:5]) + (", ..." if len(fixed) > 5 else "")
-    line = f"bank={bank}: changes nothing of {named}, which has no `settings`"
+    names = ", ".join(fixed[:5]) + (", ..." if len(fixed) > 5 else "")
+    line = f"bank={bank}: changes nothing of {names}, which has no `settings`"
     if len(fixed) == len(chosen):
         raise ValueError(f"{line}; leave bank= out, or write `settings` into the file of the claim")
     return [line]
@@ -101,30 +101,30 @@ def ledger(place: str) -> StoredEvidence | None:
     return StoredEvidence(Path(place) if place else EVIDENCE)
 
 
-def write_pages(paths: Sequence[Path], asked: SimpleNamespace) -> Iterator[str]:
+def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
     """Write pages of all verdicts, or a site of them where a path does not end in .md: from `out` if it was named, else
     judged again from the ledger, once for all pages. If claims were named, the pages have those alone, from `out`.
     Yields a line on each."""
     for path in paths:
         if path.is_dir() and (
-            path.suffix == ".md" or not {"index.html", "claims"} <= {one.name for one in path.iterdir()}
+            path.suffix == ".md" or not {"index.html", "claims"} <= {file.name for file in path.iterdir()}
         ):
             raise ValueError(
                 f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
             )
-    if named := asked.claim != "demo":
-        chosen, left_out, _ = find(asked.claim, load_bank(asked.bank))
+    if some_named := args.claim != "demo":
+        chosen, left_out, _ = find(args.claim, load_bank(args.bank))
         for mistake in left_out:
             raise ValueError(mistake)
         claims = {claim.id: claim for claim in chosen}
     else:
         claims = load_claims(CONFIGS)
-    if not named and asked.out == Path("outputs/claims"):
+    if not some_named and args.out == Path("outputs/claims"):
         from normexp.claims.conclude import judge_all_again
 
         verdicts = judge_all_again(claims)
     else:
-        verdicts = verdicts_in(claims, asked.out)
+        verdicts = verdicts_in(claims, args.out)
     for path in paths:
         yield write_page(path, claims, verdicts)
 
@@ -139,14 +139,14 @@ def lines_of(claims: Collection[Claim]) -> Iterator[str]:
 
 def find_claims(words: str) -> None:
     """Print the claims that have all of the words, by topic."""
-    found = matching(load_each(CONFIGS)[0].values(), words)
-    if not found:
+    matches = matching(load_each(CONFIGS)[0].values(), words)
+    if not matches:
         raise ValueError(
             f"find={words}: no claim has all of these words; fewer find more, and --help lists all claims"
         )
-    for name in dict.fromkeys(map(topic, found)):
-        print(name, *lines_of([claim for claim in found if topic(claim) == name]), sep="\n")
-    print(f"judge one: {to_type('verify')} claim={found[0].id}")
+    for name in dict.fromkeys(map(topic, matches)):
+        print(name, *lines_of([claim for claim in matches if topic(claim) == name]), sep="\n")
+    print(f"judge one: {to_type('verify')} claim={matches[0].id}")
 
 
 def warn(mistakes: Iterable[str]) -> None:
@@ -155,13 +155,13 @@ def warn(mistakes: Iterable[str]) -> None:
         print(f"Warning: {mistake}", file=sys.stderr)
 
 
-def command_of_one(asked: SimpleNamespace) -> str:
+def command_of_one(args: SimpleNamespace) -> str:
     """The command that reproduces one claim, without its id and tune=none."""
-    own = asked.claim.endswith(ENDINGS) and "," not in asked.claim
-    named = {"claim": shlex.quote(asked.claim) if own else "{id}"}
-    named |= {"bank": asked.bank} if asked.bank != SMALL else {}
-    named |= {key: str(value) for key in ("evidence", "registry") if (value := getattr(asked, key))}
-    words = [f"{key}={value if key == 'claim' else shlex.quote(value)}" for key, value in named.items()]
-    words += [f"allow_targets={asked.allow_targets}"] if asked.allow_targets else []
-    words += [f"--config-dir {shlex.quote(asked.config_dir)}"] if asked.config_dir else []
+    is_file = args.claim.endswith(ENDINGS) and "," not in args.claim
+    options = {"claim": shlex.quote(args.claim) if is_file else "{id}"}
+    options |= {"bank": args.bank} if args.bank != SMALL else {}
+    options |= {key: str(value) for key in ("evidence", "registry") if (value := getattr(args, key))}
+    words = [f"{key}={value if key == 'claim' else shlex.quote(value)}" for key, value in options.items()]
+    words += [f"allow_targets={args.allow_targets}"] if args.allow_targets else []
+    words += [f"--config-dir {shlex.quote(args.config_dir)}"] if args.config_dir else []
     return " ".join([to_type("verify"), *words])

@@ -57,32 +57,32 @@ class Look:
 
     @property
     def decided(self) -> bool:
-        return all(one.word != OPEN for one in self.differences)
+        return all(difference.word != OPEN for difference in self.differences)
 
 
 def look(setting: Setting, claim: Claim, looks: int) -> Look:
     """Judge one look of `looks` planned ones. Each may spend ALPHA / looks, so that all together err in at most ALPHA,
     by whatever rule they stop (Bonferroni over looks, Holm within one)."""
-    alpha, failed = ALPHA / looks, {key: int(own.failed.sum()) for key, own in setting.outcomes.items()}
-    known = runs_with_guesses(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
+    alpha, failed = ALPHA / looks, {key: int(arm.failed.sum()) for key, arm in setting.outcomes.items()}
+    outcomes = runs_with_guesses(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
     arms, effects = [], []
     for norm, level in itertools.product(claim.arms, claim.levels):
-        values = known[norm, level].values
+        values = outcomes[norm, level].values
         mean = SeedMean.of(values)
         arms.append(
             Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), values.tolist(), failed[norm, level])
         )
     for comparison in claim.comparisons:
-        own = comparison.reads(known)
+        read = comparison.reads(outcomes)
         effects.append(
-            (SeedMean.of(comparison.effects(own)), comparison.margin_in(own, setting.measure), comparison)
+            (SeedMean.of(comparison.effects(read)), comparison.margin_in(read, setting.measure), comparison)
         )
     differences = []
     for (mean, margin, comparison), p in zip(
         effects, holm([mean.p_of(comparison, margin) for mean, margin, comparison in effects]), strict=True
     ):
         lost = sum(
-            n for key, n in failed.items() if key in comparison.reads(known) and key[0] == comparison.arm
+            n for key, n in failed.items() if key in comparison.reads(outcomes) and key[0] == comparison.arm
         )
         differences.append(
             Difference(
@@ -104,15 +104,15 @@ def at(level: Any, before: str = " at ") -> str:
     return "" if level == "" else f"{before}{level}"
 
 
-def finding(found: Look, baseline: str, measure: str) -> str:
+def finding(look: Look, baseline: str, measure: str) -> str:
     """The result in sentences."""
     sentences = []
-    for one in found.differences:
-        low, high = (show(end, measure, sign=True) for end in one.interval)
-        numbers = f"{show(one.effect, measure, sign=True)} {UNITS[measure][0]} ({low} to {high})"
-        verb = VERBS.get(one.word, f"is {one.word} than")
-        where = at(one.level, " at batch size ")
-        sentences.append(f"The {measure} of {one.norm}{where} {verb} that of {baseline}: {numbers}.")
+    for difference in look.differences:
+        low, high = (show(end, measure, sign=True) for end in difference.interval)
+        numbers = f"{show(difference.effect, measure, sign=True)} {UNITS[measure][0]} ({low} to {high})"
+        verb = VERBS.get(difference.word, f"is {difference.word} than")
+        where = at(difference.level, " at batch size ")
+        sentences.append(f"The {measure} of {difference.norm}{where} {verb} that of {baseline}: {numbers}.")
     return " ".join(sentences)
 
 
@@ -124,13 +124,13 @@ def show(value: float, measure: str, *, sign: bool = False) -> str:
     return f"{number:{'+' if sign else ''}.{UNITS[measure][2]}f}".replace("-", "−")
 
 
-def table_tex(found: Look, claim: Claim, measure: str) -> str:
+def table_tex(look: Look, claim: Claim, measure: str) -> str:
     """A table for LaTeX with booktabs: norms in rows, batch sizes in columns, mean and half of the 95% interval."""
     shown = f"test {measure} ({UNITS[measure][1]})".replace("%", "\\%")
     rows = pd.DataFrame({"norm": [norm.replace("_", "\\_") for norm in claim.arms]})
     for level in claim.levels:
         cells = []
-        for arm in (arm for arm in found.arms if arm.level == level):
+        for arm in (arm for arm in look.arms if arm.level == level):
             half = (arm.interval[1] - arm.interval[0]) / 2
             width = f" \\pm {show(half, measure)}" if np.isfinite(half) else ""
             cells.append(f"${show(arm.mean, measure)}{width}$".replace("−", "-"))

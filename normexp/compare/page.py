@@ -30,13 +30,13 @@ FILES = Markup(
 
 def write(result: Result, out: Path, made_by: str) -> Path:
     """Write index.html, table.tex, methods.txt, result.json, tables/ and figures/ into a folder. Returns the page."""
-    asked, last = result.asked, result.last
-    text, method = finding(last, asked.baseline, result.measure), methods(result)
+    design, last = result.design, result.last
+    text, method = finding(last, design.baseline, result.measure), methods(result)
     both = {"runs.csv": result.runs, "chosen.csv": result.chosen}
     tables = {name: rows.drop(columns="sources", errors="ignore") for name, rows in both.items()}
-    looks = [asdict(one) for one in result.looks]
+    looks = [asdict(look) for look in result.looks]
     files = {
-        "table.tex": table_tex(last, asked.claim, result.measure),
+        "table.tex": table_tex(last, design.claim, result.measure),
         "methods.txt": f"{method}\n",
         "result.json": json.dumps({"finding": text, "ended": result.ended, "looks": looks}, indent=1),
         **{f"tables/{name}": rows.to_csv(index=False) for name, rows in tables.items()},
@@ -48,15 +48,15 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     with drawing_style():
         drawings = [Drawing(*words, draw(plot)) for words, plot in plots(result).items()]
         inlined = save_all(drawings, out / "figures", made_by)
-    blocks = [{"drawing": one, "title": one.title, "name": one.name} for one in drawings]
+    blocks = [{"drawing": drawing, "title": drawing.title, "name": drawing.name} for drawing in drawings]
     table = difference_table(last.differences, result.measure)
     return save_page(
         out,
-        title=asked.claim.name,
+        title=design.claim.name,
         facts=[
-            " ".join(asked.words),
+            " ".join(design.words),
             pluralize(last.seeds, "seed"),
-            f"{len(looks)} of {len(asked.looks)} looks",
+            f"{len(looks)} of {len(design.looks)} looks",
             f"{result.seconds / 60:.1f} minutes of training",
         ],
         finding=f"Seen here: {text}",
@@ -68,7 +68,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
         ],
         shapes={"wide": inlined, "narrow": inlined},
         lists=[],
-        dark=dark_colors(Style(list(asked.claim.arms)).colour.values()),
+        dark=dark_colors(Style(list(design.claim.arms)).colour.values()),
         provenance=[made_by],
         runs_text=f"{pluralize(len(result.runs), 'run')}; {result.ended}.",
         made_by=made_by,
@@ -81,16 +81,16 @@ def difference_table(differences: list[Difference], measure: str) -> Markup:
     """Each difference with its interval, margin and word."""
     rows = pd.DataFrame(
         {
-            "norm": one.norm,
-            "batch size": one.level,
-            f"difference in {measure}": show(one.effect, measure, sign=True),
-            "interval": " to ".join(show(end, measure, sign=True) for end in one.interval),
-            "margin": show(one.margin, measure),
-            "p, adjusted": f"{one.p:.2g}",
-            "failed runs": one.failed,
-            "seen here": one.word,
+            "norm": difference.norm,
+            "batch size": difference.level,
+            f"difference in {measure}": show(difference.effect, measure, sign=True),
+            "interval": " to ".join(show(end, measure, sign=True) for end in difference.interval),
+            "margin": show(difference.margin, measure),
+            "p, adjusted": f"{difference.p:.2g}",
+            "failed runs": difference.failed,
+            "seen here": difference.word,
         }
-        for one in differences
+        for difference in differences
     )
     if (rows["batch size"] == "").all():
         rows = rows.drop(columns="batch size")
@@ -104,14 +104,14 @@ def failures(result: Result) -> str:
     if bad.empty and not worst:
         return "No run diverged, and every seed's best run learned."
     where = "; ".join(f"{norm} at rate {rate:g}: {count}" for (norm, rate), count in bad.items())  # type: ignore[misc, has-type]
-    own = f" Best runs that failed and count as guesses: {', '.join(worst)}." if worst else ""
-    return f"Diverged runs: {where or 'none'}.{own}"
+    guesses = f" Best runs that failed and count as guesses: {', '.join(worst)}." if worst else ""
+    return f"Diverged runs: {where or 'none'}.{guesses}"
 
 
 def methods(result: Result) -> str:
     """The paragraph for a methods section."""
-    asked, last = result.asked, result.last
-    claim, looks = asked.claim, ", ".join(map(str, asked.looks))
+    design, last = result.design, result.last
+    claim, looks = design.claim, ", ".join(map(str, design.looks))
     margin = claim.comparisons[0].margin
     rule = (
         "of practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
@@ -120,10 +120,10 @@ def methods(result: Result) -> str:
     )
     rates = ", ".join(f"{rate:g}" for rate in sorted(result.runs["lr"].unique()))
     return (
-        f"We compared {', '.join(claim.arms)} with normexp {__version__} (settings: {' '.join(asked.words)})."
+        f"We compared {', '.join(claim.arms)} with normexp {__version__} (settings: {' '.join(design.words)})."
         " Under equal seeds all arms had equal initial weights and batches. Each arm was trained at learning"
         f" rates {rates}; every seed took its own best rate by validation, so intervals contain the noise of"
-        f" tuning. Differences to {asked.baseline} are means over {last.seeds} paired seeds with Student's t"
+        f" tuning. Differences to {design.baseline} are means over {last.seeds} paired seeds with Student's t"
         " intervals; a failed run counts as a guess. A difference counts as decided if its interval lies"
         f" wholly beyond or wholly within a margin {rule}, fixed beforehand. Looks were planned at {looks}"
         f" seeds; each spends {last.alpha:.3g} of an error rate of 0.05 (Bonferroni over looks, Holm over"
@@ -135,8 +135,8 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     """(name, title, caption) of each figure of the page -> its lines."""
     chosen, label = result.chosen, f"{result.measure} ({UNITS[result.measure][1]})"
     column = "accuracy" if result.measure == "error" else "loss"
-    each: Iterable[Any] = chosen.itertuples(index=False)
-    curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in each])
+    runs: Iterable[Any] = chosen.itertuples(index=False)
+    curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in runs])
     curves = curves[curves["metric"] == f"val/{column}"]
     done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
     over_rates = panels(result, done, "lr", "learning rate", f"test {label}", log="x")
@@ -155,12 +155,12 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
 
 def values_plot(result: Result, label: str) -> Plot:
     """Values over the batch size, or over seeds where there is one batch size."""
-    several, lines = len(result.asked.claim.levels) > 1, []
-    for norm in result.asked.claim.arms:
-        own = [arm for arm in result.last.arms if arm.norm == norm]
-        xs, values = [arm.level for arm in own], np.array([(arm.mean, *arm.interval) for arm in own])
+    several, lines = len(result.design.claim.levels) > 1, []
+    for norm in result.design.claim.arms:
+        arms = [arm for arm in result.last.arms if arm.norm == norm]
+        xs, values = [arm.level for arm in arms], np.array([(arm.mean, *arm.interval) for arm in arms])
         if not several:
-            xs, values = list(range(len(own[0].values))), np.array(own[0].values)[:, None]
+            xs, values = list(range(len(arms[0].values))), np.array(arms[0].values)[:, None]
         mean, *band = (100 * values if result.measure == "error" else values).T.tolist()
         low, high = band or (None, None)
         lines.append(Line(norm, xs, mean, low, high, look="points"))
@@ -171,17 +171,17 @@ def values_plot(result: Result, label: str) -> Plot:
 def panels(result: Result, rows: pd.DataFrame, x: str, xlabel: str, ylabel: str, log: Any = "") -> Plot:
     """The mean of `value` over `x`, a line per norm, one panel per batch size."""
 
-    def line(own: pd.DataFrame, norm: str) -> Line:
-        mean = own[own["norm"] == norm].groupby(x)["value"].mean().dropna()
+    def line(level_rows: pd.DataFrame, norm: str) -> Line:
+        mean = level_rows[level_rows["norm"] == norm].groupby(x)["value"].mean().dropna()
         ys = 100 * (1 - mean) if result.measure == "error" else mean
         return Line(norm, mean.index.tolist(), ys.tolist(), look="points" if log else "line")
 
-    shown: Sequence[Any] = result.asked.claim.levels[:MOST_PANELS]
+    shown: Sequence[Any] = result.design.claim.levels[:MOST_PANELS]
     return Plot(
         [
             Panel(
                 at(level, "batch size "), xlabel, ylabel,
-                [line(rows[rows["level"] == level], norm) for norm in result.asked.claim.arms], log=log,
+                [line(rows[rows["level"] == level], norm) for norm in result.design.claim.arms], log=log,
             )
             for level in shown
         ],

@@ -9,7 +9,7 @@ import pandas as pd
 from normexp.claims.evidence.choose_rates import tuned_runs
 from normexp.claims.evidence.plan import Known, most_missing, plan
 from normexp.claims.rounds import Rounds
-from normexp.compare.asked import Asked
+from normexp.compare.design import Design
 from normexp.compare.judged import Look, at, look
 from normexp.format import pluralize
 from normexp.sweeps.grid import Estimates
@@ -21,7 +21,7 @@ from normexp.sweeps.screen import core_minutes
 class Result:
     """A finished comparison: its looks, its runs (`chosen`: each seed's own best) and why it ended."""
 
-    asked: Asked
+    design: Design
     looks: list[Look]
     runs: pd.DataFrame
     chosen: pd.DataFrame
@@ -35,45 +35,48 @@ class Result:
 
 
 def compare(
-    asked: Asked, out: Path, command: str, options: Options, say: Callable[[str], None] = print
+    design: Design, out: Path, command: str, options: Options, say: Callable[[str], None] = print
 ) -> Result | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
-    found: list[Look] = []
+    looks: list[Look] = []
     spent, estimates, ended = 0.0, Estimates(), ""
-    for place, seeds in enumerate(asked.looks):
-        claim = dataclasses.replace(asked.claim, seeds=seeds)
-        own = Rounds([claim], out, command=command)
-        known = require(own, claim.id)
+    for place, seeds in enumerate(design.looks):
+        claim = dataclasses.replace(design.claim, seeds=seeds)
+        rounds = Rounds([claim], out, command=command)
+        known = require(rounds, claim.id)
         cost = seconds_of(known, estimates)
         if place == 0:
-            for line in cost_lines(asked, known, estimates):
+            for line in cost_lines(design, known, estimates):
                 say(line)
             if options.plan:
                 return None
-        elif spent + cost > 60 * asked.budget:
+        elif spent + cost > 60 * design.budget:
             held = f"the next look at {seeds} seeds"
-            ended = f"the budget of {asked.budget:g} minutes of one core would not hold {held}"
+            ended = f"the budget of {design.budget:g} minutes of one core would not hold {held}"
             break
-        own.run(options, lambda claim, known: None)
-        known = require(own, claim.id)
-        found.append(look(known("", claim.settings)[0], known.claim, len(asked.looks)))
+        rounds.run(options, lambda claim, known: None)
+        known = require(rounds, claim.id)
+        looks.append(look(known("", claim.settings)[0], known.claim, len(design.looks)))
         spent += cost
-        words = ", ".join(f"{one.norm}{at(one.level)}: {one.word}" for one in found[-1].differences)
-        say(f"look {place + 1} of {len(asked.looks)}, {seeds} seeds: {words}")
+        words = ", ".join(
+            f"{difference.norm}{at(difference.level)}: {difference.word}"
+            for difference in looks[-1].differences
+        )
+        say(f"look {place + 1} of {len(design.looks)}, {seeds} seeds: {words}")
         runs, _ = known.cell_runs(known.claim.cells["here"], known.claim.seed_range)
-        if found[-1].decided:
+        if looks[-1].decided:
             ended = "every difference is decided"
             break
-    ended = ended or f"all {asked.looks[-1]} seeds are trained"
+    ended = ended or f"all {design.looks[-1]} seeds are trained"
     chosen = tuned_runs(runs, known.measure)
-    return Result(asked, found, runs, chosen, ended, known.measure, float(runs["seconds"].sum()))
+    return Result(design, looks, runs, chosen, ended, known.measure, float(runs["seconds"].sum()))
 
 
-def require(own: Rounds, name: str) -> Known:
+def require(rounds: Rounds, name: str) -> Known:
     """What is known of the claim. Raises ValueError with the reason if it cannot run."""
-    if name in own.failed:
-        raise ValueError(own.failed[name])
-    return own.known[name]
+    if name in rounds.failed:
+        raise ValueError(rounds.failed[name])
+    return rounds.known[name]
 
 
 def seconds_of(known: Known, estimates: Estimates) -> float:
@@ -81,21 +84,21 @@ def seconds_of(known: Known, estimates: Estimates) -> float:
     return sum(estimates.seconds(spec) or 0.0 for spec in plan(known.claim, known))
 
 
-def cost_lines(asked: Asked, known: Known, estimates: Estimates) -> list[str]:
+def cost_lines(design: Design, known: Known, estimates: Estimates) -> list[str]:
     """The cost, before anything starts: of the first look, and of all."""
     missing, seconds = most_missing(known.claim, known), seconds_of(known, estimates)
     rates = known.claim.cells["here"].rates
-    each, looks = len(known.claim.arms) * len(known.claim.levels) * len(rates), asked.looks
+    per_seed, looks = len(known.claim.arms) * len(known.claim.levels) * len(rates), design.looks
     shown = ", ".join(f"{rate:g}" for rate in rates)
     lines = [
         f"plan: {', '.join(known.claim.arms)} at {pluralize(len(rates), 'rate')} ({shown}), "
         "each seed at its own best on validation",
-        f"  first look, {looks[0]} seeds: {missing} of {each * looks[0]} runs to train, {core_minutes(seconds)}",
+        f"  first look, {looks[0]} seeds: {missing} of {per_seed * looks[0]} runs to train, {core_minutes(seconds)}",
     ]
     if len(looks) > 1 and missing:
-        most = core_minutes(seconds / missing * each * looks[-1])
+        most = core_minutes(seconds / missing * per_seed * looks[-1])
         lines.append(
             f"  looks at {', '.join(map(str, looks))} seeds, until all differences are decided: at most "
-            f"{each * looks[-1]} runs, {most}; budget {asked.budget:g} minutes; more where a grid of rates widens"
+            f"{per_seed * looks[-1]} runs, {most}; budget {design.budget:g} minutes; more where a grid of rates widens"
         )
     return lines

@@ -23,34 +23,34 @@ def figures() -> dict[str, Named]:
 
 def chosen(words: Sequence[str]) -> list[Named]:
     """The figures of these names; `all` means each. Raises ValueError for a name that is none."""
-    known = figures()
+    available = figures()
     if list(words) == ["all"]:
-        return list(known.values())
+        return list(available.values())
     from normexp.cli.help import suggest
 
     for word in words:
-        if word not in known:
-            raise ValueError(f"{word}: no such figure; {suggest(word, list(known))}")
-    return [known[word] for word in words]
+        if word not in available:
+            raise ValueError(f"{word}: no such figure; {suggest(word, list(available))}")
+    return [available[word] for word in words]
 
 
 def make(
-    one: Named, folder: Path, *, small: bool = False, say: Callable[[str], None] = lambda words: None
+    entry: Named, folder: Path, *, small: bool = False, say: Callable[[str], None] = lambda words: None
 ) -> Plot:
     """Compute a figure and write its files. Its runs are kept under `folder`/runs and used again."""
     from normexp.report.drawing import Drawing, save
     from normexp.report.style import drawing_style
 
     began = time.process_time()
-    plot = one.make(Lab(folder, small=small, say=say))
+    plot = entry.make(Lab(folder, small=small, say=say))
     numbers = {
-        "name": one.name, "title": one.title, "source": one.source, "paper": one.paper, **plot.numbers(),
-        "command": f"{command('figure')} {one.name}", "small": small,
+        "name": entry.name, "title": entry.title, "source": entry.source, "paper": entry.paper, **plot.numbers(),
+        "command": f"{command('figure')} {entry.name}", "small": small,
         "cpu_seconds": round(time.process_time() - began, 1),
     }  # fmt: skip
     with drawing_style():
-        save(Drawing(one.name, one.title, plot.seen, draw(plot)), folder, one.source)
-    with atomic_write(folder / f"{one.name}.json") as file:
+        save(Drawing(entry.name, entry.title, plot.seen, draw(plot)), folder, entry.source)
+    with atomic_write(folder / f"{entry.name}.json") as file:
         file.write(json.dumps(numbers, indent=1).encode())
     return plot
 
@@ -59,10 +59,13 @@ def write_page(folder: Path) -> Path:
     """`index.html` with every figure that lies in the folder: what is seen, what the paper shows, and the command."""
     from normexp.report.page import render
 
-    known = list(figures())
+    names = list(figures())
     made = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    made = sorted((one for one in made if one.get("name") in known), key=lambda one: known.index(one["name"]))
-    missing = [name for name in known if name not in {one["name"] for one in made}]
+    made = sorted(
+        (record for record in made if record.get("name") in names),
+        key=lambda record: names.index(record["name"]),
+    )
+    missing = [name for name in names if name not in {record["name"] for record in made}]
     with atomic_write(folder / "index.html") as file:
         file.write(
             render(

@@ -73,8 +73,8 @@ class Lab:
 
         self.say(" ".join(words))
         with contextlib.redirect_stdout(io.StringIO()):
-            found = train(*words, f"outputs={self.folder}", "name=runs", "threads=1")
-        runs = [found] if isinstance(found, Run) else found
+            result = train(*words, f"outputs={self.folder}", "name=runs", "threads=1")
+        runs = [result] if isinstance(result, Run) else result
         self.runs += [run.folder for run in runs if run.folder]
         return runs
 
@@ -133,13 +133,13 @@ def listened(network: Any, modules: "Sequence[nn.Module]", *inputs: Any) -> list
     """(input, output) of each module in one forward pass without gradients."""
     import torch
 
-    found: dict[int, tuple[Any, Any]] = {}
+    calls: dict[int, tuple[Any, Any]] = {}
     handles = [
-        module.register_forward_hook(lambda m, x, y, place=place: found.update({place: (x[0], y)}))
+        module.register_forward_hook(lambda m, x, y, place=place: calls.update({place: (x[0], y)}))
         for place, module in enumerate(modules)
     ]
     with torch.no_grad():
         network(*inputs)
     for handle in handles:
         handle.remove()
-    return [found[place] for place in range(len(modules))]
+    return [calls[place] for place in range(len(modules))]

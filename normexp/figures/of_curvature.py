@@ -27,8 +27,11 @@ def landscape(lab: Lab) -> Plot:
             index="step", columns="metric", values="value"
         )
     panels = []
-    asked = {"landscape_loss": "loss along the gradient", "gradient_predictiveness": "change of the gradient"}
-    for name, title in asked.items():
+    titles = {
+        "landscape_loss": "loss along the gradient",
+        "gradient_predictiveness": "change of the gradient",
+    }
+    for name, title in titles.items():
         lines = []
         for norm, table in tables.items():
             low, high = (table[f"{name}_{end}/network"].tolist() for end in ("min", "max"))
@@ -89,25 +92,25 @@ def edge_of_stability(lab: Lab) -> Plot:
         parameters = list(network.parameters())
         generator = torch.Generator().manual_seed(0)
         start = torch.randn(sum(p.numel() for p in parameters), generator=generator)
-        found: list[tuple[int, float, float]] = []
+        records: list[tuple[int, float, float]] = []
         for step in range(steps + 1):
             loss = torch.square(network(x) - target).sum(1).mean() / 2
             if step % every == 0:
                 top = float(lanczos(hessian_product(loss, parameters), start, 12)[-1])
-                found.append((step, float(loss.detach()), top))
+                records.append((step, float(loss.detach()), top))
             gradients = torch.autograd.grad(loss, parameters)
             with torch.no_grad():
                 for p, g in zip(parameters, gradients, strict=True):
                     p.sub_(rate * g)
-        at, values, tops = map(list, zip(*found, strict=True))
+        at, values, tops = map(list, zip(*records, strict=True))
         losses.append(Line(f"rate {rate:g}", at, values))
         sharpness.append(Line(f"rate {rate:g}", at, tops))
         laws.append(Line(f"2 / {rate:g}", [0, steps], [2 / rate, 2 / rate], look="law"))
         tail = tops[-max(1, len(tops) // 4) :]
         last[rate] = math.fsum(tail) / len(tail)
-    told = ", ".join(f"{last[rate]:.1f} at rate {rate:g} (2 / rate: {2 / rate:.3g})" for rate in rates)
+    means = ", ".join(f"{last[rate]:.1f} at rate {rate:g} (2 / rate: {2 / rate:.3g})" for rate in rates)
     seen = (
-        f"In the last quarter of {steps} steps the mean sharpness is {told}: a tanh MLP, squared error,"
+        f"In the last quarter of {steps} steps the mean sharpness is {means}: a tanh MLP, squared error,"
         f" {len(x)} digits."
     )
     panels = [

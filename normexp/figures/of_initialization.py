@@ -70,10 +70,10 @@ def mean_field_explosion(lab: Lab) -> Plot:
     rate = math.pi / (math.pi - 1)
     law = [rate ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
     inner = lines[1].y[depth // 4 : depth - depth // 4]  # far from input and loss
-    found = (inner[0] / inner[-1]) ** (2 / (len(inner) - 1))
+    growth = (inner[0] / inner[-1]) ** (2 / (len(inner) - 1))
     lines.append(Line("theory", places(law), law, look="law"))
     seen = (
-        f"With BatchNorm the squared gradient grows {found:.3f}-fold per layer toward the input (theory:"
+        f"With BatchNorm the squared gradient grows {growth:.3f}-fold per layer toward the input (theory:"
         f" {rate:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
         f" {lines[0].y[0] ** 2:.2g}-fold."
     )
@@ -97,8 +97,8 @@ def rank_and_cosine(lab: Lab) -> Plot:
         network = lab.network(f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=128")
         network.train()
         sites = [site.module for site in network.sites() if site.kind == "activation"]
-        found = [geometry(y) for _, y in listened(network, sites, noise(network, 0, batch))]
-        cosine, rank = ([float(one[name]) for one in found] for name in ("c_value", "effective_rank"))
+        geometries = [geometry(y) for _, y in listened(network, sites, noise(network, 0, batch))]
+        cosine, rank = ([float(row[name]) for row in geometries] for name in ("c_value", "effective_rank"))
         cosines.append(Line(norm, places(cosine), cosine))
         ranks.append(Line(norm, places(rank), rank))
     seen = (

@@ -170,7 +170,7 @@ def train_eval_precise(lab: Lab) -> Plot:
 
     sizes = (2, 4, 8, 32, 128) if not lab.small else (4, 16)
     names = ("train, batch", "val, batch", "val, average", "val, precise")
-    found: dict[str, list[float]] = {name: [] for name in names}
+    errors: dict[str, list[float]] = {name: [] for name in names}
     for size in sizes:
         (run,) = lab.train(
             "norm=batchnorm", *CNN, *PLAIN, f"batch_size={size}", f"lr={0.2 * size / 32:g}",
@@ -181,11 +181,11 @@ def train_eval_precise(lab: Lab) -> Plot:
         parts.data.load()
         network = parts.module.model
         (xt, yt), (xv, yv) = (next(iter(parts.data.evaluation_loader(split))) for split in ("train", "val"))
-        found[names[0]].append(error(network, xt, yt, batch_size=size))
-        found[names[1]].append(error(network, xv, yv, batch_size=size))
-        found[names[2]].append(error(network, xv, yv))
+        errors[names[0]].append(error(network, xt, yt, batch_size=size))
+        errors[names[1]].append(error(network, xv, yv, batch_size=size))
+        errors[names[2]].append(error(network, xv, yv))
         recompute_population_statistics(network, [xt])
-        found[names[3]].append(error(network, xv, yv))
+        errors[names[3]].append(error(network, xv, yv))
     curves = []
     for norm, name in (("batchnorm", names[2]), ("batchnorm_precise", names[3])):
         runs = lab.train(
@@ -194,12 +194,12 @@ def train_eval_precise(lab: Lab) -> Plot:
         )  # fmt: skip
         rows = recorded(runs, "val/accuracy")
         curves.append(Line(name, [int(s) for s in rows["step"]], [100 * (1 - v) for v in rows["value"]]))
-    lines = [Line(name, sizes, values, look="points") for name, values in found.items()]
+    lines = [Line(name, sizes, values, look="points") for name, values in errors.items()]
     worst = max(curves[0].y[len(curves[0].y) // 3 :]), max(curves[1].y[len(curves[1].y) // 3 :])
     seen = (
-        f"At batch size {sizes[0]} the validation error is {found[names[1]][0]:.1f}% with batch statistics,"
-        f" {found[names[2]][0]:.1f}% with the moving average, {found[names[3]][0]:.1f}% with precise ones; at"
-        f" {sizes[-1]}: {found[names[1]][-1]:.1f}%, {found[names[2]][-1]:.1f}%, {found[names[3]][-1]:.1f}%."
+        f"At batch size {sizes[0]} the validation error is {errors[names[1]][0]:.1f}% with batch statistics,"
+        f" {errors[names[2]][0]:.1f}% with the moving average, {errors[names[3]][0]:.1f}% with precise ones; at"
+        f" {sizes[-1]}: {errors[names[1]][-1]:.1f}%, {errors[names[2]][-1]:.1f}%, {errors[names[3]][-1]:.1f}%."
         f" In the last two thirds of training at rate 1 the largest error is {worst[0]:.1f}% by the average,"
         f" {worst[1]:.1f}% by precise statistics."
     )

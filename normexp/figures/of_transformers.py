@@ -46,9 +46,11 @@ def dyt_clouds(lab: Lab) -> Plot:
         fit = Line("best tanh", grid.tolist(), tanh(grid).tolist(), look="law")
         title = f"norm {place + 1} of {len(sites)}"
         panels.append(Panel(title, "input", "output before gain", [cloud, fit], named=False))
-    told = "; ".join(f"norm {place}: {100 * one:.1f}% and {100 * two:.1f}%" for place, (one, two) in lines)
+    shares = "; ".join(
+        f"norm {place}: {100 * by_line:.1f}% and {100 * by_tanh:.1f}%" for place, (by_line, by_tanh) in lines
+    )
     seen = (
-        f"Square of the output that the best line and the best scaled tanh (dashed) leave over: {told}. A"
+        f"Square of the output that the best line and the best scaled tanh (dashed) leave over: {shares}. A"
         " small image transformer on digits."
     )
     return Plot(panels, seen)
@@ -159,13 +161,13 @@ def dead_depth(lab: Lab) -> Plot:
         half = len(line.y) // 2
         loss = run.summary["metrics"]["val/loss"]
         halves[name] = sum(line.y[half:]) / half, sum(line.y[:half]) / half, loss
-    told = "; ".join(
+    rises = "; ".join(
         f"{name} {deep:+.3f} against {early:+.3f} (loss {loss:.2f})"
         for name, (deep, early, loss) in halves.items()
     )
     seen = (
         "Mean rise of the loss without one block of the deeper half against one of the first half, in nats:"
-        f" {told}. So short a training teaches the first blocks alone; a loss near 3 has learned little more than"
+        f" {rises}. So short a training teaches the first blocks alone; a loss near 3 has learned little more than"
         " how frequent each character is."
     )
     return Plot([Panel("", "block left out", "rise of the loss (nats)", lines)], seen)

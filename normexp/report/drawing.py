@@ -37,11 +37,11 @@ def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points
 
     Invisible marks stand at the points. Other formats of the figure do not change.
     """
-    told = vars(axes.get_figure(root=True)).setdefault(
+    curves = vars(axes.get_figure(root=True)).setdefault(
         "told", {}
     )  # id of the marks -> name of the curve, its points
-    key = f"told{len(told)}"
-    told[key] = (name, list(points))
+    key = f"told{len(curves)}"
+    curves[key] = (name, list(points))
     axes.plot(
         xs, ys, "o", markersize=9, alpha=0, color="#222222", gid=key, scalex=False, scaley=False, zorder=9
     )
@@ -59,14 +59,14 @@ def inline(svg: bytes, drawing: "Drawing", prefix: str = "") -> Markup:
     root.attrib |= {"role": "group", "aria-label": drawing.title, "style": width}
     for image in root.iter(f"{{{SVG}}}image"):  # its id depends only on the content, and images may be equal
         image.attrib.pop("id", None)
-    told = vars(drawing.figure).get("told", {})
+    curves = vars(drawing.figure).get("told", {})
     for group in root.iter(f"{{{SVG}}}g"):
-        if group.get("id") in told:
-            _name(group, *told[group.get("id")])
+        if group.get("id") in curves:
+            _name(group, *curves[group.get("id")])
     text = re.sub(r"\n\s*", "\n", ET.tostring(root, encoding="unicode"))
     text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}{drawing.name}-", text)
     colored = re.sub(
-        r'(?:style|fill|stroke)="[^"]*"', lambda one: COLOR.sub(r"var(--c-\1, #\1)", one[0]), text
+        r'(?:style|fill|stroke)="[^"]*"', lambda match: COLOR.sub(r"var(--c-\1, #\1)", match[0]), text
     )
     return Markup(colored)
 
@@ -86,12 +86,12 @@ def _name(group: ET.Element, name: str, points: list[str]) -> None:
 
 def dark_colors(colors: Iterable[str]) -> dict[str, str]:
     """Name of the variable -> color on a dark page, for all colors of figures, bright enough for text."""
-    found = {f"--c-{key}": value for key, value in DARK.items()}
+    variables = {f"--c-{key}": value for key, value in DARK.items()}
     for color in sorted({color.lower().lstrip("#") for color in colors} - DARK.keys()):
         hue, light, saturation = colorsys.rgb_to_hls(*(int(color[i : i + 2], 16) / 255 for i in (0, 2, 4)))
         channels = colorsys.hls_to_rgb(hue, max(light, 0.62), min(saturation, 0.75))
-        found[f"--c-{color}"] = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
-    return found
+        variables[f"--c-{color}"] = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
+    return variables
 
 
 MOST_PANELS = 8
@@ -165,19 +165,19 @@ def save(drawing: Drawing, folder: Path, source: str) -> bytes:
 
 def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
     """Write the drawings. Returns name -> HTML for the page."""
-    drawn = [one for one in figures if isinstance(one, Drawing)]
-    return {one.name: inline(save(one, folder, source), one) for one in drawn}
+    drawn = [drawing for drawing in figures if isinstance(drawing, Drawing)]
+    return {drawing.name: inline(save(drawing, folder, source), drawing) for drawing in drawn}
 
 
 def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
     """The same for figures drawn for a narrow screen, which only the page has."""
-    found = {}
-    for one in figures:
-        if isinstance(one, Drawing):
+    elements = {}
+    for drawing in figures:
+        if isinstance(drawing, Drawing):
             text = BytesIO()
-            FigureCanvasSVG(one.figure).print_svg(text, metadata={"Date": None})
-            found[one.name] = inline(text.getvalue(), one, "narrow-")
-    return found
+            FigureCanvasSVG(drawing.figure).print_svg(text, metadata={"Date": None})
+            elements[drawing.name] = inline(text.getvalue(), drawing, "narrow-")
+    return elements
 
 
 def new_figure(

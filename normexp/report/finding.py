@@ -79,15 +79,15 @@ def signs_of_recipe(study: Study) -> list[str]:
     if "train/loss" not in runs:
         return []
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
-    found = []
-    for arm, own in runs[guessed].groupby("arm", sort=False):
-        levels = ", ".join(f"{level:g}" for level in sorted(own[study.x].unique())) if study.x else ""
+    sentences = []
+    for arm, arm_runs in runs[guessed].groupby("arm", sort=False):
+        levels = ", ".join(f"{level:g}" for level in sorted(arm_runs[study.x].unique())) if study.x else ""
         at = f" ({label(study.x)} {levels})" if study.x else ""
-        found.append(
-            f"{len(own)} of {(runs['arm'] == arm).sum()} runs of {arm}{at} end with a training loss near that of "
+        sentences.append(
+            f"{len(arm_runs)} of {(runs['arm'] == arm).sum()} runs of {arm}{at} end with a training loss near that of "
             "guessing: the recipe, not the norm, is likely at fault."
         )
-    return found
+    return sentences
 
 
 def against(baseline: str) -> str:
@@ -121,59 +121,61 @@ def source(study: Study) -> str:
 def goes_with(study: Study, name: str, by: str) -> str:
     """A sentence on a value that differs between the arms or levels beside what names them."""
     values = study.summaries.groupby(by, sort=False)[name].first()
-    each = "; ".join(
+    examples = "; ".join(
         f"{'none' if value != value else as_text(value)} with {as_text(of)}"
         for of, value in list(values.items())[:4]
     )
-    return f"{label(name).capitalize()} goes with {label(by)} ({each}), so a difference may be its doing."
+    return f"{label(name).capitalize()} goes with {label(by)} ({examples}), so a difference may be its doing."
 
 
 def cautions(study: Study) -> list[str]:
     """The limits of the comparison, one sentence each."""
-    found = []
+    sentences = []
     chosen = study.chosen
     seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
     if seeds.min() < 2:
-        found.append("Some points rest on a single seed and have no interval.")
+        sentences.append("Some points rest on a single seed and have no interval.")
     if seeds.min() != seeds.max():
-        found.append(
+        sentences.append(
             f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
         )
     levels = max(len(study.levels), 1)
     empty = len(study.arms) * levels - len(seeds)
     if empty:
-        found.append(
+        sentences.append(
             f"{empty} of {len(study.arms) * levels} combinations of arm and {label(study.x)} have no run."
         )
     for library in ("normexp", "torch"):
         if len(versions := study.versions(library)) > 1:
-            found.append(f"The runs come from several versions of {library}: {', '.join(versions)}.")
+            sentences.append(f"The runs come from several versions of {library}: {', '.join(versions)}.")
     count, names = study.other_code
     if count:
-        found.append(
+        sentences.append(
             f"{count} of {pluralize(len(chosen), 'run')} were computed by another version of {', '.join(names[:3])}, "
             "so a difference may be the doing of the code; train them again."
         )
     kinds = chosen["key"].map(lambda key: key[1]).unique()
     if len(kinds) > 1:
-        found.append(
+        sentences.append(
             f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
         )
-    found += [goes_with(study, name, by) for name, by in study.goes_with.items()]
+    sentences += [goes_with(study, name, by) for name, by in study.goes_with.items()]
     if before := int((study.summaries["recipe"] == OLDER).sum()):
-        found.append(
+        sentences.append(
             f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "
             "to the defaults is recipe=plain today."
         )
     lost = int(chosen["failed"].sum())
     if lost:
-        found.append(
+        sentences.append(
             f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
         )
     if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
         runs = pluralize(empty, "run")
-        found.append(f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means.")
-    return [*found, *study.edges, *signs_of_recipe(study)]
+        sentences.append(
+            f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means."
+        )
+    return [*sentences, *study.edges, *signs_of_recipe(study)]
 
 
 MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
@@ -185,8 +187,8 @@ def show_answer(study: Study, console: Console, baseline: str | None = None) -> 
     grid = Table(show_edge=False, pad_edge=False)
     for index, name in enumerate(names):
         grid.add_column(Text(name), justify="right" if index else "left", no_wrap=not index)
-    for arm, own in cells.items():
-        grid.add_row(Text(arm), *(Text(in_words(cell), "bold" if cell["best"] else "") for cell in own))
+    for arm, arm_cells in cells.items():
+        grid.add_row(Text(arm), *(Text(in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells))
     console.print()
     console.print(grid, highlight=False)
     for line in (lines[0], "", *lines[1:]):
@@ -208,22 +210,22 @@ def show_in_notebook(folder: Path) -> str:
 
     try:
         study = open_study(folder)
-        names, cells, (how, found, *limits) = answer(study)
+        names, cells, (how, sentence, *limits) = answer(study)
     except ValueError as error:
         return f"<p>{html.escape(f'no table: {error}')}</p>"
     lines = ["".join(f"<th>{html.escape(name)}</th>" for name in names)]
-    for arm, own in cells.items():
-        values = (f"<b>{in_words(cell)}</b>" if cell["best"] else in_words(cell) for cell in own)
+    for arm, arm_cells in cells.items():
+        values = (f"<b>{in_words(cell)}</b>" if cell["best"] else in_words(cell) for cell in arm_cells)
         lines.append(f"<th>{html.escape(arm)}</th>" + "".join(f"<td>{value}</td>" for value in values))
     picture = io.BytesIO()
     with drawing_style():
         for drawing in final_values(study, Style(study.arms)):
             drawing.figure.savefig(picture, format="png", dpi=110)
     content = base64.b64encode(picture.getvalue()).decode()
-    image = f'<img alt="{html.escape(found)}" src="data:image/png;base64,{content}">'
+    image = f'<img alt="{html.escape(sentence)}" src="data:image/png;base64,{content}">'
     table = "".join(f"<tr>{line}</tr>" for line in lines)
     notes = "<br>".join(map(html.escape, (how, *limits)))
-    return f"<p><b>{html.escape(found)}</b></p><table>{table}</table>{image}<p><small>{notes}</small></p>"
+    return f"<p><b>{html.escape(sentence)}</b></p><table>{table}</table>{image}<p><small>{notes}</small></p>"
 
 
 def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[str]:

@@ -67,17 +67,17 @@ def write_report(
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
     sections[0]["table"] = comparison_cells(study, table, style)
-    found, runs = finding(study, table), runs_text(study)
+    sentence, runs = finding(study, table), runs_text(study)
     limits = cautions(study)
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
     head, text, command = plain(study.name), markdown(study, table), fenced(study.command)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}
     save_tables(tables, out)
-    (out / "report.md").write_text(f"# {head}\n\n{plain(found)}\n\n{text}\n\n{notes}\n{command}\n")
+    (out / "report.md").write_text(f"# {head}\n\n{plain(sentence)}\n\n{text}\n\n{notes}\n{command}\n")
     words = study.name.replace("_", " ")
     return save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
-        shapes={"wide": wide, "narrow": slim}, lists=lists(study), finding=found,
+        shapes={"wide": wide, "narrow": slim}, lists=lists(study), finding=sentence,
         dark=dark_colors(style.colour.values()), provenance=[foot], runs_text=runs, made_by=made_by, tables=tables,
         refresh=refresh,
     )  # fmt: skip
@@ -143,19 +143,19 @@ def comparison_cells(study: Study, table: pd.DataFrame, style: Style) -> dict[st
 
 def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:
     """The blocks of the template: a figure, a reason why there is none, or several figures that share a place."""
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for item in figures:
         tab = getattr(item, "tab", None)
-        if tab and found and found[-1].get("tabs"):
-            found[-1]["tabs"].append(item)
+        if tab and entries and entries[-1].get("tabs"):
+            entries[-1]["tabs"].append(item)
         elif tab:
             title = item.title.partition(" by ")[0]
-            found.append({"title": title, "name": f"tabs_{item.name}", "tabs": [item]})
+            entries.append({"title": title, "name": f"tabs_{item.name}", "tabs": [item]})
         elif isinstance(item, Drawing):
-            found.append({"title": item.title, "drawing": item})
+            entries.append({"title": item.title, "drawing": item})
         else:
-            found.append({"title": item.title, "reason": item.reason})
-    return found
+            entries.append({"title": item.title, "reason": item.reason})
+    return entries
 
 
 def list_html(table: pd.DataFrame) -> Markup:
@@ -175,11 +175,11 @@ def runs_text(study: Study) -> str:
 
 def lists(study: Study) -> list[dict[str, Any]]:
     """The lists behind that sentence, each with whether it is open at first. Every run stands in tables/runs.csv."""
-    found = []
+    entries = []
     if rows := study.open_runs:
         failed = any(row["state"] == "failed" for row in rows)
         title = f"{pluralize(len(rows), 'run')} without a result"
-        found.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
+        entries.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
     lost = study.summaries[study.summaries["failed"]]
     if len(lost):
         columns = ["run", "arm", "seed", "lr", "status", "convergence.divergence_step", "convergence.best"]
@@ -189,5 +189,5 @@ def lists(study: Study) -> list[dict[str, Any]]:
         }
         rows = lost[columns].rename(columns=lambda name: names.get(name, label(name)))
         title = pluralize(len(lost), "failed run")
-        found.append({"title": title, "html": list_html(rows), "open": len(lost) <= 20})
-    return found
+        entries.append({"title": title, "html": list_html(rows), "open": len(lost) <= 20})
+    return entries

@@ -51,8 +51,8 @@ class Values:
 
     def mean(self, level: float = LEVEL) -> Estimate:
         """The mean with its interval."""
-        found = estimate(self.values, level, self.examples, self.answer**2)
-        return found._replace(low=max(found.low, 0.0), high=min(found.high, self.largest))
+        result = estimate(self.values, level, self.examples, self.answer**2)
+        return result._replace(low=max(result.low, 0.0), high=min(result.high, self.largest))
 
     def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
         """self - other over their common keys. Equal seeds have equal initial weights and batches, so their common
@@ -66,8 +66,8 @@ class Values:
         if self.examples is not None and other.examples is not None and self.test_set == other.test_set:
             examples = self.examples[mine] - other.examples[theirs]
         resolution = self.answer**2 + other.answer**2
-        found = estimate(self.values[mine] - other.values[theirs], level, examples, resolution)
-        return found._replace(low=max(found.low, -self.largest), high=min(found.high, self.largest))
+        result = estimate(self.values[mine] - other.values[theirs], level, examples, resolution)
+        return result._replace(low=max(result.low, -self.largest), high=min(result.high, self.largest))
 
 
 def estimate(
@@ -80,13 +80,13 @@ def estimate(
     of the noise.
     """
     numbers = np.asarray(list(values), dtype=float)
-    known = np.isfinite(numbers)
-    numbers = numbers[known]
+    finite = np.isfinite(numbers)
+    numbers = numbers[finite]
     if not len(numbers):
         return NOTHING
     mean, n = float(numbers.mean()), len(numbers)
     if n > 1 and examples is not None:
-        variance, df = crossed(examples[known], resolution)
+        variance, df = crossed(examples[finite], resolution)
         half = float(t_quantile(level, df) * math.sqrt(variance))
         return Estimate(mean, mean - half, mean + half, n)
     if n < 2 or np.ptp(numbers) <= 1e-9 * np.abs(numbers).max():
@@ -129,10 +129,10 @@ def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False)
     grouped = table.groupby([*by, x], observed=True)["value"].agg(["mean", "std", "count"]).reset_index()
     half = half_widths(grouped["std"], grouped["count"], LEVEL)
     half = np.where(grouped["count"] >= FEWEST_DRAWN, half, np.nan)
-    found = grouped.assign(low=grouped["mean"] - half, high=grouped["mean"] + half, n=grouped["count"])
+    result = grouped.assign(low=grouped["mean"] - half, high=grouped["mean"] + half, n=grouped["count"])
     if log:
-        found[["mean", "low", "high"]] = np.exp(found[["mean", "low", "high"]])
-    return found[[*by, x, "mean", "low", "high", "n"]]
+        result[["mean", "low", "high"]] = np.exp(result[["mean", "low", "high"]])
+    return result[[*by, x, "mean", "low", "high", "n"]]
 
 
 # Choices that decide other keys: a norm decides `norm.*`.
@@ -149,13 +149,13 @@ def check_data(path: Path, summaries: pd.DataFrame) -> None:
     if by and (contents == 1).all():
         return
     if "data.kind" in summaries:  # normexp.data.OwnData
-        each = summaries.groupby([*by, "seed"], dropna=False)["fingerprint"].agg(["nunique", "first"])
-        if (each["nunique"] == 1).all() and not each.reset_index().duplicated([*by, "first"]).any():
+        by_seed = summaries.groupby([*by, "seed"], dropna=False)["fingerprint"].agg(["nunique", "first"])
+        if (by_seed["nunique"] == 1).all() and not by_seed.reset_index().duplicated([*by, "first"]).any():
             return
     contents = summaries["fingerprint"].unique()
-    found = ", ".join(name[:8] or "none" for name in contents[:4])
+    digests = ", ".join(name[:8] or "none" for name in contents[:4])
     raise ValueError(
-        f"path={path}: its runs saw {len(contents)} contents of the data (fingerprints {found}), as "
+        f"path={path}: its runs saw {len(contents)} contents of the data (fingerprints {digests}), as "
         "if files had changed between two launches; keep the runs of one, and give others their own name="
     )
 

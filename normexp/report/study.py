@@ -58,7 +58,7 @@ class Study:
     x: str | None = field(init=False)  # the numeric factor
     rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
 
-    _kept: dict[str, TestExamples | None] = field(init=False, default_factory=dict)
+    _loaded_examples: dict[str, TestExamples | None] = field(init=False, default_factory=dict)
     goes_with: dict[str, str] = field(init=False)  # a column that differs -> the column that decides it
 
     def __post_init__(self) -> None:
@@ -133,7 +133,7 @@ class Study:
     def edges(self) -> list[str]:
         """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with
         the rate to add."""
-        found: dict[tuple[float, float], list[str]] = {}
+        arms_at: dict[tuple[float, float], list[str]] = {}
         if not self.rate_varies:
             return []
         best = self.chosen.groupby(self.point, sort=False)["lr"].first()
@@ -141,11 +141,11 @@ class Study:
             rate, tried = float(best[point if self.x else point[0]]), sorted(runs["lr"].unique())
             if len(tried) > 1 and rate in (tried[0], tried[-1]):
                 beside = tried[1] if rate == tried[0] else tried[-2]
-                found.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
+                arms_at.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
         sentences = []
-        for (rate, more), arms in found.items():
-            own = list(dict.fromkeys(arms))
-            whose = ", ".join(own) if len(own) < len(self.arms) else "every arm"
+        for (rate, more), arms in arms_at.items():
+            names = list(dict.fromkeys(arms))
+            whose = ", ".join(names) if len(names) < len(self.arms) else "every arm"
             sentences.append(
                 f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
             )
@@ -173,24 +173,26 @@ class Study:
     def values(self, runs: pd.DataFrame) -> Values:
         """The final values of the runs that have one and did not fail."""
         runs = runs[~runs["failed"]].dropna(subset=[self.metric])
-        found = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
-        sets = {(own.test_set, own.right.shape) if own else None for own in found}
+        loaded = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
+        sets = {(examples.test_set, examples.right.shape) if examples else None for examples in loaded}
         numbers, answer, test_set = None, 0.0, ""
-        if len(sets) == 1 and found[0] is not None:
-            test_set = found[0].test_set
+        if len(sets) == 1 and loaded[0] is not None:
+            test_set = loaded[0].test_set
             if self.metric == "test/accuracy":
-                numbers = np.stack([own.right.reshape(len(own.right), -1).mean(1) for own in found])
-                answer = 1 / found[0].right.size
+                numbers = np.stack(
+                    [examples.right.reshape(len(examples.right), -1).mean(1) for examples in loaded]
+                )
+                answer = 1 / loaded[0].right.size
             else:
-                numbers = np.stack([own.loss.astype(float) for own in found])
+                numbers = np.stack([examples.loss.astype(float) for examples in loaded])
         largest = 1.0 if self.metric.endswith("accuracy") else math.inf
         values = runs[self.metric].to_numpy(dtype=float)
         return Values(list(runs["key"]), values, numbers, test_set, answer, largest)
 
     def _examples(self, run: str) -> TestExamples | None:
-        if run not in self._kept:
-            self._kept[run] = load_test_examples(self.path / run)
-        return self._kept[run]
+        if run not in self._loaded_examples:
+            self._loaded_examples[run] = load_test_examples(self.path / run)
+        return self._loaded_examples[run]
 
     @cached_property
     def points(self) -> dict[tuple[str, float], Values]:
@@ -220,22 +222,22 @@ class Study:
         ]
         together = 1 - (1 - LEVEL) / max(len(pairs), 1)
         return {
-            (level, one, other): self.points[one, level].minus(self.points[other, level], together)
-            for level, one, other in pairs
+            (level, first, second): self.points[first, level].minus(self.points[second, level], together)
+            for level, first, second in pairs
         }
 
     @cached_property
     def differences(self) -> pd.DataFrame:
         """The same as a table: level, first, second, difference, low, high, pairs."""
         columns = ["level", "first", "second", "difference", "low", "high", "pairs"]
-        return pd.DataFrame([(*key, *found) for key, found in self.paired.items()], columns=columns)
+        return pd.DataFrame([(*key, *estimate) for key, estimate in self.paired.items()], columns=columns)
 
     def difference(self, first: str, second: str, level: float) -> Estimate:
         """The paired difference of two arms, either way around; of one pair without an interval."""
         if first == second:
             return NOTHING
-        if found := self.paired.get((level, second, first)):
-            return Estimate(-found.mean, -found.high, -found.low, found.n)
+        if reverse := self.paired.get((level, second, first)):
+            return Estimate(-reverse.mean, -reverse.high, -reverse.low, reverse.n)
         return self.paired.get((level, first, second)) or self.points[first, level].minus(
             self.points[second, level]
         )
@@ -252,7 +254,7 @@ class Study:
 
     @cached_property
     def sweeps(self) -> list[dict[str, Any]]:
-        return [one for folder in self.folders for one in read_ledgers(folder)]
+        return [sweep for folder in self.folders for sweep in read_ledgers(folder)]
 
     @cached_property
     def open_runs(self) -> list[dict[str, str]]:
@@ -278,8 +280,10 @@ class Study:
         that differ. No run if all were computed by one version."""
         runs = self.chosen
         kinds = runs.groupby(["code", "norm"]) if runs["code"].nunique() > 1 else ()
-        differing = [(len(own), other_code(self.path / own["run"].iloc[0])) for _, own in kinds]
-        parts = sorted({one for _, names in differing for one in names})
+        differing = [
+            (len(code_runs), other_code(self.path / code_runs["run"].iloc[0])) for _, code_runs in kinds
+        ]
+        parts = sorted({part for _, names in differing for part in names})
         return sum(n for n, names in differing if names), parts
 
 
@@ -310,10 +314,10 @@ def open_study(
         ("name", "studies", "name the folder of one of them"),
         ("data", "data sets", "accuracies on different data are no comparison; choose one, data={0}"),
     ):
-        found = sorted(summaries[column].unique())
-        if len(found) > 1 and not (column == "name" and folders[1:]):
+        present = sorted(summaries[column].unique())
+        if len(present) > 1 and not (column == "name" and folders[1:]):
             raise ValueError(
-                f"path={path}: holds runs of {len(found)} {word}, {', '.join(found)}; {remedy.format(found[0])}"
+                f"path={path}: holds runs of {len(present)} {word}, {', '.join(present)}; {remedy.format(present[0])}"
             )
     identity = ["hash", "model", "norm", "batch_size", "seed", *["study"] * bool(folders[1:])]
     if len(same := summaries[summaries.duplicated(identity, keep=False)]):
@@ -330,9 +334,9 @@ def together(path: Path, folders: Sequence[Path]) -> pd.DataFrame:
     if len({*labels}) < len(labels):
         labels = [folder.absolute().relative_to(path).as_posix() for folder in folders]
     tables = [load_summaries(folder) for folder in folders]
-    for folder, own, study in zip(folders, tables, labels, strict=True):
-        own.insert(0, "study", study)
-        own["run"] = [(folder.absolute() / run).relative_to(path).as_posix() for run in own["run"]]
+    for folder, runs, study in zip(folders, tables, labels, strict=True):
+        runs.insert(0, "study", study)
+        runs["run"] = [(folder.absolute() / run).relative_to(path).as_posix() for run in runs["run"]]
     return pd.concat(tables, ignore_index=True)
 
 

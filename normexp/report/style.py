@@ -71,7 +71,7 @@ class Style:
         taken = {norm: OWN[norm] for norm in norms if norm in OWN}
         others = [norm for norm in norms if norm not in OWN]
         # Colors that look like a taken one come last.
-        apart = sorted(FREE, key=lambda colour: any(alike(colour, own) for own in taken.values()))
+        apart = sorted(FREE, key=lambda colour: any(alike(colour, other) for other in taken.values()))
         free = [*apart, *(colour for norm, colour in OWN.items() if norm not in taken)]
         for index, norm in enumerate(others):
             taken[norm] = free[index % len(free)]
@@ -116,7 +116,7 @@ def percent(axis: Axis) -> None:
 def plain_log_scale(axes: Axes) -> None:
     """Logarithmic y. Ticks are at powers of ten; if few are in view, also at 2 and 5 times them."""
     lows, highs = zip(
-        *(one.dataLim.intervaly for one in axes.get_shared_y_axes().get_siblings(axes)), strict=True
+        *(panel.dataLim.intervaly for panel in axes.get_shared_y_axes().get_siblings(axes)), strict=True
     )
     if 0 < max(highs) < 1.05 * min(lows):  # the values are equal up to rounding, and give no range to draw
         axes.set_ylim(min(lows) / 1.5, max(highs) * 1.5)
@@ -144,9 +144,9 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
     gap = LINE / height
     finite = {arm: to_axes.transform((right, y))[1] for arm, y in ends.items() if y == y}
-    wanted = sorted((min(max(y, 0.0), 1.0), arm) for arm, y in finite.items())
-    places = spread([y for y, _ in wanted], gap, within=(0, 1))
-    for (_, arm), y in zip(wanted, places, strict=True):
+    heights = sorted((min(max(y, 0.0), 1.0), arm) for arm, y in finite.items())
+    places = spread([y for y, _ in heights], gap, within=(0, 1))
+    for (_, arm), y in zip(heights, places, strict=True):
         axes.annotate(
             shorten(arm), (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
             fontsize=7.5, color=style.colour[arm], fontweight="bold", annotation_clip=False,
@@ -160,15 +160,15 @@ def shorten(name: str) -> str:
 
 
 def spread(
-    wanted: Sequence[float], gap: float, within: tuple[float, float] = (-math.inf, math.inf)
+    positions: Sequence[float], gap: float, within: tuple[float, float] = (-math.inf, math.inf)
 ) -> list[float]:
-    """Places nearest to the wanted ones (ascending, by the sum of squares) that keep a gap."""
+    """Places nearest to the positions (ascending, by the sum of squares) that keep a gap."""
     from scipy.optimize import isotonic_regression
 
-    steps = gap * np.arange(len(wanted))
+    steps = gap * np.arange(len(positions))
     low, high = within
-    places = isotonic_regression(np.subtract(wanted, steps)).x if len(wanted) else steps
-    return (np.clip(places, low, max(low, high - gap * (len(wanted) - 1))) + steps).tolist()
+    places = isotonic_regression(np.subtract(positions, steps)).x if len(positions) else steps
+    return (np.clip(places, low, max(low, high - gap * (len(positions) - 1))) + steps).tolist()
 
 
 def level_panels(
@@ -204,10 +204,10 @@ def draw_line(
 
 
 def draw_intervals(
-    axes: Axes, style: Style, arm: str, xs: Sequence[float], found: Iterable[Estimate]
+    axes: Axes, style: Style, arm: str, xs: Sequence[float], estimates: Iterable[Estimate]
 ) -> None:
     """The intervals of an arm's points as bars, of those with enough seeds."""
-    for x, value in zip(xs, found, strict=True):
+    for x, value in zip(xs, estimates, strict=True):
         if value.n >= FEWEST_DRAWN:
             axes.plot([x, x], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
 

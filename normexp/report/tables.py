@@ -16,29 +16,29 @@ TOGETHER = "with 95% intervals that hold for all differences between arms togeth
 SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
 
 
-def baselines(study: Study, asked: str | None = None) -> dict[str, str]:
+def baselines(study: Study, requested: str | None = None) -> dict[str, str]:
     """Arm -> the arm to compare it with: the requested one; else of two studies the same norm in the first, of several
     models or other choices the arm without a norm, or the first, with the same choice; else that of all."""
-    if asked is not None and asked not in study.arms:
-        raise ValueError(f"baseline={asked}: no arm of this study; choose from {', '.join(study.arms)}")
+    if requested is not None and requested not in study.arms:
+        raise ValueError(f"baseline={requested}: no arm of this study; choose from {', '.join(study.arms)}")
     parts = {arm: arm.split(" · ") for arm in study.arms}
     of_studies = "study" in study.parts
 
     def like(arm: str) -> list[str]:
         """The arms that differ from this one in the norm alone; of two studies, in the study alone."""
         place = 1 if of_studies else 0
-        rest = {own: words[:place] + words[place + 1 :] for own, words in parts.items()}
-        return [own for own in study.arms if rest[own] == rest[arm]]
+        rest = {other: words[:place] + words[place + 1 :] for other, words in parts.items()}
+        return [other for other in study.arms if rest[other] == rest[arm]]
 
     def first(arms: list[str]) -> str:
         word = study.folders[0].name if of_studies else "none"
         return next((arm for arm in arms if word in parts[arm][:2]), arms[0])
 
     alone = all(len(like(arm)) == 1 for arm in study.arms)
-    return {arm: asked or first(study.arms if alone else like(arm)) for arm in study.arms}
+    return {arm: requested or first(study.arms if alone else like(arm)) for arm in study.arms}
 
 
-def comparison(study: Study, asked: str | None = None) -> pd.DataFrame:
+def comparison(study: Study, baseline: str | None = None) -> pd.DataFrame:
     """One row per arm and level: arm, level, runs, failed, mean, low, high, n, the paired difference to the baseline
     (baseline, difference, difference_low, difference_high, pairs), and `best`.
 
@@ -46,7 +46,7 @@ def comparison(study: Study, asked: str | None = None) -> pd.DataFrame:
     better than each other arm of its network there by those intervals, over at least five seeds, and none of its runs
     failed.
     """
-    rows, against = [], baselines(study, asked)
+    rows, against = [], baselines(study, baseline)
     for level in study.levels_or_nan:
         for arm in study.arms:
             runs = study.at(arm, level)
@@ -96,7 +96,7 @@ def interval_text(mean: float, low: float, high: float, metric: str) -> str:
 
 def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """Arm -> its cells in parts: value, interval, difference, n, failed and rate (where it was tuned) as text, best."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    cells: dict[str, list[dict[str, Any]]] = {}
     for _, row in table.iterrows():
         ends = [number(row[f"difference_{end}"], study.metric, signed=True) for end in ("low", "high")]
         interval = "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
@@ -111,8 +111,8 @@ def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]
             "rate": f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else "",
             "best": bool(row["best"]),
         }
-        found.setdefault(row["arm"], []).append(cell)
-    return found
+        cells.setdefault(row["arm"], []).append(cell)
+    return cells
 
 
 def in_words(cell: dict[str, Any], *, rate: bool = True) -> str:
@@ -133,14 +133,19 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
     head = [f"| {corner} | {' | '.join(map(plain, columns))} |", f"|---|{'---:|' * len(columns)}"]
 
     def rows(words: dict[str, list[str]]) -> list[str]:
-        return [*head, *(f"| {plain(arm)} | {' | '.join(own)} |" for arm, own in words.items())]
+        return [*head, *(f"| {plain(arm)} | {' | '.join(texts)} |" for arm, texts in words.items())]
 
-    words = {arm: [(in_words(cell, rate=False), cell["best"]) for cell in own] for arm, own in cells.items()}
-    values = {arm: [f"**{text}**" if best else text for text, best in own] for arm, own in words.items()}
+    words = {
+        arm: [(in_words(cell, rate=False), cell["best"]) for cell in arm_cells]
+        for arm, arm_cells in cells.items()
+    }
+    values = {
+        arm: [f"**{text}**" if best else text for text, best in arm_words] for arm, arm_words in words.items()
+    }
     baseline = dict(zip(table["arm"], table["baseline"], strict=True))
     differences = {
-        arm: [cell["difference"] or "no pair" for cell in own]
-        for arm, own in cells.items()
+        arm: [cell["difference"] or "no pair" for cell in arm_cells]
+        for arm, arm_cells in cells.items()
         if arm != baseline[arm]
     }
     said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
@@ -173,8 +178,8 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
 
 def over_examples(study: Study) -> str:
     """` and 360 test examples`, where the intervals count them."""
-    sizes = {len(own.examples[0]) for own in study.points.values() if own.examples is not None}
-    whole = all(own.examples is not None for own in study.points.values() if len(own.keys))
+    sizes = {len(values.examples[0]) for values in study.points.values() if values.examples is not None}
+    whole = all(values.examples is not None for values in study.points.values() if len(values.keys))
     if not sizes:
         return ""
     number_of = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"

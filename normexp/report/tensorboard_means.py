@@ -62,34 +62,34 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
         rows: columns place (of the group's run, below `folder`), seed, step, metric, value.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    wanted = {**SHOWN, **LOGARITHMIC}
-    recorded = rows[rows["metric"].isin(list(wanted))]
+    tags = {**SHOWN, **LOGARITHMIC}
+    recorded = rows[rows["metric"].isin(list(tags))]
     twice = recorded[recorded.duplicated(["place", "seed", "metric", "step"])]
     if len(twice):
         raise ValueError(f"{folder}: seed {twice['seed'].iloc[0]} has two runs in {twice['place'].iloc[0]}")
     seeds = recorded.groupby("place", observed=True)["seed"].nunique()
     means: dict[str, dict[str, pd.DataFrame]] = {}
     for place in seeds[seeds > 1].index:
-        own = recorded[recorded["place"] == place]
-        means[str(place)] = {tag: mean_curve(own, name) for name, tag in wanted.items()}
-        if "samples" in own:
-            by = own.assign(step=own["samples"])
+        group = recorded[recorded["place"] == place]
+        means[str(place)] = {tag: mean_curve(group, name) for name, tag in tags.items()}
+        if "samples" in group:
+            by = group.assign(step=group["samples"])
             means[str(place)] |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
     charts = {
         (place.rpartition("/")[0], tag): None
-        for place, own in means.items()
+        for place, place_curves in means.items()
         for tag in SHOWN.values()
-        if len(own[tag]) and own[tag]["low"].notna().any()
+        if len(place_curves[tag]) and place_curves[tag]["low"].notna().any()
     }
-    for place, own in means.items():
-        write_run(folder / place, own, place.rpartition("/")[0], list(charts))
+    for place, place_curves in means.items():
+        write_run(folder / place, place_curves, place.rpartition("/")[0], list(charts))
     return folder if folder.exists() else None
 
 
 def in_order(level: float, levels: Sequence[float]) -> str:
     """A level as text that sorts among the others as it does as a number, which is how TensorBoard sorts."""
     texts = list(map(as_text, levels))
-    whole = all(float(one).is_integer() for one in levels)
+    whole = all(float(value).is_integer() for value in levels)
     if sorted(texts) == texts:
         return as_text(level)
     return as_text(level).zfill(max(map(len, texts))) if whole else f"{levels.index(level):02d}, {level:g}"
@@ -102,11 +102,11 @@ def in_path(name: str) -> str:
 
 def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Columns step, mean, low, high, for the steps at which every run recorded the metric."""
-    own = rows[rows["metric"] == metric].assign(all="")
-    found = curves(own, ["all"], "step", log=metric in LOGARITHMIC)
+    metric_rows = rows[rows["metric"] == metric].assign(all="")
+    curve = curves(metric_rows, ["all"], "step", log=metric in LOGARITHMIC)
     if metric in LOGARITHMIC:
-        found[["mean", "low", "high"]] = np.log10(found[["mean", "low", "high"]])
-    return found[found["n"] == found["n"].max()] if len(found) else found
+        curve[["mean", "low", "high"]] = np.log10(curve[["mean", "low", "high"]])
+    return curve[curve["n"] == curve["n"].max()] if len(curve) else curve
 
 
 def write_run(
@@ -115,19 +115,19 @@ def write_run(
     """One event file: the means as scalars, their intervals, and the page of bands. Each run has the whole page: of
     parts, TensorBoard would show the last run's first."""
     folder.mkdir(parents=True)
-    kept = {tag: curve for tag, curve in means.items() if len(curve)}
+    recorded = {tag: curve for tag, curve in means.items() if len(curve)}
     with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
         writer = RecordWriter(file)
         writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
         writer.write(event(0, [bands(charts)] if charts else []))
-        for tag, curve in kept.items():
+        for tag, curve in recorded.items():
             for row in curve.itertuples():
                 values = {tag: row.mean} | {
-                    named(tag, level, end): getattr(row, end) for end in ENDS if (level, tag) in charts
+                    interval_tag(tag, level, end): getattr(row, end) for end in ENDS if (level, tag) in charts
                 }
-                known = {name: float(value) for name, value in values.items() if value == value}
-                own = [Summary.Value(tag=name, simple_value=value) for name, value in known.items()]
-                writer.write(event(row.step, own))
+                numbers = {name: float(value) for name, value in values.items() if value == value}
+                scalars = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
+                writer.write(event(row.step, scalars))
 
 
 def event(step: int, values: list[Summary.Value]) -> bytes:
@@ -135,7 +135,7 @@ def event(step: int, values: list[Summary.Value]) -> bytes:
     return Event(wall_time=time.time(), step=int(step), summary=Summary(value=values)).SerializeToString()
 
 
-def named(tag: str, level: str, end: str) -> str:
+def interval_tag(tag: str, level: str, end: str) -> str:
     """The tag of an end of an interval. It has the level, because a chart shows all runs that have its tags."""
     return f"interval/{tag}{', ' * bool(level)}{level}: {end}"
 
@@ -146,7 +146,7 @@ def bands(charts: list[tuple[str, str]]) -> Summary.Value:
     # TensorBoard draws such charts in reverse order.
     category = layout.category.add(title="Mean over seeds, 95% interval")
     for level, tag in reversed(charts):
-        low, mean, high = (named(tag, level, end) for end in ENDS)
+        low, mean, high = (interval_tag(tag, level, end) for end in ENDS)
         series = layout_pb2.MarginChartContent.Series(value=mean, lower=low, upper=high)
         category.chart.add(
             title=f"{tag}{', ' * bool(level)}{level}", margin=layout_pb2.MarginChartContent(series=[series])

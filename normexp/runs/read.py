@@ -45,18 +45,18 @@ def read_metrics(
 
     Raises ValueError for a file that is absent, cut off or of another form, and for a metric that no run recorded.
     """
-    wanted = None if metrics is None else set(metrics)
+    names = None if metrics is None else set(metrics)
     parts = []
     for start in range(0, max(len(folders), 1), TOGETHER):
         part = _read_part(folders[start : start + TOGETHER], steps[start : start + TOGETHER], start)
         # now, so that memory need not hold all that runs recorded; the categories stay
-        if wanted is not None:
-            part = part[part["metric"].isin(wanted)]
+        if names is not None:
+            part = part[part["metric"].isin(names)]
         parts.append(part)
     frame = parts[0] if len(parts) == 1 else _joined(parts)
-    for name in wanted or ():
+    for name in names or ():
         check_metric(name, frame["metric"].cat.categories)
-    return frame if wanted is None else frame.reset_index(drop=True)
+    return frame if names is None else frame.reset_index(drop=True)
 
 
 def _read_part(folders: Sequence[Path], steps: Sequence[int], start: int) -> "pd.DataFrame":
@@ -76,9 +76,9 @@ def _read_part(folders: Sequence[Path], steps: Sequence[int], start: int) -> "pd
     runs = np.arange(start, start + len(folders))
     frame.insert(0, "run", np.repeat(runs, [text.count(b"\n") for text in texts]))
     last = frame.groupby("run")["step"].max().reindex(runs, fill_value=-1)
-    for folder, found, wanted in zip(folders, last, steps, strict=True):
-        if found != wanted:
-            why = f"ends at step {found}, but the run took {wanted} steps"
+    for folder, end, taken in zip(folders, last, steps, strict=True):
+        if end != taken:
+            why = f"ends at step {end}, but the run took {taken} steps"
             raise Damaged(f"{folder / METRICS}: {why}; {remedy(folder)}")
     return frame
 
@@ -101,11 +101,11 @@ def _parse(text: bytes) -> "pd.DataFrame":
     return pd.read_csv(io.BytesIO(HEADER + text), dtype={**numbers, "metric": "category"})
 
 
-def check_metric(name: str, known: Iterable[str]) -> None:
+def check_metric(name: str, recorded: Iterable[str]) -> None:
     """Raise ValueError, with the nearest names, for a metric that no run recorded."""
-    known = sorted(known)
-    if name not in known:
-        near = difflib.get_close_matches(name, known, n=3) or known[:10]
+    recorded = sorted(recorded)
+    if name not in recorded:
+        near = difflib.get_close_matches(name, recorded, n=3) or recorded[:10]
         raise ValueError(f"metric={name}: recorded by none of these runs; the nearest are {', '.join(near)}")
 
 
@@ -170,10 +170,10 @@ def load_test_examples(folder: str | Path) -> TestExamples | None:
 
     path = Path(folder) / TEST_EXAMPLES
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as kept:
-            shape = tuple(kept["shape"].tolist())
-            right = np.unpackbits(kept["right"], count=int(np.prod(shape))).astype(bool).reshape(shape)
-            examples = TestExamples(right, kept["loss"], str(kept["test_set"]))
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            shape = tuple(arrays["shape"].tolist())
+            right = np.unpackbits(arrays["right"], count=int(np.prod(shape))).astype(bool).reshape(shape)
+            examples = TestExamples(right, arrays["loss"], str(arrays["test_set"]))
         if len(examples.loss) != len(right):
             raise ValueError(f"{len(examples.loss)} losses of {len(right)} examples")
         return examples
@@ -221,7 +221,7 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
     summary = read_summary(folder)
     if summary is not None:
         checks = (_identity, _samples, _curve, _examples, _digests)
-        for name, why in (one for check in checks for one in check(folder, summary)):
+        for name, why in (contradiction for check in checks for contradiction in check(folder, summary)):
             raise damaged(folder / name, why)
     return summary
 
@@ -248,14 +248,14 @@ def _identity(folder: Path, summary: dict[str, Any]) -> Contradictions:
     if made_for not in (None, digest):
         yield SUMMARY, f"is of run {digest[:8]}, but its folder was made for {made_for:.8}"
     nulls = {name for name, value in summary["metrics"].items() if value is None}
-    step, found = summary["convergence"].get("divergence_step"), summary["status"]
-    if found == "diverged":
+    step, status = summary["convergence"].get("divergence_step"), summary["status"]
+    if status == "diverged":
         wrong = step is None and not nulls
     else:  # of a healthy run, a split with data that are not finite may have no numbers
         wrong = step is not None or bool(nulls - set(summary.get("not_finite") or ()))
     if wrong:
-        did = "did not" if found == "diverged" else "diverged"
-        yield SUMMARY, f"status={found}: its numbers are of a run that {did}"
+        did = "did not" if status == "diverged" else "diverged"
+        yield SUMMARY, f"status={status}: its numbers are of a run that {did}"
 
 
 def _samples(folder: Path, summary: dict[str, Any]) -> Contradictions:
@@ -282,10 +282,10 @@ def _curve(folder: Path, summary: dict[str, Any]) -> Contradictions:
         yield METRICS, f"ends at step {last}, but the run took {summary['steps']} steps"
     if summary["status"] == "diverged":  # its curve may end before the run
         return
-    found = [line.split(b",") for line in text.split(b"\n") if b",val/accuracy," in line]
+    validations = [line.split(b",") for line in text.split(b"\n") if b",val/accuracy," in line]
     rows: dict[int, dict[str, float]] = {}
     try:
-        for step, epoch, seconds, _, accuracy in reversed(found):
+        for step, epoch, seconds, _, accuracy in reversed(validations):
             rows[int(step)] = {"epochs": float(epoch), "seconds": float(seconds), "accuracy": float(accuracy)}
     except ValueError as error:
         yield METRICS, str(error)
@@ -300,9 +300,9 @@ def _curve(folder: Path, summary: dict[str, Any]) -> Contradictions:
 def _examples(folder: Path, summary: dict[str, Any]) -> Contradictions:
     """The kept test examples give the test accuracy and loss."""
     examples = load_test_examples(folder)
-    each = {"test/accuracy": examples.right, "test/loss": examples.loss} if examples else {}
-    for name, own in each.items():
-        said, value = summary["metrics"].get(name), float(own.mean(dtype=float)) if own.size else math.nan
+    by_metric = {"test/accuracy": examples.right, "test/loss": examples.loss} if examples else {}
+    for name, array in by_metric.items():
+        said, value = summary["metrics"].get(name), float(array.mean(dtype=float)) if array.size else math.nan
         near = CLOSE if name == "test/accuracy" else 1e-4 * max(1.0, abs(value))
         if said is not None and math.isfinite(value) and abs(said - value) > near:
             yield SUMMARY, f"metrics.{name}={said:.6g}: {TEST_EXAMPLES} gives {value:.6g}"
@@ -321,7 +321,7 @@ def summarized(curve: list[dict[str, float]], names: Collection[str]) -> dict[st
     `names`."""
     best = max(curve, key=lambda row: row["accuracy"], default={})
     area = sum((b["steps"] - a["steps"]) * (a["accuracy"] + b["accuracy"]) / 2 for a, b in pairwise(curve))
-    found: dict[str, float | None] = {
+    numbers: dict[str, float | None] = {
         "best": best.get("accuracy"),
         "best_step": best.get("steps"),
         "last": curve[-1]["accuracy"] if curve else None,
@@ -330,5 +330,5 @@ def summarized(curve: list[dict[str, float]], names: Collection[str]) -> dict[st
     for name in names:
         if target := re.fullmatch(r"(steps|epochs|seconds)_to_(.+)", name):
             reached = next((row for row in curve if row["accuracy"] >= float(target[2])), {})
-            found[name] = reached.get(target[1])
-    return {name: value for name, value in found.items() if name in names}
+            numbers[name] = reached.get(target[1])
+    return {name: value for name, value in numbers.items() if name in names}

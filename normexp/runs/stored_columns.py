@@ -32,34 +32,30 @@ def stored_table(root: Path, folders: Sequence[Path], row_of: Callable[[Path], R
     """The table of runs, a row of plain values for each folder in this order, as pandas makes it of a list of rows.
     Rows come from the file of an earlier reading if nothing of the run has changed, otherwise from `row_of`; None is a
     run that is gone. Its errors are its own."""
-    stamps, kept = _read(root / STORED)
+    stamps, old = _read(root / STORED)
     places = {name: place for place, name in enumerate(stamps)}
-    found: dict[
+    stamped: dict[
         str, tuple[list[int], int | Row]
     ] = {}  # name -> stamp, place among the kept rows or a new row
     for folder in folders:
         name, stamp = folder.relative_to(root).as_posix(), _stamp(folder)
         row = places[name] if stamps.get(name) == stamp else row_of(folder)
         if row is not None:
-            found[name] = stamp, row
-    rows = [row for _, row in found.values()]
+            stamped[name] = stamp, row
+    rows = [row for _, row in stamped.values()]
     new = [row for row in rows if isinstance(row, dict)]
     columns = {
         name: [
-            row.get(name, math.nan)
-            if isinstance(row, dict)
-            else kept[name][row]
-            if name in kept
-            else math.nan
+            row.get(name, math.nan) if isinstance(row, dict) else old[name][row] if name in old else math.nan
             for row in rows
         ]
-        for name in dict.fromkeys([*kept, *(name for row in new for name in row)])
+        for name in dict.fromkeys([*old, *(name for row in new for name in row)])
     }
-    columns = {name: own for name, own in columns.items() if any(value == value for value in own)}
+    columns = {name: column for name, column in columns.items() if any(value == value for value in column)}
     if new:
         stored = {
             "code": _code(),
-            "stamps": {n: stamp for n, (stamp, _) in found.items()},
+            "stamps": {n: stamp for n, (stamp, _) in stamped.items()},
             "columns": columns,
         }
         with contextlib.suppress(OSError), atomic_write(root / STORED, on_disk=False) as file:
@@ -78,14 +74,14 @@ def _read(path: Path) -> tuple[dict[str, list[int]], dict[str, list[Any]]]:
 
 def _stamp(folder: Path) -> list[int]:
     """What changes when a file of the run is written, replaced, copied or removed."""
-    found: list[int] = []
+    numbers: list[int] = []
     for name in LOOKED_AT:
         try:
             status = os.stat(os.path.join(folder, name))
-            found += [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+            numbers += [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
         except OSError:
-            found += [0, 0, 0, 0]
-    return found
+            numbers += [0, 0, 0, 0]
+    return numbers
 
 
 @cache

@@ -82,19 +82,19 @@ def flat(config: Mapping[str, Any], prefix: str = "", *, targets: bool = False) 
 def repeating(summaries: "pd.DataFrame") -> list[str]:
     """The columns that say again what another says in every row: `data.batch_size`, and the class of a choice."""
     names = list(summaries.columns.astype(str))
-    found = [
+    echoes = [
         echo for echo, name in ECHOES.items()
         if echo in names and (summaries[echo].isna() | (summaries[echo] == summaries[name])).all()
     ]  # fmt: skip
     targets = [name for name in names if name.endswith("._target_")]
-    return found + [name for name in targets if decided_by(summaries, name, name.split(".")[0])]
+    return echoes + [name for name in targets if decided_by(summaries, name, name.split(".")[0])]
 
 
 def decided_by(summaries: "pd.DataFrame", name: str, other: str) -> bool:
     """Whether rows with an equal value of the column `other` have one value of the column `name`."""
     if other not in summaries:
         return len(_distinct(summaries[name])) == 1
-    return all(len(_distinct(own)) == 1 for _, own in summaries.groupby(other, dropna=False)[name])
+    return all(len(_distinct(group)) == 1 for _, group in summaries.groupby(other, dropna=False)[name])
 
 
 def identity_columns(summaries: "pd.DataFrame") -> list[str]:
@@ -114,14 +114,14 @@ def identity_columns(summaries: "pd.DataFrame") -> list[str]:
 
 def varying(summaries: "pd.DataFrame") -> list[str]:
     """The columns of `identity_columns` in which the rows differ."""
-    found = []
+    names = []
     for name in identity_columns(summaries):
         column = summaries[name]
         if name == "max_epochs" and "max_steps" in summaries:
             column = column[summaries["max_steps"].isna()]  # elsewhere max_steps decides, and it is ignored
         if len(_distinct(column)) > 1:
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _distinct(column: "pd.Series") -> set[Any]:
@@ -173,12 +173,12 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 def digests(folder: Path, summary: dict[str, Any]) -> dict[str, str]:
     """SHA-256 of the files from which a finished run is read, and of the summary's other keys."""
-    found = {
+    hashes = {
         name: hashlib.sha256((folder / name).read_bytes()) for name in BESIDE if (folder / name).exists()
     }
     rest = {key: value for key, value in summary.items() if key != "digests"}
-    found[SUMMARY] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
-    return {name: digest.hexdigest() for name, digest in found.items()}
+    hashes[SUMMARY] = hashlib.sha256(json.dumps(rest, sort_keys=True).encode())
+    return {name: digest.hexdigest() for name, digest in hashes.items()}
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

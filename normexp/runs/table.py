@@ -130,8 +130,8 @@ def load(
 
 def networks(summaries: "pd.DataFrame") -> "pd.Series":
     """The model of each run, with the network of a library or of a user, which a folder does not name."""
-    named = summaries.reindex(columns=list(NETWORK)).astype(object)
-    return named.where(named.notna(), None).apply(lambda row: network_label(*row), axis=1)
+    choices = summaries.reindex(columns=list(NETWORK)).astype(object)
+    return choices.where(choices.notna(), None).apply(lambda row: network_label(*row), axis=1)
 
 
 def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series") -> "np.ndarray":
@@ -155,8 +155,8 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     epoch = np.where(batches == 1, 1, np.where(epoch > 0, epoch, batches))  # batches; of no step, any
     epoch = np.where((batches > 1) & samples.isna(), np.nan, epoch)
     whole, rest = np.divmod(step.to_numpy(), np.ceil(epoch / batches)[run])
-    found = (whole * epoch[run] + rest * batches[run]) * size[run]
-    return found if np.isnan(found).any() else found.astype(np.int64)
+    seen = (whole * epoch[run] + rest * batches[run]) * size[run]
+    return seen if np.isnan(seen).any() else seen.astype(np.int64)
 
 
 def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
@@ -172,21 +172,21 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
             raise ValueError(
                 f"grid: {name} is no column of the table; the columns are {', '.join(summaries.columns)}"
             )
-    found = dict(iter(summaries.groupby(names, dropna=False)))
+    groups = dict(iter(summaries.groupby(names, dropna=False)))
     cells = list(itertools.product(*grid.values()))
-    missing = [cell for cell in cells if cell not in found]
+    missing = [cell for cell in cells if cell not in groups]
     if missing:
         raise ValueError(
             f"grid: {len(missing)} of {len(cells)} cells have no finished run: {_listed(names, missing)}; "
             "start the same sweep again, it runs only what is missing"
         )
     for cell in cells:
-        if len(found[cell]) > 1:
-            differing = [name for name in varying(found[cell]) if name not in names]
+        if len(groups[cell]) > 1:
+            differing = [name for name in varying(groups[cell]) if name not in names]
             why = f"differ in {', '.join(differing)}; add these columns to the grid"
             why = why if differing else "are the same run; remove all but one"
-            raise ValueError(f"grid: cell {_cell(names, cell)} holds {len(found[cell])} runs, which {why}")
-    return summaries.loc[[found[cell].index[0] for cell in cells]].reset_index(drop=True)
+            raise ValueError(f"grid: cell {_cell(names, cell)} holds {len(groups[cell])} runs, which {why}")
+    return summaries.loc[[groups[cell].index[0] for cell in cells]].reset_index(drop=True)
 
 
 def _cell(names: list[str], cell: tuple) -> str:
@@ -208,7 +208,7 @@ STATES = {
 
 def read_ledgers(path: Path) -> list[dict[str, Any]]:
     """The `sweep.json` of each launch with the later states of its cells, oldest first."""
-    found = []
+    ledgers = []
     for file in sorted(path.glob(".sweeps/*/sweep.json")):
         events = file.with_name("progress.jsonl")
         try:
@@ -220,8 +220,8 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
             raise ValueError(
                 f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
             ) from None
-        found.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
-    return found
+        ledgers.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
+    return ledgers
 
 
 def still_running(path: Path) -> bool:

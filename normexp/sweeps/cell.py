@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.config.code import changed
 from normexp.config.folder import allowed_packages
+from normexp.config.identity import model_label
 from normexp.config.process import preserve_global_state, typed
 from normexp.runs import read_summary
 from normexp.sweeps.places.place import Used
@@ -92,6 +93,11 @@ class Cell:
         """The run's name inside its study, as TensorBoard shows it."""
         return f"{self.specs[0].choices['model']}/{self.folder.name}"
 
+    @property
+    def label(self) -> str:
+        """The same for the screen, with the network of a library or of a user, which a folder does not name."""
+        return f"{model_label(self.config, self.specs[0].choices)}/{self.folder.name}"
+
     def finish(self, exit_code: int | None, seconds: float, *, stopped: bool) -> None:
         """Note how the cell's process ended. Its summaries have the result: no summary, no run."""
         status = "completed" if self.config["fast_dev_run"] else self.status()
@@ -117,10 +123,10 @@ class Cell:
     def status(self) -> str | None:
         """The status in the summaries of a finished cell; None while one is missing."""
         summaries = [read_summary(folder) for folder in self.folders]
-        found = [summary["status"] for summary in summaries if summary]
-        if len(found) < len(self.folders):
+        statuses = [summary["status"] for summary in summaries if summary]
+        if len(statuses) < len(self.folders):
             return None
-        return "diverged" if "diverged" in found else "completed"
+        return "diverged" if "diverged" in statuses else "completed"
 
 
 def cells_of(
@@ -133,8 +139,8 @@ def cells_of(
         groups.setdefault(key, {}).setdefault(spec.folder, (spec, name, estimate))
     cells = []
     for group in groups.values():
-        own, labels, seconds = zip(*group.values(), strict=True)
-        cells.append(Cell(labels[0], own, None if None in seconds else sum(seconds)))
+        group_specs, labels, seconds = zip(*group.values(), strict=True)
+        cells.append(Cell(labels[0], group_specs, None if None in seconds else sum(seconds)))
     return cells
 
 
@@ -184,8 +190,8 @@ def train_job(job: TrainJob) -> bool:
 def _leaves_no_trace(spec: "RunSpec") -> bool:
     config = spec.config
     logs = {config["logger"]} if isinstance(config["logger"], str) else set(config["logger"])
-    own = allowed_packages() or spec.allowed
-    return config["trainer"].get("devices") == 1 and not config["compile"] and not own and logs <= LOGGERS
+    allowed = allowed_packages() or spec.allowed
+    return config["trainer"].get("devices") == 1 and not config["compile"] and not allowed and logs <= LOGGERS
 
 
 def _with_threads(spec: "RunSpec", threads: int | None) -> "RunSpec":

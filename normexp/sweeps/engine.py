@@ -2,6 +2,7 @@
 another launch are awaited, and lost runs are tried again."""
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -26,6 +27,7 @@ from normexp.sweeps.halving import Halving
 from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, checkpoints, choose_place
 from normexp.sweeps.places.this_machine import AT_ONCE, STOPS
 from normexp.sweeps.screen import Board, show_end, show_plan
+from normexp.training.screen import say, show_hint
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
@@ -66,8 +68,8 @@ class JobQueue:
         self.busy = []
         while len(self.busy) < len(self._left):
             job = self._left.popleft()
-            if (found := self._look(job)) is not Elsewhere.TRAINING:
-                return job, found
+            if (where := self._look(job)) is not Elsewhere.TRAINING:
+                return job, where
             self.busy.append(job)
             self._left.append(job)
         self._next_look = time.monotonic() + LOOK_SECONDS
@@ -110,15 +112,15 @@ class Engine:
 
     def run(self) -> Iterator[Cell]:
         """Yield a cell whenever its state changes."""
-        asked = False
+        stopping = False
         previous = {number: signal.signal(number, self._stop) for number in STOPS}
         try:
             self._find_running()
             while self._open or (self.stopped_by is None and self._queue):
                 if self.stopped_by is None:
                     yield from self._start()
-                elif not asked or self._kill:
-                    asked = True
+                elif not stopping or self._kill:
+                    stopping = True
                     self.place.stop(force=self._kill)
                 while self.place.said:
                     self.say(self.place.said.pop(0))
@@ -137,9 +139,9 @@ class Engine:
     def _find_running(self) -> None:
         """Adopt cells that an earlier launch started and left running."""
         cells = [cell for cell in self.cells if cell.state == "planned"]
-        found = {job.key for job in self.place.adopt(list(map(_job, cells)))} if cells else set()
+        adopted = {job.key for job in self.place.adopt(list(map(_job, cells)))} if cells else set()
         for cell in cells:
-            self._begin(cell) if _key(cell) in found else self._queue.add(cell)
+            self._begin(cell) if _key(cell) in adopted else self._queue.add(cell)
 
     def _begin(self, cell: Cell) -> None:
         cell.since, cell.saved = time.monotonic(), checkpoints(cell.folders)
@@ -149,8 +151,8 @@ class Engine:
         jobs: list[Job] = []
         room = self.place.room
         while len(jobs) < room and (turn := self._queue.take()):
-            cell, found = turn
-            if found is Elsewhere.FINISHED:  # another launch has finished it meanwhile
+            cell, where = turn
+            if where is Elsewhere.FINISHED:  # another launch has finished it meanwhile
                 cell.skip_if_finished()
                 yield cell
                 continue
@@ -244,10 +246,7 @@ def run(
 
     console = make_console()
     place = place or place_of([spec for cell in cells for spec in cell.specs], options, folder)
-
-    def say(line: str) -> None:
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-
+    tell = functools.partial(say, console)
     if options.rates and study is None:
         raise ValueError(
             "--rates=halving: for sweeps, `train -m`; the rates of a claim are those of its protocol"
@@ -259,7 +258,7 @@ def run(
             cell.specs, argv(cell), place.threads or None, halving.pause_at(cell) if halving else None
         )
 
-    engine = Engine(place, payload, cells, folder / "logs", say)
+    engine = Engine(place, payload, cells, folder / "logs", tell)
     show_plan(engine.cells, place, engine.logs, console, what=what)
     if options.plan:
         return 0
@@ -267,11 +266,11 @@ def run(
     with record, Board(engine.cells, place.at_once, console) as board:
         for cell in engine.run():
             changed = halving.note(cell) if halving and engine.stopped_by is None else []
-            for one in dict.fromkeys((cell, *changed)):
-                if one in changed and one.state == "planned":
-                    engine.again(one)
-                board.update(one)
-                record.note(one)
+            for affected in dict.fromkeys((cell, *changed)):
+                if affected in changed and affected.state == "planned":
+                    engine.again(affected)
+                board.update(affected)
+                record.note(affected)
     show_end(engine.cells, time.monotonic() - started, console, place.threads)
     if study is not None:
         show_answer_of(study, engine.cells, console)
@@ -282,15 +281,13 @@ def run(
 
         # Slurm starts this job again
         if done := Interrupted(engine.stopped_by, 0, engine.previous).forward_signal():
-            say(done)
+            tell(done)
     sys.stdout.flush()
     return 128 + engine.stopped_by
 
 
 def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None:
     """Print what a study says now, what looks wrong in its recipe, and where to look."""
-    from normexp.training.screen import show_hint
-
     done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
     if not done or done[0].config["fast_dev_run"]:
         return
@@ -300,8 +297,7 @@ def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None
 
     means = show_folder(study, console, events=any(writes_events(cell.config) for cell in done))
     show_hint([finished_summary(folder) for folder in folders[:MOST_HINTS]], folders[:MOST_HINTS], console)
-    for line in (f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines)):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    say(console, f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines))
 
 
 class Record:

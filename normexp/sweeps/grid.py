@@ -48,14 +48,14 @@ def sweep(
         argv: the command line of the sweep.
     """
     attempts = _attempts(job_overrides, using)
-    found = [spec for own in attempts if not isinstance(own, Exception) for spec in own]
-    place = place_of(found, options, folder) if found else None
+    valid_specs = [spec for attempt in attempts if not isinstance(attempt, Exception) for spec in attempt]
+    place = place_of(valid_specs, options, folder) if valid_specs else None
     skip = print if options.skip_invalid else None
     cells = plan(names(job_overrides), attempts, place.threads if place else 0, skip)
     overrides_of = {
         spec.folder: overrides
-        for overrides, own in zip(job_overrides, attempts, strict=True)
-        for spec in (() if isinstance(own, Exception) else own)
+        for overrides, cell_specs in zip(job_overrides, attempts, strict=True)
+        for spec in (() if isinstance(cell_specs, Exception) else cell_specs)
     }
     first = cells[0].config
     return run(
@@ -72,21 +72,21 @@ def sweep(
 
 def _attempts(job_overrides: Sequence[Sequence[str]], using: Composer) -> list[list[RunSpec] | ValueError]:
     """The runs of each cell, or why it cannot run. Those that differ in the seed alone are composed once."""
-    found: dict[tuple[str, ...], list[RunSpec] | ValueError] = {}
+    attempts: dict[tuple[str, ...], list[RunSpec] | ValueError] = {}
     alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for overrides in job_overrides:
         alike.setdefault(tuple(o for o in overrides if not SEED.fullmatch(o)), []).append(tuple(overrides))
     for shared, (first, *others) in alike.items():
-        found[first] = own = _attempt(first, using)
-        if len(others) > 1 and not isinstance(own, ValueError) and len(own) == 1:
+        attempts[first] = attempt = _attempt(first, using)
+        if len(others) > 1 and not isinstance(attempt, ValueError) and len(attempt) == 1:
             seeds = [int(o.partition("=")[2]) for cell in others for o in cell if SEED.fullmatch(o)]
             with contextlib.suppress(ValueError):  # the messages of each cell follow
                 for cell, spec in zip(others, specs(shared, seeds=seeds, using=using), strict=True):
-                    found[cell] = [dataclasses.replace(spec, overrides=cell)]
+                    attempts[cell] = [dataclasses.replace(spec, overrides=cell)]
         for cell in others:
-            if cell not in found:
-                found[cell] = _attempt(cell, using)
-    return [found[tuple(overrides)] for overrides in job_overrides]
+            if cell not in attempts:
+                attempts[cell] = _attempt(cell, using)
+    return [attempts[tuple(overrides)] for overrides in job_overrides]
 
 
 def _attempt(overrides: Sequence[str], using: Composer) -> list[RunSpec] | ValueError:
@@ -134,15 +134,15 @@ def plan(
     cells: list[Cell] = []
     broken: dict[str, list[str]] = {}  # error -> cells
     estimates = Estimates()
-    for name, own in zip(names, attempts, strict=True):
+    for name, attempt in zip(names, attempts, strict=True):
         try:
-            if isinstance(own, Exception):
-                raise own
-            seconds = [estimates.seconds(spec, len(own) if spec.together else 1) for spec in own]
+            if isinstance(attempt, Exception):
+                raise attempt
+            seconds = [estimates.seconds(spec, len(attempt) if spec.together else 1) for spec in attempt]
         except Exception as error:
             broken.setdefault(one_line(error), []).append(name)
             continue
-        cells += cells_of(own, [name] * len(own), seconds)
+        cells += cells_of(attempt, [name] * len(attempt), seconds)
     if broken and not (skip and cells):
         raise ValueError(_describe(broken, len(names)))
     if broken and skip:
@@ -218,8 +218,8 @@ class Estimates:
     def _key(self, spec: RunSpec, together: int) -> str:
         names = ["model", *(["norm"] if self.each_norm else []), "data", "batch_size", "optimizer", "trainer"]
         length = [] if self.each_norm else ["max_steps", "max_epochs", "val_every_n_steps", "monitor"]
-        kept = {**json.loads(kind_of(spec)), "seed": together}
-        return json.dumps([kept[name] for name in (*names, *length, "seed")])
+        config = {**json.loads(kind_of(spec)), "seed": together}
+        return json.dumps([config[name] for name in (*names, *length, "seed")])
 
     def _seconds(self, parts: Parts, together: int) -> float:
         if together > 1 and why_not(parts):
@@ -230,10 +230,10 @@ class Estimates:
         step, sample = self._paces[key]
         steps, data = parts.module.total_steps, parts.data
         sizes = {split: len(data.evaluation_loader(split).rows) for split in ("train", "val", "test")}
-        asked = length(parts.config)
-        epochs = asked["max_epochs"] if asked["max_epochs"] > 0 else 0
+        limits = length(parts.config)
+        epochs = limits["max_epochs"] if limits["max_epochs"] > 0 else 0
         validations = (
-            math.floor(steps / asked["val_check_interval"]) if "val_check_interval" in asked else epochs
+            math.floor(steps / limits["val_check_interval"]) if "val_check_interval" in limits else epochs
         )
         final = min(sizes["train"], TRAIN_SAMPLES) + sizes["val"] + sizes["test"]
         evaluated = validations * sizes["val"] + final
@@ -275,9 +275,9 @@ def work_of(parts: Parts, together: int = 1) -> tuple[Callable[[], None], Callab
     optimizer = made["optimizer"] if isinstance(made, dict) else made
 
     def step() -> None:
-        own = batch if views else precision.convert_input(next(batches, batch))
+        inputs = batch if views else precision.convert_input(next(batches, batch))
         with precision.train_step_context():
-            loss = trained.training_step(own, 0)["loss"]
+            loss = trained.training_step(inputs, 0)["loss"]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -300,11 +300,11 @@ def timed(work: Callable[[], None]) -> float:
     torch.set_num_threads(1)
     try:
         work()
-        each: list[float] = []
-        while sum(each) < TIMED:
+        times: list[float] = []
+        while sum(times) < TIMED:
             before = time.process_time()
             work()
-            each.append(time.process_time() - before)
+            times.append(time.process_time() - before)
     finally:
         torch.set_num_threads(threads)
-    return sorted(each)[len(each) // 4] / threads**THREADS_HELP  # others, who are busy, only slow it down
+    return sorted(times)[len(times) // 4] / threads**THREADS_HELP  # others, who are busy, only slow it down

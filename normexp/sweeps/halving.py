@@ -72,12 +72,12 @@ class Halving:
             if any(cell.state in ("planned", "running", "elsewhere", "interrupted") for cell in group):
                 return changed
             means = mean_scores(group, RUNGS[rung])
-            kept = survivors(means)
+            surviving = survivors(means)
             self._rung[name] += 1
-            for cell in (one for one in group if one.state == "paused"):
+            for cell in (member for member in group if member.state == "paused"):
                 rate = cell.config["lr"]
-                cell.state = "planned" if rate in kept else "cut"
-                if rate not in kept:
+                cell.state = "planned" if rate in surviving else "cut"
+                if rate not in surviving:
                     cell.error = (
                         f"at {RUNGS[rung]:.0%} of its length; rate {rate:g} had {means[rate]:.1%} there"
                     )
@@ -89,11 +89,11 @@ class Halving:
 
 def mean_scores(group: Sequence[Cell], at: float) -> dict[float, float]:
     """Rate -> mean validation accuracy over seeds at a part of the length."""
-    found: dict[float, list[float]] = {}
+    scores: dict[float, list[float]] = {}
     for cell in group:
-        own = None if cell.state in ("failed", "diverged") else score(cell.folder, cell.config, at)
-        found.setdefault(cell.config["lr"], []).append(own or 0.0)
-    return {rate: sum(own) / len(own) for rate, own in found.items()}
+        accuracy = None if cell.state in ("failed", "diverged") else score(cell.folder, cell.config, at)
+        scores.setdefault(cell.config["lr"], []).append(accuracy or 0.0)
+    return {rate: sum(values) / len(values) for rate, values in scores.items()}
 
 
 def survivors(scores: Mapping[float, float]) -> set[float]:

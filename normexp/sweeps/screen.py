@@ -14,6 +14,7 @@ from normexp.format import duration, pluralize
 from normexp.machine import in_bytes, precision_here
 from normexp.sweeps.cell import WAITING, Cell
 from normexp.sweeps.places.place import Place
+from normexp.training.screen import say
 
 SHOWN = 12  # most values of an axis that are written out
 LABEL = "runs"
@@ -78,14 +79,14 @@ def core_minutes(seconds: float) -> str:
 def planned_and_used(cells: Sequence[Cell], threads: int) -> str | None:
     """`planned 6 core-minutes, used 6.4 (107% of it); memory of a process: planned 1.1 GB, used 1.2 GB`, over the runs
     of this launch of which both are known; None where there is none."""
-    known = [cell for cell in cells if cell.used and cell.estimate is not None and cell.state == "completed"]
-    if not known:
+    ended = [cell for cell in cells if cell.used and cell.estimate is not None and cell.state == "completed"]
+    if not ended:
         return None
-    planned = sum(cell.estimate or 0.0 for cell in known) * max(threads, 1)
-    used = sum(cell.used.seconds for cell in known if cell.used)
+    planned = sum(cell.estimate or 0.0 for cell in ended) * max(threads, 1)
+    used = sum(cell.used.seconds for cell in ended if cell.used)
     line = f"planned {core_minutes(planned)}, used {used / 60:.3g} ({used / planned:.0%} of it)"
-    if memory := max(cell.memory for cell in known):
-        most = max(cell.used.memory for cell in known if cell.used)
+    if memory := max(cell.memory for cell in ended):
+        most = max(cell.used.memory for cell in ended if cell.used)
         line += f"; memory of a process: planned {in_bytes(memory)}, used {in_bytes(most)}"
     return line
 
@@ -108,14 +109,8 @@ def show_end(
     )
     if cost := planned_and_used(cells, threads):
         console.print(cost, highlight=False, soft_wrap=True)
-    for cell in cells:
-        if cell.state == "failed":
-            console.print(
-                f"failed: {cell.name}\n  {cell.error}\n  {cell.log}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
+    failed = [cell for cell in cells if cell.state == "failed"]
+    say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.log}" for cell in failed))
     left = sum(cell.state in (*WAITING, "interrupted", "failed") for cell in cells)
     if left:
         console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
@@ -123,12 +118,12 @@ def show_end(
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:
     """Key -> its values in order."""
-    found: dict[str, dict[str, None]] = {}
+    values_of: dict[str, dict[str, None]] = {}
     for cell in cells:
         for part in cell.name.split():
             key, _, value = part.partition("=")
-            found.setdefault(key, {})[value] = None
-    return {key: list(values) for key, values in found.items()}
+            values_of.setdefault(key, {})[value] = None
+    return {key: list(values) for key, values in values_of.items()}
 
 
 def shortened(values: Sequence[str]) -> str:
@@ -153,8 +148,8 @@ class Board:
         self._states = Counter(cell.state for cell in cells)
         self._last = {id(cell): cell.state for cell in cells}
         self._running: dict[int, Cell] = {}
-        known = [cell.estimate for cell in cells if cell.estimate is not None]
-        self._usual = sum(known) / len(known) if known else 1.0  # seconds of a run without an estimate
+        seconds = [cell.estimate for cell in cells if cell.estimate is not None]
+        self._usual = sum(seconds) / len(seconds) if seconds else 1.0  # seconds of a run without an estimate
         self._expected = sum(map(self._seconds, filter(lambda cell: cell.state in WAITING, cells)))
         # of the runs that ended: their estimates, and the seconds that they took
         self._ended = self._taken = 0.0
@@ -196,13 +191,13 @@ class Board:
                 self._ended += self._seconds(changed)
                 self._taken += changed.seconds
         if changed.seconds is not None and (not self.console.is_terminal or changed.state == "failed"):
-            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.run}  "
+            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.label}  "
             text += duration(changed.seconds)
             text += f"  {changed.error}" if changed.error else ""
             text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
-            self._say(text)
+            say(self.console, text)
         if changed.state == "elsewhere" and not self.console.is_terminal:
-            self._say(f"waits for another launch, which trains {changed.run}")
+            say(self.console, f"waits for another launch, which trains {changed.label}")
         self._draw()
 
     @property
@@ -226,11 +221,8 @@ class Board:
         else:
             self._running.pop(id(cell), None)
 
-    def _say(self, line: str) -> None:
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-
     def _draw(self) -> None:
-        names = [cell.run for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
+        names = [cell.label for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
         hidden = len(self._running) - len(names)
         more = f" and {hidden} more" if hidden else ""
         remaining = f"remaining {duration(self.remaining())}  " if self.remaining() else ""
@@ -238,13 +230,13 @@ class Board:
         self._progress.update(self._task, completed=self.settled, total=self.total, text=escape(text))
 
 
-def counts(found: Counter[str]) -> str:
+def counts(states: Counter[str]) -> str:
     """The numbers of cells that are done, running, failed and so on, in words."""
-    done = found["completed"] + found["diverged"]
-    parts = [f"{done} done" + (f" ({found['diverged']} diverged)" if found["diverged"] else "")]
+    done = states["completed"] + states["diverged"]
+    parts = [f"{done} done" + (f" ({states['diverged']} diverged)" if states["diverged"] else "")]
     parts += [
-        f"{found[name]} {name}"
+        f"{states[name]} {name}"
         for name in ("running", "elsewhere", "paused", "cut", "failed", "interrupted", "skipped")
-        if found[name]
+        if states[name]
     ]
     return ", ".join(parts)

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +122,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         took += f", {summary['samples'] / summary['seconds']:,.0f} samples a second"
     curves = recorded(folder / "metrics.csv") if folder else {}
     if summary["steps"]:
-        lines = [*_best(found, summary["config"]["accuracies"]), *_one_batch(summary, curves)]
+        lines = [*_best(found, summary["config"]["accuracies"]), *_debugged(summary, curves)]
     else:
         show_layers(curves, console)
         lines = []
@@ -130,9 +130,14 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         console.print(line, highlight=False)
     show_hint([summary], [folder], console)
     if folder:
-        config = summary["config"]
-        for line in (f"folder: {folder}", *how_to_look(config, config["outputs"])):
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+        study = folder if summary["config"].get("run_dir") else folder.parents[1]
+        say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
+
+
+def say(console: Console, *lines: str, style: str | None = None) -> None:
+    """Print lines as they are. A narrow terminal wraps them itself, so that what is in them can be copied."""
+    for line in lines:
+        console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
 
 
 def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
@@ -146,17 +151,19 @@ def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
     return [line]
 
 
-def _one_batch(summary: dict[str, Any], curves: "Curves") -> list[str]:
-    """The answer of debug=overfit, which trains on one batch."""
-    if summary["config"]["data"].get("train_size") != summary["config"]["batch_size"]:
-        return []
-    whole = next((step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6), None)
-    if whole is not None:
-        return [f"can it learn one batch? yes: it knows all of it after {pluralize(whole, 'step')}"]
-    right = summary["metrics"].get("train/accuracy") or 0.0
-    return [
-        f"can it learn one batch? no: {right:.2%} of it after {pluralize(summary['steps'], 'step')}; try another lr"
-    ]
+def _debugged(summary: dict[str, Any], curves: "Curves") -> Iterator[str]:
+    """The answers of debug=overfit, which trains on one batch, and of debug=nan, which watches every step."""
+    config, steps = summary["config"], pluralize(summary["steps"], "step")
+    if config["data"].get("train_size") == config["batch_size"]:
+        right = summary["metrics"].get("train/accuracy") or 0.0
+        known = (step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6)
+        yes = (f"yes: it knows all of it after {pluralize(step, 'step')}" for step in known)
+        yield f"can it learn one batch? {next(yes, f'no: {right:.2%} of it after {steps}; try another lr')}"
+    if "normexp.monitors.FirstNotFinite" in str(config.get("monitor")):
+        kept = {name.partition("/")[2]: rows for name, rows in curves.items() if name[:11] == "not_finite/"}
+        yes = (f"yes, first at step {rows[0][0]:,}: {name}" for name, rows in kept.items())
+        no = f"no: each output and gradient of a layer was finite in {steps}"
+        yield f"is there a NaN or an infinite value? {next(yes, no)}"
 
 
 def _vanishing(curves: "Curves") -> list[str]:
@@ -165,7 +172,7 @@ def _vanishing(curves: "Curves") -> list[str]:
     odd = [
         (step, ratio)
         for step, ratio in (*ratios[:1], *ratios[1:][-1:])
-        if ratio and not 1 / ODD < ratio < ODD
+        if ratio and (ratio <= 1 / ODD or ratio >= ODD)  # not NaN, which compares with nothing
     ]
     told = [
         f"1 : {_round(1 / r)} at step {step:,}" if r < 1 else f"{_round(r)} : 1 at step {step:,}"
@@ -202,13 +209,11 @@ def show_layers(curves: "Curves", console: Console) -> None:
 def show_finished(path: Path, summary: dict[str, Any], config: dict[str, Any], choices: dict[str, str], command: str,
                   console: Console) -> None:  # fmt: skip
     """Print that a run is finished, its result, any measurement that it lacks, and how to train again."""
-    console.print(f"This run is finished: {path}", highlight=False, markup=False, soft_wrap=True)
+    say(console, f"This run is finished: {path}")
     show_result(summary, path, console)
     words = [*(word for word in shlex.split(command) if word[:5] != "seed="), f"seed={config['seed'] + 1}"]
-    again = f"to train again: {shlex.join(words)}"
-    for line in (asked_otherwise(config, choices, summary), again if command else None):
-        if line:
-            console.print(line, highlight=False, markup=False, soft_wrap=True)
+    again = f"to train again: {shlex.join(words)}" if command else None
+    say(console, *filter(None, (asked_otherwise(config, choices, summary), again)))
 
 
 def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], console: Console) -> None:
@@ -216,7 +221,7 @@ def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], c
     found = [words for run in zip(summaries, folders, strict=True) if (words := hint(*run))]
     if found:
         of = f"{len(found)} of {len(summaries)} runs: " if len(summaries) > 1 else ""
-        console.print(f"{of}{found[0]}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{of}{found[0]}", style="yellow")
 
 
 def status_line(summary: dict[str, Any]) -> str:
@@ -282,10 +287,10 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
     # Its full width, so that no name is cut. A narrow terminal wraps the lines itself.
     table.width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
     console.print(table, highlight=False, crop=False)
-    for line in means(summaries):
-        console.print(line, highlight=False, markup=False)
+    say(console, *means(summaries))
     show_hint(summaries, folders, console)
-    console.print(f"folder: {folders[0].parent}", highlight=False, markup=False, soft_wrap=True)
+    around = folders[0].parent
+    say(console, f"folder: {around}", *how_to_look(summaries[0]["config"], around))
 
 
 def means(summaries: Sequence[dict[str, Any]]) -> list[str]:

@@ -73,12 +73,12 @@ def blocks(*overrides: str, options: Options) -> Measured:
     bare = BareGPT(context, *(config["model"][key] for key in ("depth", "width", "heads")))
     texts = torch.randint(CHARACTERS, (n, context + 1))
     pairs, steps = [], [step(network, texts) for network in (model, bare)]
-    for each in steps * 2:  # warm up
-        each()
+    for take_step in steps * 2:  # warm up
+        take_step()
     for _ in options.rounds():
         times = [time.perf_counter()]
-        for each in steps:
-            each()
+        for take_step in steps:
+            take_step()
             times.append(time.perf_counter())
         pairs.append((1e3 * (times[1] - times[0]), 1e3 * (times[2] - times[1])))
     counts = [sum(p.numel() for p in network.parameters()) for network in (model, bare)]

@@ -35,11 +35,11 @@ def tables(rows: Rows) -> dict[str, str]:
 
 def section(name: str, rows: Rows) -> str:
     """The table of a measurement, with the limit of each case and where, when and on which code it was measured."""
-    own = [row for row in rows if row["measurement"] == name]
-    if not own:
+    cases = [row for row in rows if row["measurement"] == name]
+    if not cases:
         return "**Not measured.**\n"
-    where = dict.fromkeys(f"{row['date']} at {row['commit']}, on {row['machine']}" for row in own)
-    lines = pivot(own) if name == "norms" else listed(MEASUREMENTS[name], own)
+    where = dict.fromkeys(f"{row['date']} at {row['commit']}, on {row['machine']}" for row in cases)
+    lines = pivot(cases) if name == "norms" else listed(MEASUREMENTS[name], cases)
     return lines + "\nMeasured " + "; ".join(where) + ".\n"
 
 

@@ -97,16 +97,16 @@ class InTurn(pl.Callback):
         self.pairs: list[Pair] = []
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
-        counted = trainer.global_step - WARM_UP
-        if counted < 0 or counted % self.block:
+        done = trainer.global_step - WARM_UP
+        if done < 0 or done % self.block:
             return
         middle = time.perf_counter()
-        for i in range(self.block if counted else WARM_UP):
+        for i in range(self.block if done else WARM_UP):
             self.step(trainer.global_step + i)
         end = time.perf_counter()
-        if counted:
-            each = 1e3 / self.block
-            self.pairs.append((each * (middle - self.started), each * (end - middle)))
+        if done:
+            per_step = 1e3 / self.block
+            self.pairs.append((per_step * (middle - self.started), per_step * (end - middle)))
             trainer.should_stop = next(self.rounds, None) is None
         self.started = end
 
@@ -125,28 +125,28 @@ def monitors(model: str, name: str, options: Options) -> Measured:
 
     They measure in every block, because at their default pace the cost would drown in the noise of the other steps.
     """
-    own, full = (compose([f"monitor={of}", "batch_size=128"])[0].monitor for of in (name, "full"))
+    chosen, full = (compose([f"monitor={of}", "batch_size=128"])[0].monitor for of in (name, "full"))
     nodes = [
         node if name == "light" else full.get(key, node)
-        for key, node in own.items()
+        for key, node in chosen.items()
         if "every_n_steps" in node
     ]
     # a set measures twenty times in a run of any length
-    pace = next(iter(own.values())).every_n_steps or PACE
+    pace = next(iter(chosen.values())).every_n_steps or PACE
     for node in nodes:
         node.every_n_steps = WARM_UP
         if "histogram_every_n_steps" in node:
             node.histogram_every_n_steps = None
     overrides = [*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"]
-    found = []
+    both = []
     for callbacks in ([], [instantiate(node) for node in nodes]):
         in_turn = InTurn(bare_step(overrides), options, block=WARM_UP)
         trained(overrides, in_turn, *callbacks)
-        found.append(in_turn.pairs)
-    plain, watched = found
+        both.append(in_turn.pairs)
+    plain, watched = both
     bare = statistics.median(bare for _, bare in plain)
-    without = bare * statistics.median(own / bare for own, bare in plain)
-    costs = [WARM_UP * (bare * own / here - without) for own, here in watched]
+    without = bare * statistics.median(ours / bare for ours, bare in plain)
+    costs = [WARM_UP * (bare * ours / here - without) for ours, here in watched]
     extra = {"every": pace, "in_steps": statistics.median(costs) / without}
     return [(without + cost / pace, without) for cost in costs], extra
 

@@ -98,11 +98,11 @@ ROOMS = ("all", "norms", "models", "training", "data", "monitors")
 def all_cases(configs: Path) -> list[Case]:
     """The golden runs that a folder of configurations offers. An older version lacks some choices."""
     offered = {group.name: {path.stem for path in group.glob("*.yaml")} for group in configs.iterdir()}
-    known: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for case in (*training(), *options(), *data(), *monitors(sorted(offered["monitor"] - {"none"}))):
-        before = known.get(case.name)
-        known[case.name] = case._replace(tests=tuple({*before.tests, *case.tests})) if before else case
-    return [case for case in known.values() if all(_is_offered(text, offered) for text in case.overrides)]
+        before = cases.get(case.name)
+        cases[case.name] = case._replace(tests=tuple({*before.tests, *case.tests})) if before else case
+    return [case for case in cases.values() if all(_is_offered(text, offered) for text in case.overrides)]
 
 
 def _is_offered(override: str, offered: dict[str, set[str]]) -> bool:
@@ -121,7 +121,7 @@ def case(model: str, norm: str, optimizer: str, *more: str, tests: tuple[str, ..
     )
     for text in (*SHARED, *texts, *more):
         key, _, value = text.partition("=")
-        chosen = {other: kept for other, kept in chosen.items() if not other.startswith(f"{key}.")}
+        chosen = {other: old for other, old in chosen.items() if not other.startswith(f"{key}.")}
         chosen[key] = value
     name = " ".join((model, norm, optimizer, *([label] if label else more)))
     return Case(name, tests, tuple(f"{key}={value}" for key, value in chosen.items()))

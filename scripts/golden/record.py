@@ -33,7 +33,7 @@ TIMES = ("seconds", "time")  # metrics with these in their names differ from run
 def record(checkout: Path, rooms: list[str]) -> dict[str, dict[str, Any]]:
     """Name of a run -> `{"tests", "digest", "losses"}`, or `{"refused"}` with the error line of the run. `tests` lists
     the classes that the run tests."""
-    found = {}
+    results = {}
     with (
         tempfile.TemporaryDirectory() as place,
         warnings.catch_warnings(),
@@ -49,9 +49,9 @@ def record(checkout: Path, rooms: list[str]) -> dict[str, dict[str, Any]]:
         cases = [case for case in all_cases(checkout / "configs") if any(map(case.is_of, rooms))]
         for index, case in enumerate(cases):
             print(f"\r{index + 1}/{len(cases)} {case.name}"[:100].ljust(100), end="", file=sys.stderr)
-            found[case.name] = run(case, checkout, Path(place, "runs"))
+            results[case.name] = run(case, checkout, Path(place, "runs"))
     print(file=sys.stderr)
-    return found
+    return results
 
 
 def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
@@ -69,9 +69,16 @@ def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
     rows = [sorted(rows_of(folder / "metrics.csv")) for folder in folders]
     content = hashlib.sha256()
     for folder, summary, logged in zip(folders, summaries, rows, strict=True):
-        kept = {name: value for name, value in summary["convergence"].items() if not is_time(name)}
-        told = [summary["status"], summary["steps"], summary["parameters"], summary["metrics"], kept, logged]
-        content.update(json.dumps(told, sort_keys=True).encode())
+        speed = {name: value for name, value in summary["convergence"].items() if not is_time(name)}
+        facts = [
+            summary["status"],
+            summary["steps"],
+            summary["parameters"],
+            summary["metrics"],
+            speed,
+            logged,
+        ]
+        content.update(json.dumps(facts, sort_keys=True).encode())
         content.update(weights_of(folder / "checkpoints" / "last.ckpt"))
     losses = [value for logged in rows for _, name, value in logged if name == "train/loss"]
     tests = sorted({name for path in case.tests for name in classes_at(summaries[0]["config"], path)})

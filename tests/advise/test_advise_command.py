@@ -9,7 +9,7 @@ from made_settings import NORMS, made
 from test_forecast import planted
 
 import normexp.claims.evidence.measured as evidence
-from normexp.advise.told import beside, labels_of_own
+from normexp.advise.advice import beside, labels_of_own
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import LENGTH
 from normexp.claims.spec.registry import read_registry

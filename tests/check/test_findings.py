@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from normexp.check.inputs import Asked, as_step
+from normexp.check.inputs import CheckOptions, as_step
 from normexp.check.run import Network, check
 from normexp.monitors.batches import Batches
 
@@ -291,7 +291,7 @@ def test_voided_bias(norm):
     torch.set_default_dtype(torch.float64)
     try:
         data, model = rows(), mlp(norm(8), bias=True)
-        network = Network(as_step(model, None), Batches(data, data), 32, data, Asked())
+        network = Network(as_step(model, None), Batches(data, data), 32, data, CheckOptions())
         measured = network.trace.cancelled["0"]
         y = model[0](data[0])
         loss = F.cross_entropy(model[1:](y), data[1])

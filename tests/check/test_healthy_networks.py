@@ -12,7 +12,7 @@ FAST = ("timm resnet10t", "timm convnext_atto", "transformers gpt2", "vit (2 blo
 
 
 def test_page_has_the_rows_of_the_file():
-    assert public.told(ROWS) in public.PAGE.read_text()
+    assert public.markdown(ROWS) in public.PAGE.read_text()
     assert public.limits() in public.PAGE.read_text()
 
 

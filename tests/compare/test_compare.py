@@ -14,7 +14,7 @@ from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.cli.command import parse
 from normexp.cli.compare import main
 from normexp.compare import page
-from normexp.compare.asked import asked_for, overrides_of, packages
+from normexp.compare.design import design_of, overrides_of, packages
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show, table_tex
 from normexp.compare.run import Result
 
@@ -27,9 +27,9 @@ class Net(nn.Sequential):
 """
 
 
-def asked(rest=(), text=False, **options):
+def design(rest=(), text=False, **options):
     given = {**vars(parse("compare", [])), "norms": "none,batchnorm", "name": "mine", **options}
-    return asked_for(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
+    return design_of(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
 
 
 def setting(differences, seeds=10, failed=()):
@@ -52,7 +52,7 @@ def setting(differences, seeds=10, failed=()):
 
 
 def test_words_become_a_claim_with_its_looks():
-    found = asked(rest=["model.width=8"], batch_sizes="[2,8]", margin="0.01", seeds="16", rates="0.1,0.01")
+    found = design(rest=["model.width=8"], batch_sizes="[2,8]", margin="0.01", seeds="16", rates="0.1,0.01")
     assert found.looks == (5, 10, 16)
     assert found.claim.factor == {"batch_size": [2, 8]}
     assert [(c.arm, c.baseline, c.at, c.margin) for c in found.claim.comparisons] == [
@@ -62,9 +62,9 @@ def test_words_become_a_claim_with_its_looks():
     cell = found.claim.cells["here"]
     assert cell.rates == (0.01, 0.1)
     assert cell.overrides == ("recipe=mlp", "model=mlp", "data=digits", "model.width=8")
-    assert asked(text=True).claim.metric == "test/loss"
-    assert asked(rest=["recipe=plain"]).words[0] == "model=mlp"
-    assert asked(seeds="5").looks == (5,)
+    assert design(text=True).claim.metric == "test/loss"
+    assert design(rest=["recipe=plain"]).words[0] == "model=mlp"
+    assert design(seeds="5").looks == (5,)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_words_become_a_claim_with_its_looks():
 )
 def test_mistakes_are_one_line(options, words):
     with pytest.raises(ValueError, match=words) as error:
-        asked(**options)
+        design(**options)
     assert "\n" not in str(error.value)
 
 
@@ -99,7 +99,7 @@ def test_own_network_and_data_are_named_and_allowed():
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
-    found = asked(norms="none,batchnorm,layernorm", margin="0.01")
+    found = design(norms="none,batchnorm,layernorm", margin="0.01")
     one = setting({"batchnorm": -3, "layernorm": 0.1})
     result = look(one, found.claim, looks=4)
     assert result.alpha == 0.05 / 4
@@ -121,7 +121,7 @@ def sem(one, name):
 
 
 def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
-    found = asked(margin="0.01")
+    found = design(margin="0.01")
     near = look(setting({"batchnorm": -1}), found.claim, 1)
     assert near.differences[0].word == OPEN
     assert not near.decided
@@ -132,7 +132,7 @@ def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
 
 def test_equal_arms_are_called_different_at_most_as_often_as_promised():
     """Under no difference at all and a tiny margin, in whichever look one stops."""
-    found, wrong, looks = asked(margin="1e-9"), 0, (5, 10, 20)
+    found, wrong, looks = design(margin="1e-9"), 0, (5, 10, 20)
     random = np.random.default_rng(1)
     for _ in range(300):
         values = random.normal(size=(2, 20))
@@ -148,7 +148,7 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
 
 
 def test_finding_and_latex_say_the_numbers():
-    found = asked(margin="0.01")
+    found = design(margin="0.01")
     result = look(setting({"batchnorm": -3}), found.claim, 1)
     text = finding(result, "none", "error")
     assert text.startswith("The error of batchnorm is smaller than that of none: −3.")
@@ -159,7 +159,7 @@ def test_finding_and_latex_say_the_numbers():
 
 
 def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tmp_path, monkeypatch):
-    found = asked(margin="0.01")
+    found = design(margin="0.01")
     judged = look(setting({"batchnorm": -3}, failed=[4]), found.claim, 1)
     runs = pd.DataFrame(
         {"norm": norm, "level": "", "lr": 0.1, "status": status, "test_accuracy": 0.9, "folder": "a"}
@@ -184,7 +184,7 @@ def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tm
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs LaTeX with booktabs")
 def test_the_table_compiles_in_latex(tmp_path):
-    found = asked(norms="none,batchnorm_noisy", margin="0.01")
+    found = design(norms="none,batchnorm_noisy", margin="0.01")
     (tmp_path / "t.tex").write_text(
         table_tex(look(setting({"batchnorm_noisy": -3}), found.claim, 1), found.claim, "error")
     )

@@ -38,6 +38,21 @@ def test_nan_is_a_word_on_the_command_line(monkeypatch):
     assert compose(seen[0][1:])[0].monitor.finite["_target_"].endswith("FirstNotFinite")
 
 
+def test_nan_is_answered_in_one_line_at_the_end(train, capsys):
+    """Whether one was found, and where; otherwise how many steps were watched."""
+    train("debug='nan'", "max_epochs=2")
+    assert (
+        "\nis there a NaN or an infinite value? no: each output and gradient of a layer was finite in "
+        in (capsys.readouterr().out)
+    )
+    train("debug='nan'", "optimizer=sgd", "lr=1e30", "model.depth=8")
+    out = capsys.readouterr().out
+    found = next(line for line in out.splitlines() if line.startswith("first value that is not finite: "))
+    step, layer = found.removeprefix("first value that is not finite: step ").split(" is ")[0].split(", ")
+    assert f"\nis there a NaN or an infinite value? yes, first at step {step}: {layer}\n" in out
+    assert "nan : 1" not in out
+
+
 class Overflow(nn.Module):
     def __init__(self, step):
         super().__init__()

@@ -20,8 +20,13 @@ from normexp.training.train import make_console
 LONG = Path("/somewhere") / ("deep " * 40).strip()
 
 
-def cells(state: str) -> list[Cell]:
-    spec = RunSpec({"trainer": {}}, {"model": "mlp"}, "hash", LONG / "none-bs2-s0")
+def cells(state: str, **model: str) -> list[Cell]:
+    spec = RunSpec(
+        {"trainer": {}, "model": model},
+        {"model": "torchvision" if model else "mlp"},
+        "hash",
+        LONG / "none-bs2-s0",
+    )
     return [Cell("seed=0", [spec], 2.0, state, 1.0, log=LONG / "0.log")]
 
 
@@ -62,3 +67,12 @@ def test_a_board_keeps_its_counts_whole_on_a_narrow_screen(width):
     assert last.startswith("runs ")
     assert " 0/2 0 done, 2 running" in last
     assert len(last) <= width
+
+
+def test_a_line_of_progress_names_the_network_of_a_library():
+    text = io.StringIO()
+    (cell,) = cells("running", name="resnet18")
+    with Board([cell], 1, Console(file=text, width=120)) as board:
+        cell.state, cell.seconds = "completed", 3.0
+        board.update(cell)
+    assert "1/1  completed   torchvision resnet18/none-bs2-s0  3 s\n" in text.getvalue()

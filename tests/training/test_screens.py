@@ -78,7 +78,7 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     text = screen(show_replicas, [summary(0, 0.8), summary(1, 0.9)], folders, width=50)
     for folder in folders:
         assert folder.name in text
-    assert str(folders[0].parent) in text
+    assert f"folder: {folders[0].parent}\nlook:   tensorboard --logdir {folders[0].parent}\n" in text
     parts = make_parts("norm=layernorm", "norm.correction=1", "max_epochs=1")
     text = screen(lambda *given: show_choices(parts, folders[0], *given), width=50)
     assert str(folders[0]) in text.splitlines()[-1]
@@ -135,6 +135,15 @@ def test_the_result_has_one_number_of_convergence_and_the_speed(tmp_path):
     assert "4 steps in 2.0 s of training, 16 samples a second\n" in text
     assert "gradient" not in text
     assert "one batch" not in text
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
+    """Not all outputs: TensorBoard starts with no run ticked above 40. `run_dir` may lie elsewhere."""
+    folder = tmp_path / "study" / "mlp" / "run"
+    folder.mkdir(parents=True)
+    text = result(folder, [], logger="tensorboard", run_dir=str(folder) if own else None)
+    assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
 
 
 def test_a_gradient_that_vanishes_or_explodes_is_said(tmp_path):

@@ -34,12 +34,12 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
         raise NotChecked("pass loss=, or batches with targets")
-    found = network.modes
-    gap, finite = found.running - found.batch, math.isfinite(found.running)
-    if not finite or gap > limit.gap * abs(found.batch) + limit.floor:
-        closed = found.precise - found.batch < limit.closed * gap or not finite
-        worst = sorted(found.apart, key=found.apart.__getitem__, reverse=True)[:WORST]
-        yield Found(gap, worst, "closed" if closed else "open", **vars(found))
+    measured = network.modes
+    gap, finite = measured.running - measured.batch, math.isfinite(measured.running)
+    if not finite or gap > limit.gap * abs(measured.batch) + limit.floor:
+        closed = measured.precise - measured.batch < limit.closed * gap or not finite
+        worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
+        yield Found(gap, worst, "closed" if closed else "open", **vars(measured))
 
 
 @finding
@@ -57,8 +57,8 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
 
 def updates_before_validation(network: Network) -> int:
     """Batches that the running statistics see before the first validation."""
-    if network.asked.steps is not None:
-        return network.asked.steps
+    if network.options.steps is not None:
+        return network.options.steps
     if network.training_loader is None:
         raise NotChecked("pass a DataLoader, or steps=, the batches before the first validation")
     return len(network.training_loader)
@@ -71,11 +71,11 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [c for c in network.trace.calls if c.place.follows_batches and c.training]
     if not calls:
         return
-    batch, step = network.batch_size, network.asked.accumulate or 1
+    batch, step = network.batch_size, network.options.accumulate or 1
     least = min(calls, key=network.values)
     samples = least.place.virtual_batch or batch
     if least.place.synced:
-        samples *= network.asked.devices or 1
+        samples *= network.options.devices or 1
     if samples < limit.enough:
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         paths, case = dict.fromkeys(call.place.path for call in calls), "few" if samples < limit.few else ""
@@ -91,7 +91,7 @@ def sync_needed(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     first one are saved."""
     lone = [p.path for p in network.places if p.follows_batches and not p.synced]
     if lone:
-        batch, devices = network.batch_size, network.asked.need("devices")
+        batch, devices = network.batch_size, network.options.need("devices")
         if devices > 1 and batch < limit.enough:
             yield Found(batch, lone, devices=devices, together=devices * batch)
 
@@ -111,8 +111,8 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             network.root.train()
             thaw = [p.path for p in resting if p.module.training]
         if thaw:
-            own = network.code(thaw[0]).replace("model", "self", 1)
-            yield Found(len(thaw), thaw, "thawing", of=len(network.tracked), own=own)
+            code = network.code(thaw[0]).replace("model", "self", 1)
+            yield Found(len(thaw), thaw, "thawing", of=len(network.tracked), own=code)
 
 
 def moves(call: Call) -> float:
@@ -129,10 +129,10 @@ def moves(call: Call) -> float:
 def shared_statistics(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """One BatchNorm at two places keeps one running mean and variance for two distributions; eval mode uses their
     mixture at both."""
-    kept = [c for c in network.trace.calls if c.place.tracked and c.place.follows_batches]
+    tracked = [c for c in network.trace.calls if c.place.tracked and c.place.follows_batches]
     apart, uses = {}, {}
     # The calls of one norm in one call of the network. Two views of a batch are two calls of the network.
-    for (_, path), group in groupby(sorted(kept, key=run_and_path), run_and_path):
+    for (_, path), group in groupby(sorted(tracked, key=run_and_path), run_and_path):
         calls = list(group)
         if len(calls) > 1 and len({call.mean.shape for call in calls}) == 1:
             means, variances = (torch.stack([getattr(c, name) for c in calls]) for name in ("mean", "var"))
@@ -155,18 +155,16 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     statistics belong to other weights until they are estimated anew. How much that costs is not yet judged here."""
     if not network.tracked:
         return
-    saved, theirs = matched(network.asked.need("averaged"), network.root), network.modes.apart
+    saved, theirs = matched(network.options.need("averaged"), network.root), network.modes.apart
     if not saved:
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
-    own = network.root.state_dict()
+    state = network.root.state_dict()
     with network.quiet(train=False) as step, torch.no_grad():
-        copies = {name: value.to(own[name], copy=True) for name, value in saved.items()}
+        copies = {name: value.to(state[name], copy=True) for name, value in saved.items()}
         # into attributes that `quiet` puts back
         network.root.load_state_dict(copies, strict=False, assign=True)
-        found = modes(step, network.batches, network.tracked)
-    losses = (
-        f" The copy's loss is {found.running:.4g}, and {found.precise:.4g} with statistics estimated anew."
-    )
-    stale = ((p, x) for p, x in found.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
+        measured = modes(step, network.batches, network.tracked)
+    losses = f" The copy's loss is {measured.running:.4g}, and {measured.precise:.4g} with statistics estimated anew."
+    stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     largest = max(theirs.values(), default=0.0)
     yield from above(stale, limit.apart, own=largest, losses="" if network.loss == PROBE else losses)

@@ -19,7 +19,7 @@ from normexp.monitors.sites import first_tensor
 
 def mask_of(network: Network) -> tuple[Tensor, str]:
     """(mask (N, T), True at real tokens; where it comes from)."""
-    given, batch = network.asked.mask, network.batches.training
+    given, batch = network.options.mask, network.batches.training
     if given is not None:
         mask = given(batch) if callable(given) else given
         return torch.as_tensor(mask)[: network.samples].bool(), "mask="
@@ -27,14 +27,14 @@ def mask_of(network: Network) -> tuple[Tensor, str]:
     attended = inputs.get("attention_mask") if isinstance(inputs, Mapping) else None
     if isinstance(attended, Tensor) and attended.dim() == 2:
         return attended.bool(), "attention_mask"
-    if (guessed := guess(first_tensor((), named(inputs)))) is None:
+    if (guessed := guess(first_tensor((), by_name(inputs)))) is None:
         raise NotChecked(
             "no row of zeros was found at the end of a sequence; pass mask=, (N, T), True at real tokens"
         )
     return guessed, "rows of zeros"
 
 
-def named(inputs: Any) -> Mapping[str, Any]:
+def by_name(inputs: Any) -> Mapping[str, Any]:
     """What a network takes, by name; an only input has none."""
     return inputs if isinstance(inputs, Mapping) else {"": inputs}
 
@@ -57,7 +57,7 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     """Padding that enters the statistics pulls them toward its own value, so a sample's output depends on how long
     the others in its batch are."""
     over_time = [call for call in network.trace.calls if call.crosses_positions]
-    if not over_time or (network.asked.mask is None and all(call.x.dim() > 3 for call in over_time)):
+    if not over_time or (network.options.mask is None and all(call.x.dim() > 3 for call in over_time)):
         return  # images
     mask, source = mask_of(network)
     share = float(1 - mask.float().mean())
@@ -77,10 +77,10 @@ def shifted_by(call: Call, mask: Tensor) -> float:
     x, (n, t) = call.x, mask.shape
     axis = 1 + list(x.shape[1:]).index(t)
     real = mask.to(x.device).view(n, *[t if d == axis else 1 for d in range(1, x.dim())]).expand(x.shape)
-    rows, kept = call.place.groups(x), call.place.groups(real.to(x.dtype))
-    count = kept.sum(1).clamp_min(1)
-    mean = (rows * kept).sum(1) / count
-    std = (((rows - mean[:, None]) * kept).square().sum(1) / count + call.place.eps).sqrt()
+    rows, weights = call.place.groups(x), call.place.groups(real.to(x.dtype))
+    count = weights.sum(1).clamp_min(1)
+    mean = (rows * weights).sum(1) / count
+    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt()
     apart = (rows.mean(1) - mean) / std
     wider = (rows.var(1, correction=0) + call.place.eps).sqrt() / std - 1
     return max(float(x.square().mean().sqrt()) for x in (apart, wider))
@@ -94,8 +94,8 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not any(call.x.dim() > 2 for call in calls):
         return
     with network.quiet(train=True):
-        own = future_share(network)
-    if own <= limit.leak:
+        share = future_share(network)
+    if share <= limit.leak:
         return
     with network.quiet(train=True):
         # without its norms; a network that attends to later positions by design still does
@@ -104,7 +104,7 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         without = future_share(network)
     if without <= limit.leak:
         wide = [call.place.path for call in calls if call.crosses_positions]
-        yield Found(own, dict.fromkeys(wide or [call.place.path for call in calls]))
+        yield Found(share, dict.fromkeys(wide or [call.place.path for call in calls]))
 
 
 def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
@@ -115,7 +115,7 @@ def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
 def future_share(network: Network) -> float:
     """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input. Not a
     number if input and output have no axis of positions in common, or if no gradient comes."""
-    inputs = dict(named(split(copied(network.batches.training))[0]))
+    inputs = dict(by_name(split(copied(network.batches.training))[0]))
     name = next((key for key, x in inputs.items() if isinstance(x, Tensor)), None)
     if name is None:
         return math.nan

@@ -38,14 +38,14 @@ def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Weight decay pulls gains toward 0, which nothing in the loss asks for. Whether that costs accuracy has no
     verdict here yet; before a norm, scaling weights changes nothing but their step."""
-    optimizer = network.asked.need("optimizer")
-    own = {p: f"{place.path}.{name}" for place in network.places for name, p in parameters(place.module)}
+    optimizer = network.options.need("optimizer")
+    names = {p: f"{place.path}.{name}" for place in network.places for name, p in parameters(place.module)}
     decayed = [
-        (float(group["lr"]), float(group["weight_decay"]), own[p])
+        (float(group["lr"]), float(group["weight_decay"]), names[p])
         for group in optimizer.param_groups
         if group.get("weight_decay")
         for p in group["params"]
-        if p in own
+        if p in names
     ]
     if decayed:
         rate, decay, _ = max(decayed, key=lambda row: row[0] * row[1])
@@ -63,15 +63,15 @@ def parameters(module: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Paramete
 def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics are buffers, and gains are parameters of layers that an adapter does not list. What is not
     saved starts anew when the weights are loaded."""
-    saved, wanted = matched(network.asked.need("state_dict"), network.root), list[str]()
+    saved, needed = matched(network.options.need("state_dict"), network.root), list[str]()
     for place in network.places:
-        own = [name for name, p in parameters(place.module) if p.requires_grad]
+        tensors = [name for name, p in parameters(place.module) if p.requires_grad]
         if place.tracked and place.follows_batches and (place.module.training or not network.root.training):
-            own += [name for name in RUNNING if getattr(place.module, name, None) is not None]
-        wanted += [f"{place.path}.{name}" for name in own]
-    if missing := [name for name in wanted if name not in saved]:
+            tensors += [name for name in RUNNING if getattr(place.module, name, None) is not None]
+        needed += [f"{place.path}.{name}" for name in tensors]
+    if missing := [name for name in needed if name not in saved]:
         buffers = sum(name.rpartition(".")[2] in RUNNING for name in missing)
-        yield Found(len(missing), missing, of=len(wanted), buffers=buffers, rest=len(missing) - buffers)
+        yield Found(len(missing), missing, of=len(needed), buffers=buffers, rest=len(missing) - buffers)
 
 
 @finding
@@ -94,11 +94,11 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
     if not follow or not any(isinstance(p := getattr(m, "p", None), float) and p for m in drops):
         return
     dropped = {c.place.path: c.var for c in reversed(network.trace.calls) if c.place.path in follow}
-    kept = {path: var for path, var in network.modes.var.items() if bool((var > 0).any())}
+    variances = {path: var for path, var in network.modes.var.items() if bool((var > 0).any())}
     ratios = {
-        path: float(torch.nanmedian(var / kept[path].clamp_min(TINY)))
+        path: float(torch.nanmedian(var / variances[path].clamp_min(TINY)))
         for path, var in dropped.items()
-        if path in kept
+        if path in variances
     }
     for worst in above(((path, max(x, 1 / max(x, TINY))) for path, x in ratios.items()), limit.factor):
         yield Found(ratios[worst.path], worst.layers, path=worst.path)
@@ -116,16 +116,16 @@ def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(1 - first, swapped, "swapped", momentum=first)
     if still:
         yield Found(0, still, "still")
-    batch, library = [p for p in network.tracked if p.kind == "batch"], network.asked.converted_from
+    batch, library = [p for p in network.tracked if p.kind == "batch"], network.options.converted_from
     if library is not None:
         theirs = EPS[library]
         other = [p for p in batch if abs(p.eps / theirs - 1) > limit.same]
         changes = ((p.path, eps_effect(p.module.running_var, p.eps, theirs)) for p in other)
-        for found in above(changes, eps=lambda _: other[0].eps, library=library, theirs=theirs):
-            found.case = "eps" if found.number > limit.change else "small_eps"
-            yield found
+        for worst in above(changes, eps=lambda _: other[0].eps, library=library, theirs=theirs):
+            worst.case = "eps" if worst.number > limit.change else "small_eps"
+            yield worst
     elif batch and not swapped and not still:
-        network.asked.need("converted_from")
+        network.options.need("converted_from")
 
 
 def eps_effect(variance: torch.Tensor, ours: float, theirs: float) -> float:

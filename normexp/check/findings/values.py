@@ -26,9 +26,9 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     error, where = network.attempt.error, network.attempt.inside
     if error is not None:
         text = " ".join(str(error).split())[:MOST_TEXT]
-        one = "one_value" if "Expected more than 1 value per channel" in text else ""
+        case = "one_value" if "Expected more than 1 value per channel" in text else ""
         inside, layers = (f" in {where}", (where,)) if where else ("", ())
-        yield Found(1.0, layers, one, inside=inside, name=type(error).__name__, text=text)
+        yield Found(1.0, layers, case, inside=inside, name=type(error).__name__, text=text)
 
 
 @finding
@@ -65,19 +65,19 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if len(alive) and added > 0 and call.values > limit.few:
             shares.append((path, float((added / (alive + added)).median())))
             medians[path] = float(alive.median())
-    for found in above(shares, limit.share):
-        place, variance, kept = places[found.path], medians[found.path], (1 - found.number) ** 0.5
+    for worst in above(shares, limit.share):
+        place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
         if place.tracked and place.seen == 0:
-            found.case = "untrained"  # the scale at initialization says little
-        found.words = {"eps": place.eps, "variance": variance, "size": kept, "smaller": variance / SMALLER}
-        yield found
+            worst.case = "untrained"  # the scale at initialization says little
+        worst.words = {"eps": place.eps, "variance": variance, "size": scale, "smaller": variance / SMALLER}
+        yield worst
 
 
 @finding
 def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
     written by hand do not. bfloat16 has the range and three digits."""
-    precision = network.asked.need("precision")
+    precision = network.options.need("precision")
     kind = getattr(torch, PRECISIONS[precision])
     finite = [c for c in network.trace.calls if math.isfinite(c.largest)]
     if kind not in (torch.float16, torch.bfloat16) or not finite:
@@ -127,7 +127,7 @@ def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 def dead_units(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A unit that is flat for every sample passes no gradient. Right behind a norm, shift and gain decide that."""
     for place, case in enumerate(("dead", "saturated")):
-        shares = ((norm, own[place]) for norm, *own in network.trace.units.values())
+        shares = ((norm, parts[place]) for norm, *parts in network.trace.units.values())
         yield from above(shares, limit.share, case)
 
 

@@ -80,8 +80,8 @@ def arm_panels(
     figure, axes = panels(arms[:MOST_ARMS], xlabel, ylabel, height=height, sharey=True)
     for arm, panel in axes.items():
         panel.set_title(shorten(arm), color=style.colour[arm])
-    own = [(arm, panel, rows[rows["arm"] == arm]) for arm, panel in axes.items()]
-    return figure, own, left_out("arms", len(axes), len(arms))
+    panels_of_arms = [(arm, panel, rows[rows["arm"] == arm]) for arm, panel in axes.items()]
+    return figure, panels_of_arms, left_out("arms", len(axes), len(arms))
 
 
 def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *, log: bool) -> tuple:
@@ -101,9 +101,9 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
             )
         for arm, points in last[last["level"] == level].groupby("arm", observed=True):
             xs, ys = points["depth"], points["mean"]
-            told = [f"layer {x}: {y:.3g}" for x, y in zip(xs, ys, strict=True)]
+            texts = [f"layer {x}: {y:.3g}" for x, y in zip(xs, ys, strict=True)]
             name = f"{arm} {level_title(study, level)}"
-            ends[arm] = draw_line(axes, style, arm, xs, ys, name, told, marker=".")
+            ends[arm] = draw_line(axes, style, arm, xs, ys, name, texts, marker=".")
             style.band(axes, arm, xs, points)
         if log:
             plain_log_scale(axes)
@@ -178,8 +178,8 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     figure, shown, more = arm_panels(study, style, rows, "optimizer step", "layer", height=2.2)
     scale = LogNorm(rows["value"].quantile(0.01), rows["value"].quantile(0.99))
     look = {"norm": scale, "shading": "nearest", "rasterized": True}
-    for _, panel, own in shown:
-        here = own.groupby(["depth", "step"])["value"].mean().unstack()
+    for _, panel, arm_rows in shown:
+        here = arm_rows.groupby(["depth", "step"])["value"].mean().unstack()
         image = panel.pcolormesh(here.columns, here.index, here, **look)
         panel.set_xlim(left=here.columns.min())  # each cell has its step in the middle
         panel.grid(visible=False)
@@ -204,8 +204,8 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         return
     figure, shown, more = arm_panels(study, style, rows, "optimizer step", f"{place} of {layer}")
     numbers = sorted(rows["percentile"].unique())
-    for arm, panel, own in shown:
-        means = own.groupby(["step", "percentile"])["value"].mean().unstack().reindex(columns=numbers)
+    for arm, panel, arm_rows in shown:
+        means = arm_rows.groupby(["step", "percentile"])["value"].mean().unstack().reindex(columns=numbers)
         for number in numbers:
             wide = 1.6 if number == 50 else 0.9
             panel.plot(means.index, means[number], color=style.colour[arm], linewidth=wide)
@@ -227,9 +227,9 @@ def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipp
         yield Skipped("percentiles_by_layer", title, why)
         return
     figure, shown, _ = arm_panels(study, style, rows, "layer, input to output", place)
-    for arm, panel, own in shown:
+    for arm, panel, arm_rows in shown:
         ends = [
-            at_step(own, first).groupby(["depth", "percentile"])["value"].mean().unstack()
+            at_step(arm_rows, first).groupby(["depth", "percentile"])["value"].mean().unstack()
             for first in (True, False)
         ]
         for number in ends[-1]:
@@ -281,8 +281,8 @@ def measured(study: Study, names: str, level: float, *, log: bool) -> pd.DataFra
     by = ["arm", "seed", "step"]
     if second:
         rows = rows.assign(name=rows["metric"].map(lambda name: name.partition("/")[0]).astype(object))
-        found = rows.pivot_table("value", by, "name", observed=True)
-        return (found[first] - found[second]).rename("value").reset_index().dropna()
+        wide = rows.pivot_table("value", by, "name", observed=True)
+        return (wide[first] - wide[second]).rename("value").reset_index().dropna()
     rows = rows[rows["value"] > 0] if log else rows
     middle_of = "median" if log else "mean"
     return rows.groupby(by, observed=True)["value"].agg(middle_of).reset_index()
@@ -295,23 +295,25 @@ def over_training(
 
     def make(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         level = middle(study)
-        found = {words: (measured(study, names, level, log=log), log) for names, words, log in measures}
-        found = {words: own for words, own in found.items() if len(own[0])}
-        if not found:
+        recorded = {words: (measured(study, names, level, log=log), log) for names, words, log in measures}
+        recorded = {words: measure for words, measure in recorded.items() if len(measure[0])}
+        if not recorded:
             yield Skipped(name, title, f"{measures[0][1]} was not recorded; run with monitor=full")
             return
         height = height_for(study.arms, 2.4)
-        figure, shown = panels(list(found), "optimizer step", "", height=height, names=study.arms)
+        figure, shown = panels(list(recorded), "optimizer step", "", height=height, names=study.arms)
         for words, axes in shown.items():
-            rows, log = found[words]
+            rows, log = recorded[words]
             curve, ends = curves(rows, ["arm"], "step", log=log), {}
-            for arm, own in curve.groupby("arm", observed=True):
-                told = [f"step {x:.0f}: {y:.3g}" for x, y in zip(own["step"], own["mean"], strict=True)]
-                look = {"marker": "o" if len(own) == 1 else ""}
+            for arm, points in curve.groupby("arm", observed=True):
+                texts = [
+                    f"step {x:.0f}: {y:.3g}" for x, y in zip(points["step"], points["mean"], strict=True)
+                ]
+                look = {"marker": "o" if len(points) == 1 else ""}
                 ends[arm] = draw_line(
-                    axes, style, arm, own["step"], own["mean"], f"{arm} {words}", told, **look
+                    axes, style, arm, points["step"], points["mean"], f"{arm} {words}", texts, **look
                 )
-                style.band(axes, arm, own["step"], own)
+                style.band(axes, arm, points["step"], points)
             if log:
                 plain_log_scale(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))

@@ -41,13 +41,13 @@ def by_level(study: Study, style: Style) -> Drawing:
     figure, (axes,) = new_figure(1, 1, panel=(room().width, height_for(study.arms, 3.6)))
     ends = {}
     for arm in study.arms:
-        found = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
-        xs = [dodge(level, arm, study) for level in found]
-        means = [value.mean for value in found.values()]
-        words = [said(study, f"{label(study.x)} {level:g}: ", value) for level, value in found.items()]
+        points = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
+        xs = [dodge(level, arm, study) for level in points]
+        means = [value.mean for value in points.values()]
+        words = [said(study, f"{label(study.x)} {level:g}: ", value) for level, value in points.items()]
         look = {"marker": style.marker[arm], "markeredgecolor": "white"}
         ends[arm] = draw_line(axes, style, arm, xs, means, arm, words, **look)
-        draw_intervals(axes, style, arm, xs, found.values())
+        draw_intervals(axes, style, arm, xs, points.values())
     scale_of_levels(axes, study)
     axes.set_ylabel(label(study.metric))
     scale_of_metric(axes, study)
@@ -61,7 +61,7 @@ def by_level(study: Study, style: Style) -> Drawing:
 
 def by_arm(study: Study, style: Style) -> Drawing:
     """One row per arm, the best on top: every seed as a dot, the mean with its interval."""
-    found = {arm: study.points[arm, NO_LEVEL].values for arm in study.arms}
+    values_of = {arm: study.points[arm, NO_LEVEL].values for arm in study.arms}
     estimates = {arm: value for arm in study.arms if (value := study.points[arm, NO_LEVEL].mean()).n}
     sign = 1 if study.higher_is_better else -1
     worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean * sign)
@@ -69,7 +69,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
     for row, arm in enumerate(worst_first):
         colour, value = style.colour[arm], estimates[arm]
         dots = {"marker": "o", "linestyle": "", "alpha": 0.35, "markersize": 3.5, "markeredgewidth": 0}
-        axes.plot(found[arm], [row] * len(found[arm]), color=colour, **dots)
+        axes.plot(values_of[arm], [row] * len(values_of[arm]), color=colour, **dots)
         axes.plot([value.low, value.high], [row, row], color=colour, linewidth=1.4)
         axes.plot(value.mean, row, "|", color=colour, markersize=9, markeredgewidth=2)
         tell(axes, [value.mean], [row], arm, [said(study, "", value)])
@@ -141,7 +141,11 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
 def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str, panel: str) -> float:
     """One arm of a panel; returns where its line ends."""
-    found = {float(rate): value for rate, own in runs.groupby("lr") if (value := study.values(own).mean()).n}
+    points = {
+        float(rate): value
+        for rate, rate_runs in runs.groupby("lr")
+        if (value := study.values(rate_runs).mean()).n
+    }
     lost = runs[runs["failed"]]["lr"].unique()
     if len(lost):
         (crosses,) = axes.plot(
@@ -149,11 +153,11 @@ def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: s
             clip_on=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
         crosses.set_in_layout(False)
-    draw_intervals(axes, style, arm, list(found), found.values())
-    means = [value.mean for value in found.values()]
-    words = [said(study, f"rate {rate:g}: ", value) for rate, value in found.items()]
+    draw_intervals(axes, style, arm, list(points), points.values())
+    means = [value.mean for value in points.values()]
+    words = [said(study, f"rate {rate:g}: ", value) for rate, value in points.items()]
     look = {"marker": style.marker[arm], "markersize": 3}
-    return draw_line(axes, style, arm, list(found), means, f"{arm} {panel}", words, **look)
+    return draw_line(axes, style, arm, list(points), means, f"{arm} {panel}", words, **look)
 
 
 def draw_best(study: Study, style: Style, axes: Axes, rates: list[float]) -> None:
@@ -272,15 +276,15 @@ def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> f
     groups = rows.groupby(study.x)[column] if study.x else [(study.arms.index(arm), rows[column])]
     means = {}
     for level, values in groups:
-        found = estimate(np.log(values.clip(lower=1e-9)))
-        if not found.n:
+        logarithm = estimate(np.log(values.clip(lower=1e-9)))
+        if not logarithm.n:
             continue
-        means[level] = np.exp(found.mean)
-        full = found.n == len(values)
+        means[level] = np.exp(logarithm.mean)
+        full = logarithm.n == len(values)
         look = {"color": colour, "markerfacecolor": colour if full else "white"}
         axes.plot(level, means[level], marker=style.marker[arm], **look)
-        if full and found.n >= FEWEST_DRAWN:
-            axes.plot([level, level], np.exp([found.low, found.high]), color=colour, linewidth=1)
+        if full and logarithm.n >= FEWEST_DRAWN:
+            axes.plot([level, level], np.exp([logarithm.low, logarithm.high]), color=colour, linewidth=1)
     words = [(f"{label(study.x)} {x:g}: " if study.x else "") + f"{mean:.4g}" for x, mean in means.items()]
     return draw_line(axes, style, arm, list(means), list(means.values()), arm, words)
 

@@ -93,13 +93,13 @@ class Options:
 def _measure(name: str, value: Any, units: Mapping[str, int], examples: str) -> float | None:
     if value is None:
         return None
-    found = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", str(value), re.IGNORECASE)
-    if not found or not float(found[1]):
+    match = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", str(value), re.IGNORECASE)
+    if not match or not float(match[1]):
         raise ValueError(f"{name}={value}: write {examples}")
-    return float(found[1]) * {unit.lower(): size for unit, size in units.items()}[found[2].lower()]
+    return float(match[1]) * {unit.lower(): size for unit, size in units.items()}[match[2].lower()]
 
 
-FLAGS = {f"--{one.name.replace('_', '-')}": one.name for one in fields(Options)}
+FLAGS = {f"--{option.name.replace('_', '-')}": option.name for option in fields(Options)}
 SWITCHES = ("plan", "trust_network", "skip_invalid")
 
 
@@ -107,7 +107,7 @@ def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str
     """(the other arguments, name and value of each option that is given as a flag). `--slurm partition=gpu` gives
     `slurm.partition`. Raises ValueError for a flag without a value."""
     rest: list[str] = []
-    found: list[tuple[str, str]] = []
+    flags: list[tuple[str, str]] = []
     waiting = iter(arguments)
     for argument in waiting:
         flag, equals, value = argument.partition("=")
@@ -124,8 +124,8 @@ def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str
         if name == "slurm":
             key, _, value = value.partition("=")
             name = f"slurm.{key}"
-        found.append((name, value))
-    return rest, found
+        flags.append((name, value))
+    return rest, flags
 
 
 def options_of(given: Sequence[tuple[str, str]]) -> Options:
@@ -259,7 +259,7 @@ def checkpoints(folders: Iterable[Path]) -> list[float]:
     return [path.stat().st_mtime for path in paths if path.exists()]
 
 
-def each(threads: int) -> str:
+def threads_each(threads: int) -> str:
     """For `__str__`."""
     return f"{threads} thread{'s' * (threads > 1)} each"
 
@@ -297,11 +297,14 @@ def choose_place(
     from normexp.sweeps.places.this_machine import ThisMachine
 
     per_gpu = max(1, int(1 / options.gpus)) if options.gpus else options.runs_per_gpu
-    found = slots(trainers, options.workers, per_gpu)[:cells]
+    environments = slots(trainers, options.workers, per_gpu)[:cells]
     if need := options.memory_in():
-        found = found[: max(1, int(memory() / need))]
+        environments = environments[: max(1, int(memory() / need))]
     return ThisMachine(
-        target, found, options.threads or max(1, cores() // max(1, len(found))), options.time_limit_in()
+        target,
+        environments,
+        options.threads or max(1, cores() // max(1, len(environments))),
+        options.time_limit_in(),
     )
 
 
@@ -340,9 +343,9 @@ def slots(
 
 def visible_gpus() -> list[str]:
     """Names for CUDA_VISIBLE_DEVICES."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name for name in named.split(",") if name.strip()]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return [name for name in visible.split(",") if name.strip()]
     import torch  # takes seconds
 
     return [str(index) for index in range(torch.cuda.device_count())]

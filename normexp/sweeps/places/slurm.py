@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.format import duration
 from normexp.runs.files import write_json
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, checkpoints, each
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, checkpoints, threads_each
 from normexp.sweeps.places.this_machine import STOPS, Share, run_share
 
 if TYPE_CHECKING:
@@ -111,11 +111,11 @@ class Slurm(Place):
 
     def _array(self, name: str, shares: list[list[Job]]) -> list[str]:
         """Put jobs into the queue. Returns their numbers."""
-        own = dict(self.options.slurm)
+        requested = dict(self.options.slurm)
         if need := self.options.memory_in():
-            own.setdefault("mem", f"{math.ceil(need * self.together / 2**20)}M")
+            requested.setdefault("mem", f"{math.ceil(need * self.together / 2**20)}M")
         if self.options.gpus:
-            own.setdefault("gpus_per_node", math.ceil(self.options.gpus))
+            requested.setdefault("gpus_per_node", math.ceil(self.options.gpus))
         calls = [SlurmShare(Share(self.target, share, self.threads)) for share in shares]
         parameters = {
             "job_name": name,
@@ -124,7 +124,7 @@ class Slurm(Place):
             "cpus_per_task": self.threads * self.together,
             "array_parallelism": self.at_once,
             "stderr_to_stdout": True,
-            **own,
+            **requested,
         }
         return submit_array(self.folder, parameters, calls)
 
@@ -139,19 +139,19 @@ class Slurm(Place):
         return [event for number in list(self._open) for event in self._look(number, states.get(number, ""))]
 
     def _look(self, number: str, state: str) -> Iterator[Event]:
-        own = self._open[number]
-        if state == "RUNNING" and not own.running:
-            own.running = True
-            yield from map(Started, own.jobs)
+        slurm_job = self._open[number]
+        if state == "RUNNING" and not slurm_job.running:
+            slurm_job.running = True
+            yield from map(Started, slurm_job.jobs)
         if state in ALIVE:
-            own.gone = None
+            slurm_job.gone = None
             return
-        own.gone = own.gone or time.monotonic()
-        codes = read_result(own.result)
-        if codes is None and state != "CANCELLED" and time.monotonic() < own.gone + LATE_SECONDS:
+        slurm_job.gone = slurm_job.gone or time.monotonic()
+        codes = read_result(slurm_job.result)
+        if codes is None and state != "CANCELLED" and time.monotonic() < slurm_job.gone + LATE_SECONDS:
             return
         del self._open[number]
-        for job in own.jobs:
+        for job in slurm_job.jobs:
             if codes is not None:
                 yield Ended(job, codes.get(job.key))
             elif state == "CANCELLED":
@@ -165,24 +165,24 @@ class Slurm(Place):
                 yield Ended(job, None, why, timed_out=state == "TIMEOUT")
 
     def adopt(self, jobs: Sequence[Job]) -> list[Job]:
-        wanted = {job.key: job for job in jobs}
+        missing = {job.key: job for job in jobs}
         records = {path.stem: path for path in self.folder.parent.parent.glob("*/slurm/normexp-*.json")}
         if not records:
             return []
         alive = running_arrays(records)
-        found = []
+        adopted = []
         for (name, index), number in alive.items():
             keys = json.loads(records[name].read_text())[index]
-            own = [wanted.pop(key) for key in keys if key in wanted]
-            if own:
+            share = [missing.pop(key) for key in keys if key in missing]
+            if share:
                 self._names.add(name)
-                self._open[number] = _Open(own, result_of(records[name].parent, number))
-                found += own
-        if found:
+                self._open[number] = _Open(share, result_of(records[name].parent, number))
+                adopted += share
+        if adopted:
             self.said.append(
-                f"{len(found)} runs of an earlier launch still run or wait: they are this launch's now"
+                f"{len(adopted)} runs of an earlier launch still run or wait: they are this launch's now"
             )
-        return found
+        return adopted
 
     def stop(self, *, force: bool) -> None:
         if self._open:
@@ -194,7 +194,7 @@ class Slurm(Place):
     def __str__(self) -> str:
         together = f", {self.together} to a job" if self.together > 1 else ""
         limit = f"{duration(self.limit)} at a time, then requeued"
-        return f"jobs of Slurm{together}, {each(self.threads)}, {limit}"
+        return f"jobs of Slurm{together}, {threads_each(self.threads)}, {limit}"
 
 
 def result_of(folder: Path, number: str) -> Path:

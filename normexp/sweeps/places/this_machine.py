@@ -24,7 +24,7 @@ from typing import Any
 
 from normexp.cli.errors import one_line
 from normexp.machine import peak_memory
-from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, Used, each
+from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, Used, threads_each
 from normexp.training.folder import WAIT
 
 GRACE = 60.0  # seconds between the request to stop and the kill, at a time limit
@@ -124,7 +124,7 @@ class ThisMachine(Place):
             return []
         ends = {end: worker for worker in self._busy for end in (worker.jobs, worker.process.sentinel)}
         ready = connection.wait(list(ends), timeout=seconds)
-        return [self._ended(own) for own in dict.fromkeys(ends[end] for end in ready)]  # type: ignore[index]
+        return [self._ended(worker) for worker in dict.fromkeys(ends[end] for end in ready)]  # type: ignore[index]
 
     def _ended(self, worker: _Worker) -> Ended:
         self._busy.remove(worker)
@@ -166,7 +166,7 @@ class ThisMachine(Place):
             worker.process.join()
 
     def __str__(self) -> str:
-        return f"{self.at_once} at a time, {each(self.threads)}"
+        return f"{self.at_once} at a time, {threads_each(self.threads)}"
 
 
 def processes() -> BaseContext:
@@ -342,11 +342,11 @@ def run_share(share: Share, stopped: Callable[[], bool] = lambda: False) -> dict
     place = ThisMachine(share.target, [environment] * len(share.jobs), share.threads)
     place.submit(share.jobs)
     codes: dict[str, int | None] = {}
-    asked = False
+    stopping = False
     try:
         while len(codes) < len(share.jobs):
-            if stopped() and not asked:
-                asked = True
+            if stopped() and not stopping:
+                stopping = True
                 place.stop(force=False)
             for event in place.poll(POLL_SECONDS):
                 if isinstance(event, Ended):

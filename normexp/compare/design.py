@@ -1,4 +1,4 @@
-"""What a comparison asks: the words of the command as a claim over one setting, with its looks fixed beforehand."""
+"""The design of a comparison: the words of the command as a claim over one setting, with its looks fixed beforehand."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-e
 
 
 @dataclass(frozen=True)
-class Asked:
+class Design:
     """One comparison.
 
     Attributes:
@@ -39,15 +39,15 @@ def overrides_of(options: Mapping[str, str], rest: Sequence[str]) -> list[str]:
     words = list(rest)
     if options["module"]:
         words = ["model=module", f"model.path={dotted('module', options['module'])}", *words]
-    found: list[str] = []
+    overrides: list[str] = []
     for word in words:
         key, _, value = word.partition("=")
         if key in ("norm", "seed", "lr", "replicas", "monitor", "name", "outputs") and value:
             other = "write norms=, seeds= or rates=, or leave it out"
             raise ValueError(f"{word}: is chosen by the comparison; {other}")
-        own = key == "data" and ":" in value
-        found += ["data=module", f"data.path={dotted(key, value)}"] if own else [word]
-    return found
+        is_class = key == "data" and ":" in value
+        overrides += ["data=module", f"data.path={dotted(key, value)}"] if is_class else [word]
+    return overrides
 
 
 def dotted(key: str, value: str) -> str:
@@ -61,13 +61,13 @@ def dotted(key: str, value: str) -> str:
 def packages(options: Mapping[str, str], rest: Sequence[str]) -> list[str]:
     """Packages of the user's own that the command line names by itself."""
     data = [word.partition("=")[2] for word in rest if word.startswith("data=") and ":" in word]
-    named = [one.partition(":")[0].partition(".")[0] for one in (options["module"], *data) if one]
-    return list(dict.fromkeys([*named, *split(options, "allow_targets")]))
+    imported = [target.partition(":")[0].partition(".")[0] for target in (options["module"], *data) if target]
+    return list(dict.fromkeys([*imported, *split(options, "allow_targets")]))
 
 
-def asked_for(
+def design_of(
     options: Mapping[str, str], words: Sequence[str], *, recipe: str, text: bool, labels: Mapping[str, str]
-) -> Asked:
+) -> Design:
     """The claim of a comparison. Raises ValueError with one line for a mistake.
 
     Args:
@@ -90,8 +90,8 @@ def asked_for(
     shared = tuple(words) if own_recipe else (f"recipe={recipe}", *words)
     levels: list[int | None] = [*sizes] or [None]
     pairs = itertools.product(norms[1:], levels)
-    asked: dict[str, Any] = {"kind": "different", "baseline": norms[0], "margin": margin}
-    comparisons = [Comparison(**asked, arm=norm, at=level) for norm, level in pairs]
+    rule: dict[str, Any] = {"kind": "different", "baseline": norms[0], "margin": margin}
+    comparisons = [Comparison(**rule, arm=norm, at=level) for norm, level in pairs]
     looks = tuple(dict.fromkeys(min(FIRST * 2**k, most) for k in range(32) if FIRST * 2 ** (k - 1) < most))
     claim = Claim(
         id="compare",
@@ -111,7 +111,7 @@ def asked_for(
         settings={"here": list(shared)},
         cells={"here": BankCell(name="here", overrides=shared, rates=rates, labels=dict(labels))},
     )
-    return Asked(claim, looks, budget, shared)
+    return Design(claim, looks, budget, shared)
 
 
 def split(options: Mapping[str, str], key: str) -> list[str]:
@@ -129,9 +129,9 @@ def whole(key: str, value: str, least: int = 1) -> int:
 def number(key: str, value: str) -> float:
     """A positive number of the command line."""
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
-        found = 0.0
-    if not 0 < found < float("inf"):
+        parsed = 0.0
+    if not 0 < parsed < float("inf"):
         raise ValueError(f"{key}={value}: must be a number above 0")
-    return found
+    return parsed

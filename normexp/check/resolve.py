@@ -32,11 +32,11 @@ def imported(word: str, argument: str) -> Any:
 
 def made(word: str, argument: str, *args: Any) -> Any:
     """What `package.module:name` names; a class or function is called with `args`."""
-    found = imported(word, argument)
-    if isinstance(found, (nn.Module, torch.Tensor)) or not callable(found):
-        return found
+    target = imported(word, argument)
+    if isinstance(target, (nn.Module, torch.Tensor)) or not callable(target):
+        return target
     try:
-        return found(*args)
+        return target(*args)
     except TypeError as error:
         remedy = "name a function that needs no more"
         raise ValueError(f"{argument}={word}: cannot be called ({error}); {remedy}") from None

@@ -20,10 +20,10 @@ PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
 def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     """What to expect in a setting, in lines."""
-    first, told = forecast.norms[0], forecast.expect(labels)
+    first, expected = forecast.norms[0], forecast.expect(labels)
     width = max(map(len, forecast.norms))
     rows = sorted(
-        [*((own.effect, own.norm, str(own)) for own in told), (0.0, first, "")], key=lambda row: row[0]
+        [*((row.effect, row.norm, str(row)) for row in expected), (0.0, first, "")], key=lambda row: row[0]
     )
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
@@ -31,19 +31,19 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
         f"{len(forecast.settings)} settings of bank {bank}):",
         *(f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in rows),
     ]
-    if all(own.low <= 0 <= own.high for own in told):
+    if all(row.low <= 0 <= row.high for row in expected):
         lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
     if outside := forecast.outside(labels):
         lines.append(f"outside what was measured: {'; '.join(outside)}: the intervals do not count there")
     lines.append(f"nearest measured settings, errors of {', '.join(forecast.norms)}:")
-    lines += [f"  {own.name}  {short(own)}, {own.cell.labels['data']}: {errors(own, forecast.norms)}"
-              for own in forecast.nearest(labels)]  # fmt: skip
+    lines += [f"  {point.name}  {short(point)}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
+              for point in forecast.nearest(labels)]  # fmt: skip
     return "\n".join(lines)
 
 
-def errors(own: Measured, norms: Sequence[str]) -> str:
+def errors(point: Measured, norms: Sequence[str]) -> str:
     """The errors of a measured setting in %; a failed run counts as a guess."""
-    return ", ".join(f"{100 * own.setting.values_of(norm).mean():.2f}%" for norm in norms)
+    return ", ".join(f"{100 * point.setting.values_of(norm).mean():.2f}%" for norm in norms)
 
 
 # Predictions for the settings of another bank.
@@ -61,27 +61,27 @@ def predictions(forecast: Forecast, settings: Bank, bank: str) -> dict[str, Any]
         raise ValueError(
             f"settings={settings.name}: compares no norm with {forecast.norms[0]}; write both into its grid"
         )
-    found: dict[str, Any] = {}
+    by_cell: dict[str, Any] = {}
     for name, cell in settings.grid.cells.items():
         labels = labels_of_own(cell.overrides)
-        each = {
-            one.norm: (one.effect, one.low, one.high) for one in forecast.expect(labels) if one.norm in norms
+        expected = {
+            row.norm: (row.effect, row.low, row.high) for row in forecast.expect(labels) if row.norm in norms
         }
-        found[name] = {
+        by_cell[name] = {
             "labels": labels,
             "overrides": list(cell.overrides),
             "outside": forecast.outside(labels),
         }
-        found[name]["expected"] = {norm: [round(v, 4) for v in own] for norm, own in each.items()}
-    return {"bank": bank, "norms": norms, "level": LEVEL, "settings": found}
+        by_cell[name]["expected"] = {norm: [round(v, 4) for v in ends] for norm, ends in expected.items()}
+    return {"bank": bank, "norms": norms, "level": LEVEL, "settings": by_cell}
 
 
 def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, registry: Path) -> dict[str, Any]:
     """Predictions beside what was measured: the table, how many were held, the registry's row, and why it came late.
     Raises ValueError with one line for registered predictions that were changed."""
-    found, known = measured(settings, evidence), open_registry(registry) if registry.exists() else None
-    row, late = known.latest(subject(settings, bank)) if known else None, ""
-    if known is None or row is None:
+    points, register = measured(settings, evidence), open_registry(registry) if registry.exists() else None
+    row, late = register.latest(subject(settings, bank)) if register else None, ""
+    if register is None or row is None:
         predicted = predictions(forecast, settings, bank)
     else:
         path = registry.parent / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
@@ -89,24 +89,24 @@ def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, regis
         if digest(predicted) != row.protocol:
             raise ValueError(f"{path}: is not what row {row.number} registered; restore it from git")
         runs: list[Any] = [
-            run for own in found for run in own.runs.assign(run=own.runs["hash"]).to_dict("records")
+            run for point in points for run in point.runs.assign(run=point.runs["hash"]).to_dict("records")
         ]
-        late = "; ".join(not_after(row, runs, known.rows_at)[:1])
-    table, held = beside(predicted, found)
+        late = "; ".join(not_after(row, runs, register.rows_at)[:1])
+    table, held = beside(predicted, points)
     return {"table": table, "held": held, "row": row and row.number, "late": late}
 
 
-def beside(predicted: Mapping[str, Any], found: Sequence[Measured]) -> tuple[str, str]:
+def beside(predicted: Mapping[str, Any], points: Sequence[Measured]) -> tuple[str, str]:
     """(a table of what was predicted beside what was measured, misses included; how many were held, in words)."""
-    known, rows, inside, norms = {own.name: own for own in found}, [], list[bool](), predicted["norms"]
-    for name, own in predicted["settings"].items():
-        truth = effects_of(known[name], norms) if name in known else [None] * (len(norms) - 1)
+    by_name, rows, inside, norms = {p.name: p for p in points}, [], list[bool](), predicted["norms"]
+    for name, prediction in predicted["settings"].items():
+        truth = effects_of(by_name[name], norms) if name in by_name else [None] * (len(norms) - 1)
         for norm, measured_here in zip(norms[1:], truth, strict=True):
-            expected, told = Expected(norm, *own["expected"][norm]), "not yet measured"
+            expected, outcome = Expected(norm, *prediction["expected"][norm]), "not yet measured"
             if measured_here is not None:
                 inside.append(expected.low <= measured_here <= expected.high)
-                told = f"{change(measured_here)}{'' if inside[-1] else ', a miss'}"
-            rows.append((name, norm, str(expected), told))
+                outcome = f"{change(measured_here)}{'' if inside[-1] else ', a miss'}"
+            rows.append((name, norm, str(expected), outcome))
     columns = ("setting", "norm", f"predicted errors against {norms[0]}", "measured")
     held = (
         f"{sum(inside)} of {len(inside)} measured ratios lie inside their {predicted['level']:.0%} interval"
@@ -117,15 +117,15 @@ def beside(predicted: Mapping[str, Any], found: Sequence[Measured]) -> tuple[str
 def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:
     """The page of coverage on settings left out, and of predictions beside what was measured, as Markdown."""
     rows = [
-        (own["norm"], f"{own['held']} of {own['n']}", f"a factor of {math.exp(own['width'] / 2):.2f} either way",
-         f"{own['missed']:.3f}", f"{own['missed_by_the_median']:.3f}", f"{own['right']} of {own['sure']}")
-        for own in forecast.coverage()
+        (row["norm"], f"{row['held']} of {row['n']}", f"a factor of {math.exp(row['width'] / 2):.2f} either way",
+         f"{row['missed']:.3f}", f"{row['missed_by_the_median']:.3f}", f"{row['right']} of {row['sure']}")
+        for row in forecast.coverage()
     ]  # fmt: skip
     columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
-    own = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
+    result = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
     return markdown_page(
         "advise.md.j2", bank=bank.name, n=len(forecast.settings), level=f"{LEVEL:.0%}", first=forecast.norms[0],
-        coverage=markdown_table(columns, rows), settings=settings and settings.name, own=own,
+        coverage=markdown_table(columns, rows), settings=settings and settings.name, own=result,
     )  # fmt: skip
 
 
@@ -139,18 +139,18 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
     cfg, choices = compose(overrides)
     config = plain_values(cfg)
     model = config["model"]
-    found = {"data": _data(config, choices["data"]), "model": label("model", choices["model"])}
-    found |= {"optimizer": OPTIMIZERS.get(choices["optimizer"], choices["optimizer"])}
+    labels = {"data": _data(config, choices["data"]), "model": label("model", choices["model"])}
+    labels |= {"optimizer": OPTIMIZERS.get(choices["optimizer"], choices["optimizer"])}
     for key in ("activation", "initialization"):
         if isinstance(model.get(key), str):
-            found[key] = NAMES[f"model.{key}"].get(model[key], model[key])
+            labels[key] = NAMES[f"model.{key}"].get(model[key], model[key])
     if model.get("norm_position") in PLACES:
-        found["place of the norm"] = label("model.norm_position", model["norm_position"])
+        labels["place of the norm"] = label("model.norm_position", model["norm_position"])
     depth = model.get("depth")
     numbers = {"depth": sum(depth) if isinstance(depth, list) else depth, "width": model.get("width")}
     examples, updates = _length(config)
     numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
-    return found | {key: str(value) for key, value in numbers.items() if value}
+    return labels | {key: str(value) for key, value in numbers.items() if value}
 
 
 def _data(config: dict[str, Any], choice: str) -> str:
