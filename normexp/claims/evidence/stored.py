@@ -126,9 +126,13 @@ class StoredEvidence:
         parts = [own[own["cell"] == cell.name].assign(bank=False)]
         if arms := grid_arms(claim, cell):
             grid = self.grid_rows([cell.name])
-            for (arm, level), norm in arms.items():
-                runs = grid[grid["norm"] == norm] if len(grid) else grid
-                parts.append(runs.assign(norm=arm, level=level, value=runs.get("train_loss"), bank=True))
+            norms = grid["norm"].tolist() if len(grid) else []
+            named = [
+                (place, *arm) for arm, of in arms.items() for place, norm in enumerate(norms) if norm == of
+            ]
+            runs = grid.iloc[[place for place, _, _ in named]]
+            names = {"norm": [arm for _, arm, _ in named], "level": [level for _, _, level in named]}
+            parts.append(runs.assign(**names, value=runs.get("train_loss"), bank=True))
         parts = [part for part in parts if len(part)]
         if not parts:
             return own.iloc[:0]
