@@ -47,7 +47,10 @@ class Known:
         self.parts: dict[str, list[Setting]] = {}  # what the judge got
         self._read: list[pd.DataFrame] = []  # the runs behind it
         self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
-        self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of arms in a setting of which none is missing
+        self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
+        self._whole: dict[
+            tuple, pd.DataFrame
+        ] = {}  # the runs of a setting, or of arms in it, of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
@@ -94,12 +97,19 @@ class Known:
             raise ValueError(
                 f"claim={self.claim.id}: setting={cell.name}: has no pilot yet: normexp evidence pilot"
             )
+        seeds = tuple(seeds)
+        place = (cell.name, cell.rates, seeds)
+        if place in self._whole:
+            return self._whole[place], []
         arms = list(itertools.product(self.claim.arms, self.claim.levels))
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
         groups = [[one] for one in arms] if cell.draw else [arms]
-        parts = [self._at_rates(cell, own, tuple(seeds)) for own in groups]
+        parts = [self._at_rates(cell, own, seeds) for own in groups]
         rows = pd.concat([own for own, _ in parts], ignore_index=True)
-        return rows, list(itertools.chain(*(missing for _, missing in parts)))
+        missing = list(itertools.chain(*(missing for _, missing in parts)))
+        if not missing:
+            self._whole[place] = rows
+        return rows, missing
 
     def _at_rates(
         self, cell: BankCell, arms: list[tuple[str, Any]], seeds: tuple[int, ...]
@@ -135,11 +145,14 @@ class Known:
     def seeds_in(self, cell: BankCell) -> range:
         """The seeds that are judged in a setting: two more where a drawn one lies near its margin."""
         seeds = self.claim.seed_range
-        if self.claim.drawn and self.claim.seeds < MOST_SEEDS:
+        if self.claim.drawn and self.claim.seeds < MOST_SEEDS and cell.name not in self._seeds:
             rows, missing = self.cell_runs(cell, seeds)
-            if not missing and near_margin([self.setting(cell, rows)], self.claim.comparisons):
-                return range(seeds.start, seeds.start + MOST_SEEDS)
-        return seeds
+            if missing:
+                return seeds
+            if near_margin([self.setting(cell, rows)], self.claim.comparisons):
+                seeds = range(seeds.start, seeds.start + MOST_SEEDS)
+            self._seeds[cell.name] = seeds
+        return self._seeds.get(cell.name, seeds)
 
     @property
     def ready(self) -> list[BankCell]:
