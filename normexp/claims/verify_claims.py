@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.conclude import conclude, noticed
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph, section
 from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
 from normexp.claims.pages.figure import draw

@@ -7,7 +7,7 @@ from committed import CLAIMS, ROOT, judged
 from made_settings import made
 from matplotlib.image import imread
 
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.judge.plain_words import BEGUN
 from normexp.claims.judge.when import When
 from normexp.claims.pages import findings

@@ -10,7 +10,7 @@ import pytest
 from committed import CLAIMS
 from scipy import optimize, special
 
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
