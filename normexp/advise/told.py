@@ -56,18 +56,25 @@ def subject(settings: Bank, bank: str) -> str:
 
 
 def predictions(forecast: Forecast, settings: Bank, bank: str) -> dict[str, Any]:
-    """What is expected in each cell of a bank, as plain values for the registry."""
+    """What is expected in each cell of a bank, of the norms that both banks have, as plain values for the registry."""
+    norms = [norm for norm in forecast.norms if norm in settings.norms]
+    if norms[:1] != [forecast.norms[0]] or len(norms) < 2:
+        raise ValueError(
+            f"settings={settings.name}: compares no norm with {forecast.norms[0]}; write both into its grid"
+        )
     found: dict[str, Any] = {}
     for name, cell in settings.grid.cells.items():
         labels = labels_of_own(cell.overrides)
-        each = {one.norm: (one.effect, one.low, one.high) for one in forecast.expect(labels)}
+        each = {
+            one.norm: (one.effect, one.low, one.high) for one in forecast.expect(labels) if one.norm in norms
+        }
         found[name] = {
             "labels": labels,
             "overrides": list(cell.overrides),
             "outside": forecast.outside(labels),
         }
         found[name]["expected"] = {norm: [round(v, 4) for v in own] for norm, own in each.items()}
-    return {"bank": bank, "norms": list(forecast.norms), "level": LEVEL, "settings": found}
+    return {"bank": bank, "norms": norms, "level": LEVEL, "settings": found}
 
 
 def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, registry: Path) -> dict[str, Any]:

@@ -132,3 +132,14 @@ def test_the_page_has_the_coverage(bank, tmp_path, capsys):
     assert re.search(r"\| batchnorm \| \d+ of 14 \| a factor of 1\.\d\d either way \|", text)
     assert "These predictions are not registered yet" in text
     assert "from the 14 settings of bank `tiny`" in text
+
+
+def test_only_norms_that_both_banks_have_are_predicted(bank, tmp_path, capsys):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(CELLS | {"grid": {"norms": ["none", "layernorm", "dyt"], "seeds": 1}}))
+    assert main([bank, f"settings={path}"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| one", "| two"))]
+    assert [row.split(" | ")[1] for row in rows] == ["layernorm", "layernorm"]
+    path.write_text(yaml.safe_dump(CELLS | {"grid": {"norms": ["layernorm", "batchnorm"], "seeds": 1}}))
+    assert main([bank, f"settings={path}"]) == 2
+    assert "settings=mine: compares no norm with none" in capsys.readouterr().err
