@@ -85,21 +85,24 @@ def rates_of(cell: BankCell, overrides: Sequence[str]) -> Grid:
     move with its ratio (SGD) or the root of it (AdamW), in whole steps of the grid."""
     norm = value_of("norm", overrides)
     rates = next(
-        (own for name, own in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_")), cell.rates
+        (norm_rates for name, norm_rates in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_")),
+        cell.rates,
     )
-    asked, own = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
-    if not asked or asked == own:
+    arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
+    if not arm_batch or arm_batch == setting_batch:
         return rates
     power = 1.0 if cell.labels.get("optimizer") == "SGD" else 0.5
-    steps = round(2 * power * math.log10(float(asked) / float(own)))
+    steps = round(2 * power * math.log10(float(arm_batch) / float(setting_batch)))
     return tuple(neighbor(rate, steps) for rate in rates)
 
 
 def expanded_lr_grid(bank: Bank, runs: pd.DataFrame) -> Bank:
     """The grid of a bank with the rates that its finished runs ask for."""
-    each = len(bank.norms) * bank.seeds
+    runs_per_rate = len(bank.norms) * bank.seeds
     cells = {
-        name: dataclasses.replace(cell, rates=grids(runs[runs["cell"] == name], cell, "error", each)[-1])
+        name: dataclasses.replace(
+            cell, rates=grids(runs[runs["cell"] == name], cell, "error", runs_per_rate)[-1]
+        )
         for name, cell in bank.grid.cells.items()
     }
     return dataclasses.replace(bank, cells=cells)

@@ -157,13 +157,13 @@ class Known:
     @property
     def ready(self) -> list[BankCell]:
         """The settings that a claim may train in: not those in which the bank's grid is still to train its arms."""
-        kept = self.stored.manifest if self.stored else None
+        manifest = self.stored.manifest if self.stored else None
         return [
             cell
             for cell in self.claim.cells.values()
             if not cell.draw
-            or kept is None
-            or f"bank/{cell.name}.csv" in kept
+            or manifest is None
+            or f"bank/{cell.name}.csv" in manifest
             or not grid_arms(self.claim, cell)
         ]
 
@@ -200,11 +200,11 @@ class Known:
             self.check_code(rows)
             self._read.append(read)
         measure, column = ("value", "check") if part == MANIPULATION else (self.measure, "value")
-        found = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
+        setting = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
         if self.claim.drawn_from and cell.name in self.claim.drawn_from.cells:  # at its final length
             rules = self.claim.drawn_from.known_population.length
-            return dataclasses.replace(found, unfitted=unfitted_arms(cell, read, rules))
-        return found
+            return dataclasses.replace(setting, unfitted=unfitted_arms(cell, read, rules))
+        return setting
 
     def judged(self, cell: BankCell) -> pd.DataFrame:
         """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""
@@ -213,7 +213,7 @@ class Known:
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
         """The settings of a part of the claim for the judge, see `Source`. Raises ValueError if a run is missing."""
-        found = []
+        settings = []
         for cell in (self.claim.cells[name] for name in cells):
             rows, missing = self.runs_in(cell)
             if missing:
@@ -221,9 +221,9 @@ class Known:
                     f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first "
                     f"{missing[0]}"
                 )
-            found.append(self.setting(cell, rows, part, keep=True))
-        self.parts[part] = found
-        return found
+            settings.append(self.setting(cell, rows, part, keep=True))
+        self.parts[part] = settings
+        return settings
 
     def check_code(self, rows: pd.DataFrame) -> None:
         """Raise ValueError for rows of the ledger that today's code would not compute: they carry no verdict."""
@@ -344,11 +344,11 @@ def tuning_keys(claim: Claim) -> list[RunKey]:
     if claim.tune is None:
         return []
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
-    each = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
-    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in each]
+    combinations = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
+    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in combinations]
 
 
 def seed_keys(claim: Claim, rates: Rates, seeds: range) -> list[RunKey]:
     """The runs of every arm, level and seed."""
-    each = itertools.product(claim.arms, claim.levels, seeds)
-    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in each]
+    combinations = itertools.product(claim.arms, claim.levels, seeds)
+    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in combinations]

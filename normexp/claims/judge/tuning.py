@@ -35,34 +35,43 @@ class RatedRun(NamedTuple):
     @property
     def rank(self) -> tuple:
         """The lower, the better. A score that is no number comes last."""
-        scores = ((math.isnan(one), 0.0 if math.isnan(one) else -one) for one in (self.score, self.tie))
+        scores = (
+            (math.isnan(score), 0.0 if math.isnan(score) else -score) for score in (self.score, self.tie)
+        )
         return self.failed, *scores, self.rate
+
+    @property
+    def place(self) -> tuple:
+        """Its place in a table. A level that is None comes last."""
+        level = (True, 0) if self.level is None else (False, self.level)
+        return self.setting, self.arm, *level, self.seed
 
 
 def complete_runs(runs: Iterable[RatedRun]) -> list[RatedRun]:
     """The runs. Raises ValueError if one is missing or stands there twice."""
-    found = list(runs)
+    rows = list(runs)
     settings: dict[str, list[RatedRun]] = defaultdict(list)
-    for run in found:
+    for run in rows:
         settings[run.setting].append(run)
-    for name, own in settings.items():
-        arms, seeds, rates = ({run[part] for run in own} for part in (slice(1, 3), 3, 4))
-        different, wanted = {run[1:5] for run in own}, len(arms) * len(seeds) * len(rates)
-        if not len(different) == len(own) == wanted:
+    for name, group in settings.items():
+        arms, seeds, rates = ({run[part] for run in group} for part in (slice(1, 3), 3, 4))
+        different, expected = {run[1:5] for run in group}, len(arms) * len(seeds) * len(rates)
+        if not len(different) == len(group) == expected:
             raise ValueError(
-                f"setting={name}: {len(different)} different runs of {wanted}, {len(own)} rows; every arm needs each "
-                "rate with each seed exactly once"
+                f"setting={name}: {len(different)} different runs of {expected}, {len(group)} rows; every arm "
+                "needs each rate with each seed exactly once"
             )
-    return found
+    return rows
 
 
 def tuned(runs: Iterable[RatedRun]) -> list[RatedRun]:
     """The run at the best rate, for every setting, arm, level and seed: the highest score of the runs that did not
     fail. The higher `tie` breaks ties, then the lower rate. If all rates failed, the run failed and its rate is nan."""
     best: dict[tuple, RatedRun] = {}
-    for run in sorted(runs, key=lambda one: one.rank):
+    for run in sorted(runs, key=lambda run: run.rank):
         best.setdefault(run[:4], run)
-    return [run._replace(rate=math.nan) if run.failed else run for _, run in sorted(best.items())]
+    ordered = sorted(best.values(), key=lambda run: run.place)
+    return [run._replace(rate=math.nan) if run.failed else run for run in ordered]
 
 
 def widened_rates(runs: Sequence[RatedRun]) -> list[float]:
@@ -78,5 +87,5 @@ def widened_rates(runs: Sequence[RatedRun]) -> list[float]:
     for run in tuned(runs):
         chosen[run.arm, run.level].append(run.rate)
     shares = [[taken.count(edge) / len(taken) for edge in (rates[0], rates[-1])] for taken in chosen.values()]
-    low, high = (any(each[end] > 0 for each in shares if sum(each) > EDGE_SHARE) for end in (0, 1))
+    low, high = (any(pair[end] > 0 for pair in shares if sum(pair) > EDGE_SHARE) for end in (0, 1))
     return [rates[0] ** 2 / rates[1]] * low + rates + [rates[-1] ** 2 / rates[-2]] * high
