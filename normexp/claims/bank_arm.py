@@ -46,10 +46,10 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
             f"at={at}: the settings of bank={bank.name} are listed and have one length; leave it out"
         )
     stored = StoredEvidence(ledger)
-    kept = stored.manifest
+    manifest = stored.manifest
     lengths = len(LENGTHS) if bank.drawn else 1  # a drawn setting stands in the grid at each
-    known = list(bank.grid.cells.values())[LENGTHS.index(at) :: lengths]
-    cells = [cell for cell in known if f"bank/{cell.name}.csv" in kept][:most]
+    grid_cells = list(bank.grid.cells.values())[LENGTHS.index(at) :: lengths]
+    cells = [cell for cell in grid_cells if f"bank/{cell.name}.csv" in manifest][:most]
     if not cells:
         raise ValueError(
             f"bank={bank.name}: {ledger} has no setting of it; normexp evidence grid bank={bank.name} trains them, "
@@ -97,8 +97,8 @@ def add(
         words: the command, which resumes it.
     """
     claim = arm_claim(bank, norm, ledger_of_bank(bank, evidence) if bank.drawn else evidence, most, at)
-    own = Rounds([claim], out, command=words, evidence=StoredEvidence(evidence))
-    if known := own.known.get(claim.id):
+    rounds = Rounds([claim], out, command=words, evidence=StoredEvidence(evidence))
+    if known := rounds.known.get(claim.id):
         missing = missing_keys(claim, known)
         seconds = [claim.cells[key.setting].seconds for key in missing]  # of a listed setting not known yet
         cost = f", {core_minutes(sum(filter(None, seconds)))}" if all(seconds) else ""
@@ -107,13 +107,13 @@ def add(
         runs = pluralize(len(missing), "run")
         print(f"at most {runs} to train{cost}; more where the best rate is an edge", flush=True)
     if options.plan:
-        own.show_runs(options)
+        rounds.show_runs(options)
     else:
         folder = out / "bank" / bank.name / claim.id
-        own.run(options, lambda of, known: show(of, conclude(known.claim, known)[1], folder, at))
-    for reason in own.failed.values():
+        rounds.run(options, lambda of, known: show(of, conclude(known.claim, known)[1], folder, at))
+    for reason in rounds.failed.values():
         print(f"Error: {claim.id}: {reason}", file=sys.stderr)
-    return 1 if own.failed else 0
+    return 1 if rounds.failed else 0
 
 
 def show(claim: Claim, verdict: dict[str, Any], folder: Path, at: str) -> None:
@@ -138,9 +138,9 @@ def show(claim: Claim, verdict: dict[str, Any], folder: Path, at: str) -> None:
 
 def row_of(counts: dict[str, Any]) -> dict[str, Any]:
     """The counts of one comparison, see `normexp.claims.judge.settings_count.count`, in words of a row."""
-    found = {"against": counts["comparison"]["baseline"], "n": counts["n"], "failed_runs": counts["failures"]}
-    found |= {word: counts[side] for word, side in COUNTS.items()}
-    return found | {key: counts[key] for key in ("share", "share_interval", "median")}
+    row = {"against": counts["comparison"]["baseline"], "n": counts["n"], "failed_runs": counts["failures"]}
+    row |= {word: counts[side] for word, side in COUNTS.items()}
+    return row | {key: counts[key] for key in ("share", "share_interval", "median")}
 
 
 def cells_of(row: dict[str, Any]) -> tuple[Any, ...]:

@@ -11,8 +11,8 @@ import pandas as pd
 from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source, different
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
-from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
+from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import (
     REGISTRY,
@@ -57,13 +57,13 @@ def conclude(
     source: Source = known or InitialSource(claim, stored.table if stored else None)
     cells, open_ = claim.settings, list[str]()
     if known and claim.drawn:  # there is no word before all that were asked for are finished
-        cells = {name: own for name, own in cells.items() if known.is_finished(claim.cells[name])}
+        cells = {name: overrides for name, overrides in cells.items() if known.is_finished(claim.cells[name])}
     open_ = [name for name in claim.settings if name not in cells]
     drawn_networks = claim.drawn and claim.evidence == "initialization"
     settings = different(source, cells) if drawn_networks else source("", cells)
     twice = len(cells) - len(settings)
     passed_over = f"{twice} of {len(cells)} draws were the same network as an earlier one" if twice else ""
-    cells = {one.name: cells[one.name] for one in settings}
+    cells = {setting.name: cells[setting.name] for setting in settings}
     checks = source(MANIPULATION, cells) if claim.manipulation else None
     again = known.worst(settings)[0] if known and claim.drawn and claim.universal and settings else None
     runs = known.read_runs() if known and settings else pd.DataFrame({"run": [], "seconds": [], "bank": []})
@@ -114,16 +114,18 @@ def unregistered(claim: Claim, registries: Sequence[Path] | None = None) -> str:
     """Why the runs of a claim over a registered population would come before a row of its own; empty if it has one, or
     if its population has none."""
     subjects = (grid_subject(claim.bank), population_subject(claim.bank))
-    found = opened(registries)
-    known = claim.drawn and any(registry.latest(subject) for registry in found for subject in subjects)
-    return registration(claim, found)[1] if known else ""
+    open_registries = opened(registries)
+    population_registered = claim.drawn and any(
+        registry.latest(subject) for registry in open_registries for subject in subjects
+    )
+    return registration(claim, open_registries)[1] if population_registered else ""
 
 
 def registries_of(evidence: Path = EVIDENCE) -> list[Path]:
     """Where rows are looked for: in the user's own registry, then in that of the ledger."""
-    own, shipped = default_registry(), evidence / REGISTRY.name
-    paths = [path for path in (own, shipped) if path.exists()]
-    return paths[:1] if len(paths) > 1 and own.samefile(shipped) else paths
+    user_registry, shipped = default_registry(), evidence / REGISTRY.name
+    paths = [path for path in (user_registry, shipped) if path.exists()]
+    return paths[:1] if len(paths) > 1 and user_registry.samefile(shipped) else paths
 
 
 def opened(registries: Sequence[Path] | None) -> list[Registry]:
@@ -143,8 +145,8 @@ def registration(claim: Claim, registries: Sequence[Registry], gathered: int | N
         if (row := registry.latest(subject)) is None:
             continue
         if gathered is not None:
-            found = row.number == gathered
-            return (row, "", registry) if found else (None, f"gathered before row {row.number}", None)
+            same_row = row.number == gathered
+            return (row, "", registry) if same_row else (None, f"gathered before row {row.number}", None)
         if row.protocol != digest(resolved_protocol(claim)):
             return None, f"the protocol is not the one of row {row.number}; register the amendment", None
         return row, "", registry
@@ -175,8 +177,8 @@ def _opened(path: Path, written: int) -> Registry:
 
 def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:
     """The verdict of every claim of which the ledger has something, by id. Raises ValueError as `judge_again` does."""
-    found = {name: judge_again(claim, root) for name, claim in claims.items() if claim.evidence != "none"}
-    return {name: verdict for name, verdict in found.items() if verdict is not None}
+    verdicts = {name: judge_again(claim, root) for name, claim in claims.items() if claim.evidence != "none"}
+    return {name: verdict for name, verdict in verdicts.items() if verdict is not None}
 
 
 def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | None:

@@ -53,7 +53,7 @@ def fork_map(
             results.send((together[number], call(items[together[number]])))
 
     running: dict[Connection, ForkProcess] = {}
-    found: dict[int, R] = {}
+    received: dict[int, R] = {}
     try:
         for _ in range(workers):
             receive, send = context.Pipe(duplex=False)
@@ -62,13 +62,13 @@ def fork_map(
             send.close()
         for index, item in enumerate(items):
             here = index not in together
-            while running and (here or index not in found):
-                for own in cast(list[Connection], wait(list(running))):
+            while running and (here or index not in received):
+                for connection in cast(list[Connection], wait(list(running))):
                     try:
-                        found.update([own.recv()])
+                        received.update([connection.recv()])
                     except EOFError:
-                        running.pop(own).join()
-            yield call(item) if here else found.get(index, KILLED)
+                        running.pop(connection).join()
+            yield call(item) if here else received.get(index, KILLED)
     finally:
         for process in running.values():
             process.terminate()

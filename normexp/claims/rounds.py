@@ -86,8 +86,10 @@ class Rounds:
 
     def missing(self) -> dict[str, int]:
         """The most runs that each claim still has to train."""
-        each = {name: self._try(name, most_missing, known.claim, known) for name, known in self.known.items()}
-        return {name: most for name, most in each.items() if most is not None}
+        most_by_claim = {
+            name: self._try(name, most_missing, known.claim, known) for name, known in self.known.items()
+        }
+        return {name: most for name, most in most_by_claim.items() if most is not None}
 
     def notes(self, missing: dict[str, int]) -> Iterator[str]:
         """Lines for the plan on claims whose verdicts wait for others, or whose runs come before their registration."""
@@ -96,8 +98,8 @@ class Rounds:
             if waits := of_the_grid(known):
                 yield f"  {name}: {waits}"
             if most and (reason := unregistered(known.claim, self.registries)):
-                asked = shlex.split(self.command.format(id=name))
-                words = [word for word in asked if word.partition("=")[0] in ("claim", "bank", "registry")]
+                args = shlex.split(self.command.format(id=name))
+                words = [word for word in args if word.partition("=")[0] in ("claim", "bank", "registry")]
                 yield (
                     f"  {name}: {reason}, so its runs come before its registration, and its word stays unregistered; "
                     f"stop, and fix its protocol first: {to_type('register')} {shlex.join(words)} reason=..."
@@ -108,8 +110,8 @@ class Rounds:
         for claim in self.claims:
             if claim.cells and claim.id in self.failed and claim.id not in self.known:
                 print("\n".join(by_the_bank(claim, self.failed.pop(claim.id))))
-        if found := self._planned(list(self.known)):
-            self._run(found, options)
+        if planned := self._planned(list(self.known)):
+            self._run(planned, options)
 
     def run(self, options: Options, finished: Callable[[Claim, Known], Any]) -> None:
         """Train in rounds what is missing; `finished` is called for each claim when nothing is. Exits with 128 and the
@@ -117,25 +119,25 @@ class Rounds:
         by_id = {claim.id: claim for claim in self.claims}
         waiting = [name for name in self.known if name not in self.failed]
         while waiting:
-            found = self._planned(waiting)
-            missing = {known.claim.id for known, _ in found}
+            planned = self._planned(waiting)
+            missing = {known.claim.id for known, _ in planned}
             for name in [name for name in waiting if name not in missing]:
                 waiting.remove(name)
                 self._try(name, finished, by_id[name], self.known[name])
-            if found and (status := self._run(found, options)) > 128:
+            if planned and (status := self._run(planned, options)) > 128:
                 sys.exit(status)
 
     def _planned(self, names: Sequence[str]) -> Planned:
-        each = [(own := self.known[name], self._try(name, plan, own.claim, own)) for name in names]
-        return [(known, specs) for known, specs in each if specs]
+        plans = [(known := self.known[name], self._try(name, plan, known.claim, known)) for name in names]
+        return [(known, specs) for known, specs in plans if specs]
 
-    def _run(self, found: Planned, options: Options) -> int:
+    def _run(self, planned: Planned, options: Options) -> int:
         import torch
 
         from normexp.sweeps.engine import place_of  # loads torch
         from normexp.sweeps.grid import Estimates
 
-        specs = [spec for _, own in found for spec in own]
+        specs = [spec for _, claim_specs in planned for spec in claim_specs]
         shown = {
             path: words
             for known in self.known.values()
@@ -149,7 +151,7 @@ class Rounds:
         self._estimates = self._estimates or Estimates(each_norm=False)
         times = estimated_seconds(specs, self._estimates)
         if options.plan:
-            for line in by_setting(found, [None if own is None else own * threads for own in times]):
+            for line in by_setting(planned, [None if time is None else time * threads for time in times]):
                 print(line, flush=True)
         cells = cells_of(specs, [shown[spec.folder] for spec in specs], times)
         for cell in cells:
@@ -183,29 +185,36 @@ def untuned(claim: Claim, tuned: bool) -> Claim:
 def by_the_bank(claim: Claim, reason: str) -> list[str]:
     """Lines on a claim whose data or pilots are not here: the runs of each setting and in all, by the files of the
     claim and of its bank. Pilots will give each arm three rates."""
-    each, rates = len(claim.arms) * len(claim.levels) * claim.seeds, RATES if claim.drawn else len(LADDER)
+    runs_per_rate, rates = (
+        len(claim.arms) * len(claim.levels) * claim.seeds,
+        RATES if claim.drawn else len(LADDER),
+    )
     lines, runs, seconds = [f"    {reason}"], 0, 0.0
     for cell in claim.cells.values():
-        own = each * (len(cell.rates) or rates if claim.rate == "own" else 1)
-        runs, seconds = runs + own, seconds + own * (cell.seconds or claim.seconds)
-        time = duration(own * (cell.seconds or claim.seconds))
-        lines.append(f"    {claim.id} {cell.name} ({cell.what}): {pluralize(own, 'run')}, {time} by its file")
+        n_runs = runs_per_rate * (len(cell.rates) or rates if claim.rate == "own" else 1)
+        runs, seconds = runs + n_runs, seconds + n_runs * (cell.seconds or claim.seconds)
+        time = duration(n_runs * (cell.seconds or claim.seconds))
+        lines.append(
+            f"    {claim.id} {cell.name} ({cell.what}): {pluralize(n_runs, 'run')}, {time} by its file"
+        )
     hours = f"{seconds / 3600:.1f} core-hours"
     return [f"  {claim.id}: at most {runs} runs, {hours}; nothing is checked or timed", *lines]
 
 
-def by_setting(found: Planned, times: Sequence[float | None]) -> Iterator[str]:
+def by_setting(planned: Planned, times: Sequence[float | None]) -> Iterator[str]:
     """A line for each setting that has runs to train: their number, and their time on one core."""
-    each = iter(times)
-    for known, specs in found:
+    remaining = iter(times)
+    for known, specs in planned:
         claim, shown = known.claim, known.disk.shown if known.disk else {}
         rows = [
-            (shown[spec.folder].split(), own)
-            for spec, own in zip(specs, each, strict=False)
+            (shown[spec.folder].split(), seconds)
+            for spec, seconds in zip(specs, remaining, strict=False)
             if claim.settings
         ]
         names = [next(w for w in words if w.startswith("setting=")).partition("=")[2] for words, _ in rows]
-        times_of = pd.Series([own for _, own in rows], dtype=float).groupby(pd.Index(names), sort=False)
-        for name, own in times_of if rows else ():
-            cost = "" if own.isna().any() else f", {core_minutes(own.sum())}"
-            yield f"    {claim.id} {name} ({claim.cells[name].what}): {pluralize(len(own), 'run')}{cost}"
+        times_of = pd.Series([seconds for _, seconds in rows], dtype=float).groupby(
+            pd.Index(names), sort=False
+        )
+        for name, group in times_of if rows else ():
+            cost = "" if group.isna().any() else f", {core_minutes(group.sum())}"
+            yield f"    {claim.id} {name} ({claim.cells[name].what}): {pluralize(len(group), 'run')}{cost}"

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.conclude import conclude, noticed
-from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph, section
-from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
+from normexp.claims.judge.verdict import UNTUNED, VERDICT, judge, untestable, write_verdict
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import whole_id
@@ -120,9 +119,9 @@ def verify_all(
     """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
     at the end and makes the exit status 1; any verdict makes it 0. `evidence` is the ledger; None to judge from this
     disk alone. The other arguments are those of `Verdicts`."""
-    start, own, words = time.perf_counter(), Verdicts(out, **given), Counter[str]()
+    start, verdicts, words = time.perf_counter(), Verdicts(out, **given), Counter[str]()
     options = options or Options()
-    rounds = rounds_of(claims, own, evidence)
+    rounds = rounds_of(claims, verdicts, evidence)
     failed: dict[str, str] = rounds.failed if rounds else {}
     show_plan(claims, rounds)
     if options.plan:
@@ -141,15 +140,15 @@ def verify_all(
             print(f"\n{paragraph(verdict, width)}")
             if verdict["untuned"]:
                 print(f"    {beside_tuned(out / claim.id)}")
-            print(f"    {own.folder(claim) / VERDICT}", flush=True)
+            print(f"    {verdicts.folder(claim) / VERDICT}", flush=True)
 
     def finished(claim: Claim, known: "Known") -> None:
         from normexp.claims.evidence.curves import write_claim_means
 
-        verdict = own.verdict(claim, known)
+        verdict = verdicts.verdict(claim, known)
         say(claim, verdict)
         compared = [] if isinstance(verdict, str) or claim.settings else known.compared()
-        if means := write_claim_means(compared, own.folder(claim)):
+        if means := write_claim_means(compared, verdicts.folder(claim)):
             look = f"tensorboard --logdir {shlex.quote(str(means))}"
             print(f"    {look}  (one run an arm, with bands)", flush=True)
 
@@ -160,7 +159,9 @@ def verify_all(
         import_data(plain)
         workers = cores() if options.workers is None else options.workers
         made = (
-            fork_map(own.verdict, plain, workers, measures_time) if workers > 1 else map(own.verdict, plain)
+            fork_map(verdicts.verdict, plain, workers, measures_time)
+            if workers > 1
+            else map(verdicts.verdict, plain)
         )
         for claim, verdict in zip(plain, made, strict=True):
             say(claim, verdict)
@@ -177,29 +178,37 @@ def _end(failed: dict[str, str]) -> int:
     return 1 if failed else 0
 
 
-def rounds_of(claims: Sequence[Claim], own: Verdicts, evidence: "StoredEvidence | None") -> "Rounds | None":
+def rounds_of(
+    claims: Sequence[Claim], verdicts: Verdicts, evidence: "StoredEvidence | None"
+) -> "Rounds | None":
     """The rounds that train what claims need; None if none of them trains."""
     training = [claim for claim in claims if claim.evidence == "training"]
     if not training:
         return None
     from normexp.claims.rounds import Rounds
 
-    asked: dict[str, Any] = {"command": own.command, "tuned": own.tuned, "registries": own.registries}
-    return Rounds(training, own.out, evidence=evidence, **asked)
+    arguments: dict[str, Any] = {
+        "command": verdicts.command,
+        "tuned": verdicts.tuned,
+        "registries": verdicts.registries,
+    }
+    return Rounds(training, verdicts.out, evidence=evidence, **arguments)
 
 
 def show_plan(claims: Sequence[Claim], rounds: "Rounds | None") -> None:
     """Print how much is missing at most, with estimated times."""
     missing = rounds.missing() if rounds else {}
     known = rounds.known if rounds else {}
-    complete = [known[one.id].claim if one.id in known else one for one in claims]
+    complete = [known[claim.id].claim if claim.id in known else claim for claim in claims]
     print("\n".join([plan_text(complete, missing), *(rounds.notes(missing) if rounds else ())]), flush=True)
 
 
 def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
     """Lines for the screen. `missing` has the most runs that each training claim still has to train. Times of the other
     claims come from the yaml."""
-    seconds = sum(one.seconds * one.values for one in claims if one.evidence not in ("none", "training"))
+    seconds = sum(
+        claim.seconds * claim.values for claim in claims if claim.evidence not in ("none", "training")
+    )
     wholes = {whole_id(claim.id) for claim in claims}
     parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
     computed = f", about {duration(seconds)} without training" if seconds else ""
@@ -213,11 +222,11 @@ def plan_text(claims: list[Claim], missing: dict[str, int]) -> str:
 def run_count(claim: Claim) -> int:
     """Most training runs: for its seeds, and for those that tune the learning rate; over settings at
     the rates of each cell, before any grid expands."""
-    each = len(claim.arms) * len(claim.levels)
+    runs_per_seed = len(claim.arms) * len(claim.levels)
     if claim.settings:
         rates = [len(cell.rates) if claim.rate == "own" else 1 for cell in claim.cells.values()]
-        return each * claim.seeds * sum(rates)
-    return each * (claim.seeds + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
+        return runs_per_seed * claim.seeds * sum(rates)
+    return runs_per_seed * (claim.seeds + (len(claim.tune["lr"]) * claim.tune["seeds"] if claim.tune else 0))
 
 
 def in_one_setting(known: "Known") -> Evidence:
@@ -232,7 +241,7 @@ def in_one_setting(known: "Known") -> Evidence:
         "learning_rates": chosen or "as in the yaml, or the optimizer's own, in every arm",
         # For these the grid may be too narrow.
         "learning_rates_at_edge": [arm for arm, lr in chosen.items() if lr in edges],
-        "runs": cost(known.disk.known(), known.disk) if known.disk else {},
+        "runs": cost(known.disk.finished_rows(), known.disk) if known.disk else {},
     }
 
 

@@ -93,7 +93,7 @@ def grid(args: SimpleNamespace, bank: Bank) -> int:
             known = rounds.known[name]
             print(keep_claim(folder, known), flush=True)
             if known.disk:
-                drop_checkpoints(map(Path, known.disk.known()["folder"]))
+                drop_checkpoints(map(Path, known.disk.finished_rows()["folder"]))
         left -= 1
     return 0
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.outcomes import Setting, paired_runs
-from normexp.claims.judge.settings_count import counted
+from normexp.claims.judge.settings_count import runs_with_guesses
 from normexp.claims.spec.claim import Claim
 
 BETTER, WORSE, EQUAL, OPEN = "smaller", "larger", "equal within the margin", "not decided"
@@ -64,7 +64,7 @@ def look(setting: Setting, claim: Claim, looks: int) -> Look:
     """Judge one look of `looks` planned ones. Each may spend ALPHA / looks, so that all together err in at most ALPHA,
     by whatever rule they stop (Bonferroni over looks, Holm within one)."""
     alpha, failed = ALPHA / looks, {key: int(arm.failed.sum()) for key, arm in setting.outcomes.items()}
-    outcomes = counted(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
+    outcomes = runs_with_guesses(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
     arms, effects = [], []
     for norm, level in itertools.product(claim.arms, claim.levels):
         values = outcomes[norm, level].values

@@ -42,7 +42,7 @@ def test_counts_are_those_of_a_slow_loop():
     assert atlas.near_best(FINAL, NORMS) == best
     differences = [100 * (value(own, "batchnorm") - value(own, "none")) for own in FINAL]
     better, worse = sum(one < -0.6 for one in differences), sum(one > 0.6 for one in differences)
-    words = atlas.told(FINAL, "batchnorm", "none")
+    words = atlas.difference_in_words(FINAL, "batchnorm", "none")
     assert words.startswith(
         f"better in {better}, worse in {worse} of 24; median {np.median(differences):+.1f} points"
     )

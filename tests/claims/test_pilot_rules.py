@@ -15,9 +15,9 @@ RATES = (0.01, 0.03, 0.1)
 def finish(rules, result):
     """Train what is wanted until nothing is, with `result(run)` for each run."""
     known = {}
-    while (found := progress(rules, known)).wanted:
-        assert not set(found.wanted) & known.keys()
-        known |= {run: result(run) for run in found.wanted}
+    while (found := progress(rules, known)).to_train:
+        assert not set(found.to_train) & known.keys()
+        known |= {run: result(run) for run in found.to_train}
     return found, known
 
 
@@ -92,7 +92,7 @@ def test_where_every_arm_fails_the_length_grows_until_the_setting_is_rejected():
 def test_a_setting_that_costs_too_much_is_rejected_before_it_is_trained():
     found = progress(rules(step_seconds=0.07), {})
     assert found.rejected == "the first length, 100 updates, costs 7 core-seconds"
-    assert not found.wanted
+    assert not found.to_train
     # 1600 updates cost 16 s, 3200 32 s, 6400 64 s: whether it is fitted at 3200 would need the last one.
     found, known = finish(rules(), lambda run: Result(1 / run.updates, math.inf, False))
     assert "not known to be fitted at 3200 updates" in found.rejected

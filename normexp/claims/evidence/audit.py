@@ -35,7 +35,7 @@ DIGITS = "%.9g"  # of a ledger's numbers
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditRow:
     """A row to audit, with the keys of all runs that trained side by side with it, and its place among them."""
 
     claim: Claim
@@ -45,40 +45,44 @@ class Asked:
 
     @property
     def name(self) -> str:
-        own = {key: self.row[key] for key in ("cell", "norm", "level", "lr", "seed")}
-        return " ".join([self.claim.id, *(str(value) for value in own.values() if value != "")])
+        parts = {key: self.row[key] for key in ("cell", "norm", "level", "lr", "seed")}
+        return " ".join([self.claim.id, *(str(value) for value in parts.values() if value != "")])
 
 
-def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tuple[list[Asked], int]:
+def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tuple[list[AuditRow], int]:
     """(the rows whose configuration today's files of banks and claims name, the number of the others)."""
     grid = [grid_claim(bank)] if bank.norms else []
-    found, others = list[Asked](), 0
-    for claim in [*grid, *(one for one in claims if one.evidence == "training" and one.settings)]:
+    audit_rows, others = list[AuditRow](), 0
+    for claim in [*grid, *(claim for claim in claims if claim.evidence == "training" and claim.settings)]:
         rows = stored.grid_rows(claim.cells).assign(level="") if claim in grid else stored.own_rows(claim.id)
         if rows.empty:
             continue
         levels = {level_text(level): level for level in claim.levels}
         rows = rows.assign(level=rows["level"].map(level_text))
-        known = rows["cell"].isin(claim.cells) & rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
-        others += int((~known).sum())
-        for group in _together(rows[known]):
-            each: list[Any] = group.to_dict("records")
+        in_files = rows["cell"].isin(claim.cells) & rows["level"].isin(levels) & rows["norm"].isin(claim.arms)
+        others += int((~in_files).sum())
+        for group in _together(rows[in_files]):
+            records: list[Any] = group.to_dict("records")
             keys = [
                 RunKey(row["cell"], row["norm"], levels[row["level"]], int(row["seed"]), float(row["lr"]))
-                for row in each
+                for row in records
             ]
-            found += [Asked(claim, row, keys, place) for place, row in enumerate(each)]
-    return found, others
+            audit_rows += [AuditRow(claim, row, keys, place) for place, row in enumerate(records)]
+    return audit_rows, others
 
 
 def _together(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     """The rows of each process: replicas are rounded as those beside them in their batch of models."""
-    for (*_, mode, replicas), own in rows.groupby(["cell", "norm", "level", "mode", "replicas"], sort=False):
+    for (*_, mode, replicas), group in rows.groupby(
+        ["cell", "norm", "level", "mode", "replicas"], sort=False
+    ):
         if mode != "replica":
-            yield from (own.iloc[[place]] for place in range(len(own)))
+            yield from (group.iloc[[place]] for place in range(len(group)))
         else:
             yield from (
-                [own] if len(own) == replicas else (one for _, one in own.groupby("started", sort=False))
+                [group]
+                if len(group) == replicas
+                else (subset for _, subset in group.groupby("started", sort=False))
             )
 
 
@@ -88,23 +92,25 @@ def audit(
 ) -> int:  # fmt: skip
     """Train `n` random rows again, print how each compares, and return the exit status: 1 if one differs. `keep`: the
     ledger in which this is kept."""
-    each, others = rows_of(stored, bank, claims)
-    if not each:
+    audit_rows, others = rows_of(stored, bank, claims)
+    if not audit_rows:
         raise ValueError(
             f"{stored.folder}: has no row that bank={bank.name} and the claims here can train again"
         )
-    places = pd.Series(range(len(each))).sample(min(n, len(each)), random_state=seed).sort_values()
-    chosen = [each[place] for place in places]
-    print(f"{len(chosen)} of {len(each)} rows of {stored.folder}, drawn with seed={seed}; {others} others name cells "
-          "that are not here")  # fmt: skip
+    places = (
+        pd.Series(range(len(audit_rows))).sample(min(n, len(audit_rows)), random_state=seed).sort_values()
+    )
+    chosen = [audit_rows[place] for place in places]
+    print(f"{len(chosen)} of {len(audit_rows)} rows of {stored.folder}, drawn with seed={seed}; {others} others "
+          "name cells that are not here")  # fmt: skip
     cache = out / str(seed) / "cache"
-    disks = {one.claim.id: DiskRuns(complete_cells(one.claim), cache) for one in chosen}
+    disks = {audit_row.claim.id: DiskRuns(complete_cells(audit_row.claim), cache) for audit_row in chosen}
     specs: dict[Path, RunSpec] = {}
-    for asked in chosen:
-        disk, process = disks[asked.claim.id], f"{asked.keys[0]!r} of {len(asked.keys)}"
-        disk.check(asked.keys)
-        for spec in disk.missing(asked.keys):  # two processes of one arm stay two
-            specs[spec.folder] = replace(spec, together=process if len(asked.keys) > 1 else "")
+    for audit_row in chosen:
+        disk, process = disks[audit_row.claim.id], f"{audit_row.keys[0]!r} of {len(audit_row.keys)}"
+        disk.check(audit_row.keys)
+        for spec in disk.missing(audit_row.keys):  # two processes of one arm stay two
+            specs[spec.folder] = replace(spec, together=process if len(audit_row.keys) > 1 else "")
     if specs:
         names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
         cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
@@ -113,26 +119,30 @@ def audit(
             return status
     if options.plan:
         return 0
-    found: list[dict[str, Any]] = []
-    for asked in chosen:
-        again: Any = disks[asked.claim.id].rows([asked.keys[asked.place]]).iloc[0].to_dict()
-        other = [f"{x} {asked.row.get(x)}, not {again[x]}" for x in SAME if asked.row.get(x) != again[x]]
-        own = differences(asked.row, again, same=not other)
+    results: list[dict[str, Any]] = []
+    for audit_row in chosen:
+        again: Any = disks[audit_row.claim.id].rows([audit_row.keys[audit_row.place]]).iloc[0].to_dict()
+        other = [
+            f"{x} {audit_row.row.get(x)}, not {again[x]}" for x in SAME if audit_row.row.get(x) != again[x]
+        ]
+        differing = differences(audit_row.row, again, same=not other)
         what = "the same to the last digit"
         if other:
             what = f"the same within the tolerance of other machines (the row: {', '.join(other)})"
-        print(f"{asked.name}: {'; '.join(own) or what}", flush=True)
-        off = {kind: deviation(asked.row, again, kind) for kind in TOLERANCE}
+        print(f"{audit_row.name}: {'; '.join(differing) or what}", flush=True)
+        off = {kind: deviation(audit_row.row, again, kind) for kind in TOLERANCE}
         on = {name: str(again[name]) for name in ("processor", "threads", "torch", "commit")}
-        found.append({"row": asked.name, "other": other, "differences": own, "off": off, "on": on})
-    right = sum(not one["differences"] for one in found)
-    print(f"{right} of {len(found)} rows came out again")
+        results.append(
+            {"row": audit_row.name, "other": other, "differences": differing, "off": off, "on": on}
+        )
+    right = sum(not result["differences"] for result in results)
+    print(f"{right} of {len(results)} rows came out again")
     if keep:
-        record = {"of": len(each), "seed": seed, "tolerance": TOLERANCE, "rows": found}
+        record = {"of": len(audit_rows), "seed": seed, "tolerance": TOLERANCE, "rows": results}
         write_json(keep / AUDIT, record, indent=1)
         write_manifest(keep, [AUDIT])
         print(keep / AUDIT)
-    return 0 if right == len(found) else 1
+    return 0 if right == len(results) else 1
 
 
 def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> list[str]:
@@ -140,13 +150,13 @@ def differences(row: dict[str, Any], again: dict[str, Any], *, same: bool) -> li
     if row["hash"] != again["hash"]:
         return [f"names another configuration ({row['hash'][:8]}, today's files give {again['hash'][:8]})"]
     said = {name: f"{name} {row[name]} and again {again[name]}" for name in ("status", "steps")}
-    found = [words for name, words in said.items() if row[name] != again[name]]
+    differing = [words for name, words in said.items() if row[name] != again[name]]
     for name in NUMBERS:
         old, new = _number(row[name]), _number(again[name])
         room = 0.0 if same else TOLERANCE[name.partition("_")[2]]
         if DIGITS % old != DIGITS % new and not _off(name, row, again) <= room:
-            found.append(f"{name} {old:.9g} and again {new:.9g}")
-    return found
+            differing.append(f"{name} {old:.9g} and again {new:.9g}")
+    return differing
 
 
 def deviation(row: dict[str, Any], again: dict[str, Any], kind: str) -> float | None:

@@ -45,10 +45,10 @@ def curves_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     read = read[read["metric"] == METRIC]
     keys = runs.reindex(columns=KEYS)
     keys["level"] = keys["level"].astype(object).where(keys["level"].notna(), "")
-    found = keys.iloc[read["run"]].reset_index(drop=True)
-    found[["step", "epoch"]] = read[["step", "epoch"]].to_numpy()
-    found["accuracy"] = read["value"].round(DIGITS).to_numpy()
-    return found.astype({"step": int})
+    curves = keys.iloc[read["run"]].reset_index(drop=True)
+    curves[["step", "epoch"]] = read[["step", "epoch"]].to_numpy()
+    curves["accuracy"] = read["value"].round(DIGITS).to_numpy()
+    return curves.astype({"step": int})
 
 
 def write_curves(path: Path, curves: pd.DataFrame) -> None:
@@ -71,23 +71,23 @@ def mean_curves(curves: pd.DataFrame) -> pd.DataFrame:
         curves: columns arm, seed, step, epoch, accuracy.
     """
     by = curves.groupby(["arm", "step"], sort=False)
-    found = by["accuracy"].agg(["mean", "std", "count"]).reset_index()
-    found["epoch"] = by["epoch"].mean().to_numpy()
-    half = half_widths(found["std"], found["count"], LEVEL)
-    found = found.assign(low=found["mean"] - half, high=found["mean"] + half, n=found["count"])
-    whole = found["n"] == found.groupby("arm")["n"].transform("max")
-    return found.loc[whole, ["arm", "step", "epoch", "mean", "low", "high", "n"]].reset_index(drop=True)
+    means = by["accuracy"].agg(["mean", "std", "count"]).reset_index()
+    means["epoch"] = by["epoch"].mean().to_numpy()
+    half = half_widths(means["std"], means["count"], LEVEL)
+    means = means.assign(low=means["mean"] - half, high=means["mean"] + half, n=means["count"])
+    whole = means["n"] == means.groupby("arm")["n"].transform("max")
+    return means.loc[whole, ["arm", "step", "epoch", "mean", "low", "high", "n"]].reset_index(drop=True)
 
 
 def ledger_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
     """Setting -> the runs that its verdict rests on, the claim's own and those of the grid, named by their arms."""
-    found = {}
+    ledger = {}
     for cell in _cells(claim, verdict):
         runs = StoredEvidence(root / PLACE).rows(claim, cell)
         runs = runs[runs["seed"].isin(list(claim.seed_range))] if len(runs) else runs
         if len(runs):
-            found[cell.name] = runs.assign(norm=arm_names(runs))
-    return found
+            ledger[cell.name] = runs.assign(norm=arm_names(runs))
+    return ledger
 
 
 def _cells(claim: Claim, verdict: dict[str, Any]) -> Iterator[BankCell]:
@@ -111,8 +111,8 @@ def kinds_of_settings(claim: Claim) -> dict[str, list[str]]:
     """What settings are -> the names of those that are alike."""
     cells = claim.cells if claim.evidence == "training" or claim.drawn else {}
     kinds: dict[str, list[str]] = {}
-    for name, own in claim.settings.items():
-        kinds.setdefault(cells[name].what if name in cells else in_words(own) or name, []).append(name)
+    for name, overrides in claim.settings.items():
+        kinds.setdefault(cells[name].what if name in cells else in_words(overrides) or name, []).append(name)
     return kinds
 
 
@@ -120,7 +120,7 @@ def in_words(overrides: Any) -> str:
     """`mlp, digits, initialization xavier` of a few overrides; empty for many, and for what is no list."""
     if not isinstance(overrides, list | tuple) or len(overrides) > FEW:
         return ""
-    parts = [str(one).lstrip("+").partition("=")[::2] for one in overrides]
+    parts = [str(override).lstrip("+").partition("=")[::2] for override in overrides]
     return ", ".join(
         value if key in ("model", "data", "norm") else f"{key.split('.')[-1]} {value}".replace("_", " ")
         for key, value in parts
@@ -144,12 +144,13 @@ def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd
     """Setting -> the mean learning curve of each arm, over the runs that the verdict compares; those that diverged are
     left out. A setting without kept curves has none."""
     stored = StoredEvidence(root / PLACE)
-    known, found = Known(claim, stored, None), {}
+    known, mean_of_setting = Known(claim, stored, None), {}
     mine = read_curves(own_curves(root / OWN_LEDGER, claim.id))
     for cell in _cells(claim, verdict):
-        kept = read_curves(bank_curves(root / LEDGER, cell.name))
+        grid_curves = read_curves(bank_curves(root / LEDGER, cell.name))
         parts = [
-            kept[kept["norm"] == norm].assign(norm=arm) for (arm, _), norm in grid_arms(claim, cell).items()
+            grid_curves[grid_curves["norm"] == norm].assign(norm=arm)
+            for (arm, _), norm in grid_arms(claim, cell).items()
         ]
         curves = pd.concat([mine[mine["cell"] == cell.name], *parts], ignore_index=True)
         if curves.empty or (runs := known.judged(cell)).empty:
@@ -158,8 +159,8 @@ def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd
         done, curves = (table.assign(level=table["level"].map(level_text)) for table in (done, curves))
         curves = done[KEY].merge(curves.drop_duplicates([*KEY, "step"]), on=KEY)
         if len(curves):
-            found[cell.name] = mean_curves(curves.assign(arm=arm_names(curves)))
-    return found
+            mean_of_setting[cell.name] = mean_curves(curves.assign(arm=arm_names(curves)))
+    return mean_of_setting
 
 
 def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path | None:
@@ -167,13 +168,15 @@ def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path
     are left out. Returns the folder of the runs, or None if no arm has two seeds."""
     from normexp.report.tensorboard_means import FOLDER, in_path, write_means  # loads TensorBoard
 
-    found = [(run, place, finished_summary(place)) for run, place in runs]
-    done = [(run, place, own["steps"]) for run, place, own in found if not failed(own)]
+    finished = [(run, place, finished_summary(place)) for run, place in runs]
+    done = [(run, place, summary["steps"]) for run, place, summary in finished if not failed(summary)]
     if not done:
         return None
     rows = read_metrics([place for _, place, _ in done], [steps for _, _, steps in done])
     place = [in_path(f"{run.arm} {run.level if run.level is not None else ''}".strip()) for run, _, _ in done]
     seed = [run.seed for run, _, _ in done]
-    own = rows.pop("run").to_numpy()
-    rows = rows.assign(place=pd.Categorical(place).take(own), seed=pd.Series(seed).to_numpy()[own])
+    run_numbers = rows.pop("run").to_numpy()
+    rows = rows.assign(
+        place=pd.Categorical(place).take(run_numbers), seed=pd.Series(seed).to_numpy()[run_numbers]
+    )
     return write_means(rows, folder / FOLDER)

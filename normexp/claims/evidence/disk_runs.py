@@ -119,13 +119,17 @@ class DiskRuns:
         from normexp.config.run_spec import specs
 
         new = [key for key in keys if key not in self._specs]
-        for (setting, arm, level), own in itertools.groupby(sorted(new, key=_place), key=lambda key: key[:3]):
-            asked = list(own)
-            rates = sorted({key.lr for key in asked if key.lr is not None}) or None
+        for (setting, arm, level), group in itertools.groupby(
+            sorted(new, key=_place), key=lambda key: key[:3]
+        ):
+            group_keys = list(group)
+            rates = sorted({key.lr for key in group_keys if key.lr is not None}) or None
             words, replicas = self._words(setting, arm, level)
-            found = specs(words, seeds=sorted({key.seed for key in asked}), rates=rates, using=self._composer)
+            arm_specs = specs(
+                words, seeds=sorted({key.seed for key in group_keys}), rates=rates, using=self._composer
+            )
             together = f"{self.claim.id} {setting} {arm} {level}" if replicas else ""
-            for spec in found:
+            for spec in arm_specs:
                 key = RunKey(setting, arm, level, spec.config["seed"], spec.config["lr"] if rates else None)
                 self._specs[key] = dataclasses.replace(spec, together=together)
         return [self._specs[key] for key in keys]
@@ -149,18 +153,20 @@ class DiskRuns:
             if key not in self._rows and spec.folder not in by_folder:
                 by_folder[spec.folder] = spec
                 self.shown[spec.folder] = self.name(key)
-        found = {folder: spec for folder, spec in by_folder.items() if self.failures[folder] < MOST_FAILURES}
-        if by_folder and not found:
+        trainable = {
+            folder: spec for folder, spec in by_folder.items() if self.failures[folder] < MOST_FAILURES
+        }
+        if by_folder and not trainable:
             raise ValueError(
                 f"{len(by_folder)} runs failed {MOST_FAILURES} times, the first {next(iter(by_folder))}"
             )
-        self.new |= found.keys()
-        return list(found.values())
+        self.new |= trainable.keys()
+        return list(trainable.values())
 
     def name(self, key: RunKey) -> str:
         """What a run is called on the screen."""
-        named = {"claim": self.claim.id, **key._asdict()}
-        words = [f"{name}={value}" for name, value in named.items() if value not in (None, "")]
+        fields = {"claim": self.claim.id, **key._asdict()}
+        words = [f"{name}={value}" for name, value in fields.items() if value not in (None, "")]
         return " ".join(words).replace(", ", ",")
 
     def rows(self, keys: Sequence[RunKey]) -> pd.DataFrame:
@@ -168,10 +174,10 @@ class DiskRuns:
         for key, spec in zip(keys, self.specs(keys), strict=True):
             if key not in self._rows and (summary := read_checked(spec.folder)) is not None:
                 self._rows[key] = self._row(key, summary, spec.folder)
-        found = [self._rows[key] for key in keys if key in self._rows]
-        return pd.DataFrame(found) if found else pd.DataFrame({"cell": [], "lr": []})
+        rows = [self._rows[key] for key in keys if key in self._rows]
+        return pd.DataFrame(rows) if rows else pd.DataFrame({"cell": [], "lr": []})
 
-    def known(self) -> pd.DataFrame:
+    def finished_rows(self) -> pd.DataFrame:
         """One row for each finished run that was asked for; runs that arms share once."""
         return pd.DataFrame(self._rows.values()).drop_duplicates("folder")
 
@@ -207,8 +213,8 @@ class DiskRuns:
             study += "-replicas"
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
         factor = claim.factor_of(level)
-        own = [*claim.fixed, *claim.arms[arm], *factor]
-        length = equal_passes(cell, own) if cell else []
+        overrides = [*claim.fixed, *claim.arms[arm], *factor]
+        length = equal_passes(cell, overrides) if cell else []
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas
 
 
@@ -222,7 +228,8 @@ def train(cells: "Sequence[Cell]", options: "Options", folder: Path, command: st
     from normexp.sweeps.engine import run  # loads torch
 
     return run(
-        cells, options, folder, command, argv=lambda one: ["normexp", "train", *one.specs[0].overrides], **more
+        cells, options, folder, command,
+        argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides], **more
     )  # fmt: skip
 
 
@@ -230,13 +237,13 @@ def estimated_seconds(specs: "Sequence[RunSpec]", estimates: "Estimates") -> lis
     """Seconds of each run, from a few steps of each kind; None on a GPU, and for one that cannot run, which its own
     process will say."""
     together = Counter(spec.together for spec in specs)
-    found: list[float | None] = []
+    seconds: list[float | None] = []
     for spec in specs:
         try:
-            found.append(estimates.seconds(spec, together[spec.together] if spec.together else 1))
+            seconds.append(estimates.seconds(spec, together[spec.together] if spec.together else 1))
         except ValueError:
-            found.append(None)
-    return found
+            seconds.append(None)
+    return seconds
 
 
 def keep_out_of_git(out: Path) -> None:

@@ -38,7 +38,7 @@ def gather(claim: Claim) -> pd.DataFrame:
     return table
 
 
-_known: dict[str, float] = {}  # claims share networks, and a network always measures the same
+_measured: dict[str, float] = {}  # claims share networks, and a network always measures the same
 
 
 def value_of_arm(
@@ -49,8 +49,8 @@ def value_of_arm(
     if claim.function is None:
         raise ValueError(f"claim={claim.id}: function: is missing; name one of normexp/claims/laws")
     measure, choice = law(claim.function), claim.arms[arm]
-    own = choice if isinstance(choice, dict) else {}
-    options = claim.options | own | {key: value for key, value in chosen.items() if "." not in key}
+    arm_options = choice if isinstance(choice, dict) else {}
+    options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}
     if isinstance(choice, dict):  # a fact about torch, without a norm
         return measure(seed=seed, **options)
     words = (*claim.fixed, *choice, *(f"{key}={value}" for key, value in chosen.items() if "." in key))
@@ -58,28 +58,28 @@ def value_of_arm(
         return measure(norm_factory(words), seed=seed, **options)
     last = {word.partition("=")[0]: word for word in words}  # an arm replaces the setting's own
     key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
-    if key not in _known:
+    if key not in _measured:
         net = network(words, seed)
         if weights:
             fill(net, weights, seed)
-        _known[key] = measure(net, seed=seed, **options)
-    return _known[key]
+        _measured[key] = measure(net, seed=seed, **options)
+    return _measured[key]
 
 
 def initial_settings(claim: Claim, function: str | None) -> list[Setting]:
     """The settings of a claim, of networks made anew. `function` replaces the claim's own."""
-    found = []
+    settings = []
     for name, words in claim.settings.items():
         overrides, options = split_options(words)
-        own = dataclasses.replace(
+        setting_claim = dataclasses.replace(
             claim,
             settings={},
             fixed=[*overrides, *claim.fixed],
             options={**claim.options, **options},
             function=function or claim.function,
         )
-        found.append(Setting.of_table(gather(own), name))
-    return found
+        settings.append(Setting.of_table(gather(setting_claim), name))
+    return settings
 
 
 class Sizes(NamedTuple):
@@ -109,12 +109,14 @@ def law(name: str) -> Callable[..., float]:
     file, _, function = name.partition(".")
     module = f"normexp.claims.laws.{file}"
     try:
-        found = getattr(importlib.import_module(module), function)
+        law_function = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError):
-        found = None
-    if not inspect.isfunction(found) or found.__module__ != module:  # a claim's file may name only laws
+        law_function = None
+    if (
+        not inspect.isfunction(law_function) or law_function.__module__ != module
+    ):  # a claim's file may name only laws
         raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/claims/laws")
-    return found
+    return law_function
 
 
 @functools.cache

@@ -89,8 +89,8 @@ def keep_claim(folder: Path, known: Known) -> str:
     """Write the finished runs of a claim over settings into a ledger, or into the part of it that its drawn bank has.
     Returns a line on them. Raises ValueError if some are missing."""
     claim = known.claim
-    own = ledger_of_bank(claim.drawn_from, folder) if claim.drawn_from else folder
-    return f"{claim.id}: {keep_runs(own, known)} runs in {own}"
+    ledger = ledger_of_bank(claim.drawn_from, folder) if claim.drawn_from else folder
+    return f"{claim.id}: {keep_runs(ledger, known)} runs in {ledger}"
 
 
 def keep_runs(folder: Path, known: Known) -> int:
@@ -118,19 +118,23 @@ def keep_runs(folder: Path, known: Known) -> int:
         if "folder" not in rows or rows.empty or not rows["folder"].notna().any():
             continue  # all of them are in the ledger
         rows = _with_code(rows, codes)
-        wanted = _read_in_grid(claim, cell, rows) if of_grid else _read_by(claim, known, cell)
+        read_hashes = _read_in_grid(claim, cell, rows) if of_grid else _read_by(claim, known, cell)
         of = known.examples(cell, rows)
-        kept = {run: found for run in rows["hash"] if run in wanted and (found := of(run)) is not None}
+        examples = {
+            run: run_examples
+            for run in rows["hash"]
+            if run in read_hashes and (run_examples := of(run)) is not None
+        }
         losses = not cell.draw and (of_grid or "loss" in _measures(claim))
-        write_examples(place, cell.name, kept, losses=losses)
+        write_examples(place, cell.name, examples, losses=losses)
         tables.append(rows)
-    own = {str(rows["cell"].iloc[0]): rows for rows in tables} if of_grid else {}
+    tables_by_name = {str(rows["cell"].iloc[0]): rows for rows in tables} if of_grid else {}
     if tables and not of_grid:
-        own["runs"] = pd.concat(tables, ignore_index=True)
-    for name, rows in own.items():
+        tables_by_name["runs"] = pd.concat(tables, ignore_index=True)
+    for name, rows in tables_by_name.items():
         _write_curves(bank_curves(place, name) if of_grid else own_curves(folder / "claims", claim.id), rows)
         aside = ["folder", "sources", "bank", "censored", *["level", "value", "check"] * of_grid]
-        table = rows.drop(columns=[one for one in aside if one in rows])
+        table = rows.drop(columns=[column for column in aside if column in rows])
         _write_csv(place / f"{name}.csv", table, float_format="%.9g")
     beside = (place if of_grid else place.parent) / "code.json"
     if codes:
@@ -156,7 +160,7 @@ def _measures(claim: Claim) -> set[str]:
 def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
     """Hashes of the runs whose test examples a verdict reads."""
     rows = known.finished(cell)
-    return {run for one in _measures(claim) for run in runs_at(rows, cell, one, claim.rate)["hash"]}
+    return {run for measure in _measures(claim) for run in runs_at(rows, cell, measure, claim.rate)["hash"]}
 
 
 def _read_in_grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> set[str]:
@@ -164,16 +168,16 @@ def _read_in_grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> set[str]:
     those at each seed's best rate by error and by loss, on every grid."""
     if cell.draw:  # the runs at each seed's best rate
         return set(tuned_runs(runs, "error")["hash"])
-    each = len(claim.arms) * claim.seeds
-    asked: list[Grid] = grids(runs, cell, "error", each)
-    wanted: set[str] = set(runs.loc[runs["lr"] == asked[0][0], "hash"])
-    for measure, rates in itertools.product(MEASURES, asked):
-        for _, own in runs[runs["lr"].isin(rates)].groupby("norm"):
-            complete = own.groupby("seed")["lr"].nunique() == len(rates)
-            ready = own[own["seed"].isin(complete.index[complete])]
+    runs_per_rate = len(claim.arms) * claim.seeds
+    rate_grids: list[Grid] = grids(runs, cell, "error", runs_per_rate)
+    hashes: set[str] = set(runs.loc[runs["lr"] == rate_grids[0][0], "hash"])
+    for measure, rates in itertools.product(MEASURES, rate_grids):
+        for _, arm_runs in runs[runs["lr"].isin(rates)].groupby("norm"):
+            complete = arm_runs.groupby("seed")["lr"].nunique() == len(rates)
+            ready = arm_runs[arm_runs["seed"].isin(complete.index[complete])]
             if len(ready):
-                wanted |= set(tuned_runs(ready, measure)["hash"])
-    return wanted
+                hashes |= set(tuned_runs(ready, measure)["hash"])
+    return hashes
 
 
 def write_examples(
@@ -203,8 +207,8 @@ def _write_curves(path: Path, rows: pd.DataFrame) -> None:
     """The curves of runs on this disk, after those that the file has of others."""
     new, old = curves_of_runs(rows[rows["folder"].notna()]), read_curves(path)
     run = ["cell", "norm", "seed", "lr"]
-    kept = old[~pd.MultiIndex.from_frame(old[run]).isin(pd.MultiIndex.from_frame(new[run]))]
-    write_curves(path, pd.concat([kept, new], ignore_index=True) if len(kept) else new)
+    unchanged = old[~pd.MultiIndex.from_frame(old[run]).isin(pd.MultiIndex.from_frame(new[run]))]
+    write_curves(path, pd.concat([unchanged, new], ignore_index=True) if len(unchanged) else new)
 
 
 def _write_csv(path: Path, table: pd.DataFrame, **options: Any) -> None:
@@ -223,7 +227,7 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
         if not old:
             code = {room: parts(room) for room in (NORMEXP, MONITORS)}
         if names is None or not old:
-            old, names = {}, [found.relative_to(folder).as_posix() for found in stored.files()]
+            old, names = {}, [path.relative_to(folder).as_posix() for path in stored.files()]
         if (folder / REGISTRY.name).exists():
             _keep_commits(folder)
             names = [*names, REGISTRY.name, COMMITS]
@@ -234,10 +238,14 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
 def _keep_commits(folder: Path) -> None:
     """`commits.json`: what the registry was at the commits of the rows."""
     tables = [*folder.glob("bank/*.csv"), *folder.glob("claims/*/runs.csv")]
-    commits = {one for path in tables for one in pd.read_csv(path, usecols=["commit"])["commit"].dropna()}
-    found, path = kept_commits(open_registry(folder / REGISTRY.name), commits), folder / COMMITS
-    known = json.loads(path.read_text()) if path.exists() else {}
-    write_json(path, known | {name: last for name, last in found.items() if last is not None}, indent=1)
+    commits = {
+        commit for path in tables for commit in pd.read_csv(path, usecols=["commit"])["commit"].dropna()
+    }
+    last_hashes, path = kept_commits(open_registry(folder / REGISTRY.name), commits), folder / COMMITS
+    recorded = json.loads(path.read_text()) if path.exists() else {}
+    write_json(
+        path, recorded | {name: last for name, last in last_hashes.items() if last is not None}, indent=1
+    )
 
 
 def export(folder: Path, path: Path) -> int:

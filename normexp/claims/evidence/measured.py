@@ -29,6 +29,14 @@ class Measured:
     setting: Setting
     runs: pd.DataFrame
 
+    @property
+    def in_words(self) -> str:
+        """The setting in a few words."""
+        labels = self.cell.labels
+        depth = f"{labels['depth']} deep" if "depth" in labels else ""
+        batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
+        return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
+
 
 def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The finished settings of a bank's grid in the order drawn, final and early; none without a ledger of it. Raises
@@ -37,7 +45,7 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     folder = ledger_of_bank(bank, evidence) if bank.drawn else evidence
     if not (folder / "manifest.json").exists():
         return []
-    known, found = Known(claim, StoredEvidence(folder), None), []
+    known, settings = Known(claim, StoredEvidence(folder), None), []
     for cell in claim.cells.values():
         rows, missing = known.cell_runs(cell, claim.seed_range)
         if missing:
@@ -45,5 +53,5 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
         known.check_code(rows)
         early = bool(cell.draw) and cell.name.endswith(f"-{EARLY}")
         name, at = (cell.name.removesuffix(f"-{EARLY}"), EARLY) if early else (cell.name, FINAL)
-        found.append(Measured(name, at, cell, known.setting(cell, rows), rows))
-    return found
+        settings.append(Measured(name, at, cell, known.setting(cell, rows), rows))
+    return settings

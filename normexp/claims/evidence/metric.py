@@ -24,9 +24,9 @@ LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
 def measure_of(metric: str) -> str:
     """The measure of a claim's metric. `error` and `loss` on test have examples. `fit` is the loss on the training
     split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
-    known = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
-    if metric in known:
-        return known[metric]
+    measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
+    if metric in measures:
+        return measures[metric]
     return "steps" if metric.startswith("convergence/") else "value"
 
 
@@ -37,14 +37,14 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     where = f"claim={claim.id}: metric={metric}: "
     if group == "logged":
         for tag in [] if config.get("monitor") else name.split(" - "):
-            if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), known) for known in LOGGED):
+            if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), pattern) for pattern in LOGGED):
                 raise ValueError(
                     f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed"
                 )
     elif group == "convergence":
         targets = [f"{start}{target:g}" for target in config["accuracies"] for start in REACHED]
         _check_known(
-            metric, [f"convergence/{one}" for one in (*targets, *CURVE)], f"{where}no run will have it"
+            metric, [f"convergence/{key}" for key in (*targets, *CURVE)], f"{where}no run will have it"
         )
     else:
         _check_known(metric, [*FINAL, *["failed"] * bool(claim.settings)], f"{where}no run will have it")
@@ -67,8 +67,8 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
         means = [_mean(folder, summary["steps"], tag) for tag in name.split(" - ")]
         return (math.nan if diverged else means[0] - sum(means[1:])), False
     if group == "convergence":
-        known = [f"convergence/{key}" for key in summary["convergence"]]
-        _check_known(metric, known, f"metric={metric}: {folder} has no such metric")
+        keys = [f"convergence/{key}" for key in summary["convergence"]]
+        _check_known(metric, keys, f"metric={metric}: {folder} has no such metric")
         value = summary["convergence"][name]
         if value is None:
             return (math.nan, False) if diverged else (float(summary["steps"]), True)
@@ -91,30 +91,30 @@ def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
     """The share by which the error on validation (of a text: the loss) fell after two fifths of a run's updates; nan
     for a run that diverged, or was validated at its end alone."""
     rows = _logged(folder, summary["steps"])
-    own = rows[rows["metric"] == ("val/loss" if text else "val/accuracy")].sort_values("step")
-    early = own[own["step"] <= 0.4 * summary["steps"] + 1]
+    curve = rows[rows["metric"] == ("val/loss" if text else "val/accuracy")].sort_values("step")
+    early = curve[curve["step"] <= 0.4 * summary["steps"] + 1]
     if summary["status"] == "diverged" or early.empty:
         return math.nan
-    last = [float(one["value"].iloc[-1]) for one in (early, own)]
+    last = [float(part["value"].iloc[-1]) for part in (early, curve)]
     before, after = last if text else (1 - accuracy for accuracy in last)
     return (before - after) / before if before > 0 else 0.0
 
 
-def _check_known(metric: str, known: list[str], words: str) -> None:
-    if metric not in known:
+def _check_known(metric: str, keys: list[str], words: str) -> None:
+    if metric not in keys:
         hint = "; accuracies=[...] among the claim's fixed overrides sets the targets"
-        near = difflib.get_close_matches(metric, known, n=3, cutoff=0.3) or known
+        near = difflib.get_close_matches(metric, keys, n=3, cutoff=0.3) or keys
         raise ValueError(f"{words}; nearest: {', '.join(near)}{hint * metric.startswith('convergence/')}")
 
 
-def _mean(folder: Path, steps: int, asked: str) -> float:
-    rows, glob = _logged(folder, steps), asked.removeprefix(LAST)
+def _mean(folder: Path, steps: int, pattern: str) -> float:
+    rows, glob = _logged(folder, steps), pattern.removeprefix(LAST)
     rows = rows[[fnmatch.fnmatchcase(tag, glob) for tag in rows["metric"]]]
     if rows.empty:
         raise ValueError(
             f"metric=logged/{glob}: {folder} logged nothing of that name; add its monitor to the claim"
         )
-    if asked.startswith(LAST):
+    if pattern.startswith(LAST):
         rows = rows.groupby("metric", observed=True).tail(1)
     return float(rows["value"].mean())
 

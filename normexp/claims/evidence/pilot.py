@@ -50,7 +50,9 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
     keep_out_of_git(out)
     path, population = pilots_file(bank.path), bank.known_population
     row: dict[str, Any] | None
-    while (cell := next((own for own in bank.cells.values() if not own.updates), None)) is not None:
+    while (
+        cell := next((candidate for candidate in bank.cells.values() if not candidate.updates), None)
+    ) is not None:
         if most <= 0:
             return MORE
         whole = with_facts(bank, cell)  # data that are not here reject nothing
@@ -79,15 +81,17 @@ def show_plan(bank: Bank, out: Path) -> int:
     """Print what the first search of each setting costs; only times of updates are measured. A setting that it would
     reject stays in its place here, since its successor has to be drawn."""
     costs = []
-    for cell in (own for own in bank.cells.values() if not own.updates):
+    for cell in (candidate for candidate in bank.cells.values() if not candidate.updates):
         whole = with_facts(bank, cell)
         try:
             rules = Pilot(bank, whole, out).rules
-            found = progress(rules, {})
-            costs += [len(found.wanted) * rules.start * rules.step_seconds]
-            word = f"{len(found.wanted)} runs of {rules.start} updates of {1000 * rules.step_seconds:.3g} ms"
+            state = progress(rules, {})
+            costs += [len(state.to_train) * rules.start * rules.step_seconds]
             word = (
-                f"rejected: {found.rejected}" if found.rejected else f"{word}: {costs[-1]:.2g} core-seconds"
+                f"{len(state.to_train)} runs of {rules.start} updates of {1000 * rules.step_seconds:.3g} ms"
+            )
+            word = (
+                f"rejected: {state.rejected}" if state.rejected else f"{word}: {costs[-1]:.2g} core-seconds"
             )
         except ValueError as error:
             word = str(error)
@@ -131,24 +135,24 @@ class Pilot:
     def run(self, options: Options, command: str) -> tuple[dict[str, Any] | None, int]:
         """(what was found, 0), or (None, the exit status) if it was interrupted or a run failed to train."""
         while True:
-            known = self._known()
-            found = progress(self.rules, known)
-            if not found.wanted:
-                drop_checkpoints(self._folders[run] for run in known)
-                return self._row(found, known), 0
-            self._specs(found.wanted)
-            if len(self._known()) > len(known):  # some were finished by an earlier command
+            results = self._results()
+            state = progress(self.rules, results)
+            if not state.to_train:
+                drop_checkpoints(self._folders[run] for run in results)
+                return self._row(state, results), 0
+            self._specs(state.to_train)
+            if len(self._results()) > len(results):  # some were finished by an earlier command
                 continue
-            if status := self._train(found.wanted, options, command):
+            if status := self._train(state.to_train, options, command):
                 return None, status
 
-    def _row(self, found: Progress, known: Mapping[PilotRun, Result]) -> dict[str, Any]:
-        seconds = sum(run.updates for run in known) * self.step_seconds
-        row = shown(found, self.rules, known) | {"runs": len(known), "seconds": round(seconds, 1)}
+    def _row(self, state: Progress, results: Mapping[PilotRun, Result]) -> dict[str, Any]:
+        seconds = sum(run.updates for run in results) * self.step_seconds
+        row = shown(state, self.rules, results) | {"runs": len(results), "seconds": round(seconds, 1)}
         row |= {"step_seconds": self.step_seconds, "start": self.rules.start}
         if "rejected" in row:
             return row
-        ends = {norm: self._rows[PilotRun(norm, found.best[norm], at)] for norm, at in found.fitted.items()}
+        ends = {norm: self._rows[PilotRun(norm, state.best[norm], at)] for norm, at in state.fitted.items()}
         errors = {
             norm: {name: round(end[name], 4) for name in ("train_accuracy", "val_accuracy", "val_loss")}
             for norm, end in ends.items()
@@ -161,24 +165,24 @@ class Pilot:
     def _words(self, norm: str, updates: int = 1) -> tuple[str, ...]:
         study = "pilots-replicas" if self.cell.replicas else "pilots"
         length = (f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 2)}")
-        own = (f"name={study}", "monitor=none", f"outputs={self.cache}", *self.cell.overrides)
-        return with_recipe((*own, *length, f"norm={norm}"))
+        overrides = (f"name={study}", "monitor=none", f"outputs={self.cache}", *self.cell.overrides)
+        return with_recipe((*overrides, *length, f"norm={norm}"))
 
     def _specs(self, runs: Sequence[PilotRun]) -> dict[PilotRun, Any]:
         from normexp.config.run_spec import specs
 
-        found = {}
-        for (norm, updates), own in itertools.groupby(sorted(runs, key=_together), key=_together):
-            rates = sorted({run.rate for run in own})
+        spec_of_run = {}
+        for (norm, updates), group in itertools.groupby(sorted(runs, key=_together), key=_together):
+            rates = sorted({run.rate for run in group})
             words = self._words(norm, updates)
             together = f"{self.cell.draw} {norm} {updates}" if self.cell.replicas and len(rates) > 1 else ""
             for spec in specs(words, seeds=[self.seed], rates=rates, using=self._composer):
                 run = PilotRun(norm, spec.config["lr"], updates)
-                found[run] = replace(spec, together=together)
+                spec_of_run[run] = replace(spec, together=together)
                 self._folders[run] = spec.folder
-        return found
+        return spec_of_run
 
-    def _known(self) -> dict[PilotRun, Result]:
+    def _results(self) -> dict[PilotRun, Result]:
         for run, folder in self._folders.items():
             if run not in self._rows and (summary := read_checked(folder)) is not None:
                 self._rows[run] = row_of(self.cell.name, summary)
@@ -199,8 +203,8 @@ class Pilot:
 
         specs = self._specs(runs)
         names = [f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in specs]
-        each = list(specs.values())
-        cells = cells_of(each, names, estimated_seconds(each, Estimates(each_norm=False)))
+        spec_list = list(specs.values())
+        cells = cells_of(spec_list, names, estimated_seconds(spec_list, Estimates(each_norm=False)))
         what = f"pilots of {self.cell.name}"
         return train(cells, options, launch_folder(self.cache), command, what=what)
 
@@ -245,14 +249,14 @@ def step_seconds(parts: Any) -> float:
 
     update, *_ = work_of(parts)
     update()
-    found = []
+    seconds = []
     for _ in range(WINDOWS):
         count, start = 0, time.process_time()
         while not count or time.process_time() < start + WINDOW:
             update()
             count += 1
-        found.append((time.process_time() - start) / count)
-    return min(found)
+        seconds.append((time.process_time() - start) / count)
+    return min(seconds)
 
 
 def fewest_values(parts: Any) -> int:

@@ -64,84 +64,84 @@ class Progress:
     """Where a pilot is.
 
     Attributes:
-        wanted: the runs to train next; empty at an end.
+        to_train: the runs to train next; empty at an end.
         updates: the length that was found, or 0.
         best: the best rate of each arm at the first length.
         fitted: arm -> the length at which it was fitted first; arms that failed are absent.
         rejected: why the setting is rejected, or nothing.
     """
 
-    wanted: list[PilotRun] = field(default_factory=list)
+    to_train: list[PilotRun] = field(default_factory=list)
     updates: int = 0
     best: dict[str, float] = field(default_factory=dict)
     fitted: dict[str, int] = field(default_factory=dict)
     rejected: str = ""
 
 
-def progress(rules: Rules, known: Mapping[PilotRun, Result]) -> Progress:
+def progress(rules: Rules, results: Mapping[PilotRun, Result]) -> Progress:
     """What the finished runs say; it is asked again when the wanted ones are finished."""
-    found = Progress()
+    state = Progress()
     cost = rules.start * rules.step_seconds
     if cost > rules.length["start_seconds"]:
-        found.rejected = f"the first length, {rules.start} updates, costs {cost:.0f} core-seconds"
-        return found
+        state.rejected = f"the first length, {rules.start} updates, costs {cost:.0f} core-seconds"
+        return state
     for norm in rules.norms:
-        _search(norm, rules, known, found)
+        _search(norm, rules, results, state)
     updates = rules.start
-    while not found.wanted and not found.rejected:
-        if _fit(updates, rules, known, found):
-            found.updates = updates
+    while not state.to_train and not state.rejected:
+        if _fit(updates, rules, results, state):
+            state.updates = updates
             break
         updates *= 2
-    return found
+    return state
 
 
-def _search(norm: str, rules: Rules, known: Mapping[PilotRun, Result], found: Progress) -> None:
+def _search(norm: str, rules: Rules, results: Mapping[PilotRun, Result], state: Progress) -> None:
     """The best rate of an arm at the first length. While it is the lowest or the highest, the grid grows there."""
     grid = sorted(rules.rates)
     for left in range(int(rules.length["widenings"]), -1, -1):
         runs = [PilotRun(norm, rate, rules.start) for rate in grid]
-        if missing := [run for run in runs if run not in known]:
-            found.wanted += missing
+        if missing := [run for run in runs if run not in results]:
+            state.to_train += missing
             return
-        best = min(runs, key=lambda run: (known[run].failed, _number(known[run].score), run.rate))
-        found.best[norm] = best.rate
-        if not left or known[best].failed or best.rate not in (grid[0], grid[-1]):
+        best = min(runs, key=lambda run: (results[run].failed, _number(results[run].score), run.rate))
+        state.best[norm] = best.rate
+        if not left or results[best].failed or best.rate not in (grid[0], grid[-1]):
             return
         grid = sorted([*grid, neighbor(best.rate, 1 if best.rate == grid[-1] else -1)])
 
 
-def _fit(updates: int, rules: Rules, known: Mapping[PilotRun, Result], found: Progress) -> bool:
-    """Whether every arm that did not fail at this length is fitted there; else `found` has what is missing."""
+def _fit(updates: int, rules: Rules, results: Mapping[PilotRun, Result], state: Progress) -> bool:
+    """Whether every arm that did not fail at this length is fitted; else `state` has what is missing."""
     if rules.costs_too_much(updates):
-        found.rejected = f"not fitted at {updates // 2} updates, and a run of {updates} would cost too much"
+        state.rejected = f"not fitted at {updates // 2} updates, and a run of {updates} would cost too much"
         return False
-    open_ = [norm for norm in rules.norms if norm not in found.fitted]
-    runs = {norm: PilotRun(norm, found.best[norm], updates) for norm in open_}
-    if missing := [run for run in runs.values() if run not in known]:
-        found.wanted += missing
+    open_ = [norm for norm in rules.norms if norm not in state.fitted]
+    runs = {norm: PilotRun(norm, state.best[norm], updates) for norm in open_}
+    if missing := [run for run in runs.values() if run not in results]:
+        state.to_train += missing
         return False
-    trained = [norm for norm in open_ if not known[runs[norm]].failed]
+    trained = [norm for norm in open_ if not results[runs[norm]].failed]
     for norm in trained:
-        if known[runs[norm]].learned < rules.length["learned"]:
-            found.fitted[norm] = updates
+        if results[runs[norm]].learned < rules.length["learned"]:
+            state.fitted[norm] = updates
     doubled = {
-        norm: PilotRun(norm, found.best[norm], 2 * updates) for norm in trained if norm not in found.fitted
+        norm: PilotRun(norm, state.best[norm], 2 * updates) for norm in trained if norm not in state.fitted
     }
     if doubled and rules.costs_too_much(2 * updates):
-        found.rejected = (
+        state.rejected = (
             f"{', '.join(doubled)} not known to be fitted at {updates} updates, and twice as many would "
         )
-        found.rejected += f"cost {2 * updates * rules.step_seconds:.0f} core-seconds"
+        state.rejected += f"cost {2 * updates * rules.step_seconds:.0f} core-seconds"
         return False
-    if missing := [run for run in doubled.values() if run not in known]:
-        found.wanted += missing
+    if missing := [run for run in doubled.values() if run not in results]:
+        state.to_train += missing
         return False
     for norm, run in doubled.items():
-        least = (1 - rules.length["gain"]) * known[runs[norm]].score
-        if known[run].failed or _number(known[run].score) > least:
-            found.fitted[norm] = updates
-    return bool(found.fitted) and all(norm in found.fitted for norm in trained)
+        least = (1 - rules.length["gain"]) * results[runs[norm]].score
+        if results[run].failed or _number(results[run].score) > least:
+            state.fitted[norm] = updates
+    return bool(state.fitted) and all(norm in state.fitted for norm in trained)
 
 
 def neighbor(rate: float, steps: int) -> float:
@@ -160,13 +160,13 @@ def _number(score: float) -> float:
     return score if math.isfinite(score) else math.inf
 
 
-def shown(found: Progress, rules: Rules, known: Mapping[PilotRun, Result]) -> dict[str, Any]:
+def shown(state: Progress, rules: Rules, results: Mapping[PilotRun, Result]) -> dict[str, Any]:
     """The end of a pilot as plain values."""
-    if found.rejected:
-        return {"rejected": found.rejected}
+    if state.rejected:
+        return {"rejected": state.rejected}
     return {
-        "updates": found.updates,
-        "rates": {norm: three_rates(rate) for norm, rate in found.best.items()},
-        "fitted": found.fitted,
-        "failed": [norm for norm in rules.norms if norm not in found.fitted],
+        "updates": state.updates,
+        "rates": {norm: three_rates(rate) for norm, rate in state.best.items()},
+        "fitted": state.fitted,
+        "failed": [norm for norm in rules.norms if norm not in state.fitted],
     }

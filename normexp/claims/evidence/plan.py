@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import grids, rates_of, runs_at
+from normexp.claims.evidence.choose_rates import next_grid, rates_of, runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
@@ -46,18 +46,20 @@ class Known:
         self.claim, self.stored, self.disk = claim, stored, disk
         self.parts: dict[str, list[Setting]] = {}  # what the judge got
         self._read: list[pd.DataFrame] = []  # the runs behind it
-        self._ledger: dict[str, pd.DataFrame] = {}
-        self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of arms in a setting of which none is missing
+        self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
+        self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
+        self._whole: dict[
+            tuple, pd.DataFrame
+        ] = {}  # the runs of a setting, or of arms in it, of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
         one setting."""
-        stored, tables = self._in_ledger(keys[0].setting) if keys else pd.DataFrame(), []
-        if len(stored):
-            places = {place: row for row, place in enumerate(stored[KEY].itertuples(index=False, name=None))}
-            found = {key: places[key[1:]] for key in keys if key[1:] in places}
-            tables.append(stored.iloc[list(found.values())])
-            keys = [key for key in keys if key not in found]
+        tables = []
+        if self.stored and self.claim.settings and keys:
+            stored, places = self._in_ledger(self.stored, keys[0].setting)
+            tables.append(stored.iloc[[places[key[1:]] for key in keys if key[1:] in places]])
+            keys = [key for key in keys if key[1:] not in places]
         if self.disk and keys:
             tables.append(self.disk.rows(keys))
         tables = [table for table in tables if len(table)]
@@ -65,16 +67,16 @@ class Known:
 
     def missing(self, keys: list[RunKey], rows: pd.DataFrame) -> list[RunKey]:
         """Those of the keys that have no row."""
-        has = set(rows[KEY].itertuples(index=False, name=None)) if len(rows) else set()
+        has = set(places_of(rows))
         if "lr" in rows and rows["lr"].isna().any():  # the configuration's own rate
             has = {(*key[:3], None) for key in has}
         return [key for key in keys if key[1:] not in has]
 
-    def _in_ledger(self, setting: str) -> pd.DataFrame:
-        if self.stored is None or not self.claim.settings:
-            return pd.DataFrame()
+    def _in_ledger(self, stored: StoredEvidence, setting: str) -> tuple[pd.DataFrame, dict[tuple, int]]:
+        """(the rows of a setting, the place of each run in them)."""
         if setting not in self._ledger:
-            self._ledger[setting] = self.stored.rows(self.claim, self.claim.cells[setting])
+            rows = stored.rows(self.claim, self.claim.cells[setting])
+            self._ledger[setting] = rows, places_of(rows)
         return self._ledger[setting]
 
     def examples(self, cell: BankCell, runs: pd.DataFrame) -> Examples:
@@ -95,12 +97,19 @@ class Known:
             raise ValueError(
                 f"claim={self.claim.id}: setting={cell.name}: has no pilot yet: normexp evidence pilot"
             )
+        seeds = tuple(seeds)
+        place = (cell.name, cell.rates, seeds)
+        if place in self._whole:
+            return self._whole[place], []
         arms = list(itertools.product(self.claim.arms, self.claim.levels))
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
         groups = [[one] for one in arms] if cell.draw else [arms]
-        parts = [self._at_rates(cell, own, tuple(seeds)) for own in groups]
+        parts = [self._at_rates(cell, own, seeds) for own in groups]
         rows = pd.concat([own for own, _ in parts], ignore_index=True)
-        return rows, list(itertools.chain(*(missing for _, missing in parts)))
+        missing = list(itertools.chain(*(missing for _, missing in parts)))
+        if not missing:
+            self._whole[place] = rows
+        return rows, missing
 
     def _at_rates(
         self, cell: BankCell, arms: list[tuple[str, Any]], seeds: tuple[int, ...]
@@ -111,18 +120,18 @@ class Known:
         if cell.draw:
             cell = cell.with_rates(self._first_rates(cell, *arms[0]))
         own = self.claim.rate == "own"
-        grid = cell.rates if own else (cell.rate(self.claim.rate),)
+        asked = [cell.rates if own else (cell.rate(self.claim.rate),)]
         while True:
-            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in grid]
+            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in asked[-1]]
             rows = self.rows(keys)
             missing = self.missing(keys, rows)
             if missing:
                 return rows, missing
-            wider = grids(rows, cell, self.measure, len(arms) * len(seeds))[-1] if own else grid
-            if wider == grid:
+            wider = next_grid(asked, rows, cell, self.measure) if own else asked[-1]
+            if wider == asked[-1]:
                 self._whole[place] = rows
                 return rows, []
-            grid = wider
+            asked.append(wider)
 
     def _first_rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
         choice = self.claim.arms[arm] if self.claim.rate == "own" else []  # else the same in every arm
@@ -136,22 +145,25 @@ class Known:
     def seeds_in(self, cell: BankCell) -> range:
         """The seeds that are judged in a setting: two more where a drawn one lies near its margin."""
         seeds = self.claim.seed_range
-        if self.claim.drawn and self.claim.seeds < MOST_SEEDS:
+        if self.claim.drawn and self.claim.seeds < MOST_SEEDS and cell.name not in self._seeds:
             rows, missing = self.cell_runs(cell, seeds)
-            if not missing and near_margin([self.setting(cell, rows)], self.claim.comparisons):
-                return range(seeds.start, seeds.start + MOST_SEEDS)
-        return seeds
+            if missing:
+                return seeds
+            if near_margin([self.setting(cell, rows)], self.claim.comparisons):
+                seeds = range(seeds.start, seeds.start + MOST_SEEDS)
+            self._seeds[cell.name] = seeds
+        return self._seeds.get(cell.name, seeds)
 
     @property
     def ready(self) -> list[BankCell]:
         """The settings that a claim may train in: not those in which the bank's grid is still to train its arms."""
-        kept = self.stored.manifest if self.stored else None
+        manifest = self.stored.manifest if self.stored else None
         return [
             cell
             for cell in self.claim.cells.values()
             if not cell.draw
-            or kept is None
-            or f"bank/{cell.name}.csv" in kept
+            or manifest is None
+            or f"bank/{cell.name}.csv" in manifest
             or not grid_arms(self.claim, cell)
         ]
 
@@ -188,11 +200,11 @@ class Known:
             self.check_code(rows)
             self._read.append(read)
         measure, column = ("value", "check") if part == MANIPULATION else (self.measure, "value")
-        found = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
+        setting = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
         if self.claim.drawn_from and cell.name in self.claim.drawn_from.cells:  # at its final length
             rules = self.claim.drawn_from.known_population.length
-            return dataclasses.replace(found, unfitted=unfitted_arms(cell, read, rules))
-        return found
+            return dataclasses.replace(setting, unfitted=unfitted_arms(cell, read, rules))
+        return setting
 
     def judged(self, cell: BankCell) -> pd.DataFrame:
         """The runs that a verdict compares in a cell, named by their arms: one per arm, level and seed."""
@@ -201,7 +213,7 @@ class Known:
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
         """The settings of a part of the claim for the judge, see `Source`. Raises ValueError if a run is missing."""
-        found = []
+        settings = []
         for cell in (self.claim.cells[name] for name in cells):
             rows, missing = self.runs_in(cell)
             if missing:
@@ -209,9 +221,9 @@ class Known:
                     f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first "
                     f"{missing[0]}"
                 )
-            found.append(self.setting(cell, rows, part, keep=True))
-        self.parts[part] = found
-        return found
+            settings.append(self.setting(cell, rows, part, keep=True))
+        self.parts[part] = settings
+        return settings
 
     def check_code(self, rows: pd.DataFrame) -> None:
         """Raise ValueError for rows of the ledger that today's code would not compute: they carry no verdict."""
@@ -271,6 +283,12 @@ class Known:
         return table
 
 
+def places_of(rows: pd.DataFrame) -> dict[tuple, int]:
+    """The place of each run by its `KEY`."""
+    runs = zip(*(rows[key].tolist() for key in KEY), strict=True) if len(rows) else ()
+    return {run: place for place, run in enumerate(runs)}
+
+
 def cost(runs: pd.DataFrame, disk: DiskRuns | None) -> dict[str, Any]:
     """How many of these runs this command trained and how many it read, and their seconds of training: the clock of
     replicas counts for all of them together."""
@@ -326,11 +344,11 @@ def tuning_keys(claim: Claim) -> list[RunKey]:
     if claim.tune is None:
         return []
     seeds = range(TUNING_SEEDS, TUNING_SEEDS + claim.tune["seeds"])
-    each = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
-    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in each]
+    combinations = itertools.product(claim.arms, claim.levels, claim.tune["lr"], seeds)
+    return [RunKey("", arm, level, seed, lr) for arm, level, lr, seed in combinations]
 
 
 def seed_keys(claim: Claim, rates: Rates, seeds: range) -> list[RunKey]:
     """The runs of every arm, level and seed."""
-    each = itertools.product(claim.arms, claim.levels, seeds)
-    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in each]
+    combinations = itertools.product(claim.arms, claim.levels, seeds)
+    return [RunKey("", arm, level, seed, rates[arm, level]) for arm, level, seed in combinations]

@@ -45,7 +45,7 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
     since a plan cannot change whether a law holds."""
     if claim.evidence not in ("training", "initialization"):
         raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
-    own = resolved_cells(cells(claim)) if claim.drawn_from is None else _of_sample(claim)
+    configurations = resolved_cells(cells(claim)) if claim.drawn_from is None else _of_sample(claim)
     trained, check = claim.evidence == "training" and claim.settings, claim.manipulation
     return {
         "claim": claim.id,
@@ -58,7 +58,7 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         "rules": RULES | RATE_RULES | FAILURE_RULES,
         **options_of_settings(claim),
         **({"rate": claim.rate, "grids": _grids(claim.cells)} if trained else {}),
-        **own,
+        **configurations,
     }
 
 
@@ -84,8 +84,12 @@ def bank_digest(bank: Bank) -> str:
 
 def options_of_settings(claim: Claim) -> dict[str, Any]:
     """The options of the function that settings change, by name of the setting; empty if none does."""
-    found = {name: options for name, own in claim.settings.items() if (options := split_options(own)[1])}
-    return {"options of settings": found} if found else {}
+    options_by_setting = {
+        name: options
+        for name, overrides in claim.settings.items()
+        if (options := split_options(overrides)[1])
+    }
+    return {"options of settings": options_by_setting} if options_by_setting else {}
 
 
 def _grids(cells: Mapping[str, BankCell]) -> dict[str, Any]:
@@ -98,9 +102,9 @@ def _grids(cells: Mapping[str, BankCell]) -> dict[str, Any]:
 
 def cells(claim: Claim) -> dict[str, list[str]]:
     """Overrides of every setting, arm and level, by name."""
-    found = {}
+    overrides_by_name = {}
     for setting, overrides in (claim.settings or {"": []}).items():
-        for arm, own in claim.arms.items():
+        for arm, arm_overrides in claim.arms.items():
             for level in claim.levels:
                 factor = [
                     word
@@ -108,14 +112,21 @@ def cells(claim: Claim) -> dict[str, list[str]]:
                     if claim.evidence == "training" or "." in word.partition("=")[0]
                 ]
                 name = " / ".join(filter(None, (setting, arm, str(level))))
-                found[name] = [*split_options(overrides)[0], *claim.fixed, *own, *factor]
-    return found
+                overrides_by_name[name] = [
+                    *split_options(overrides)[0],
+                    *claim.fixed,
+                    *arm_overrides,
+                    *factor,
+                ]
+    return overrides_by_name
 
 
 def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
     are omitted, because they are no part of a run's identity."""
-    flats = {name: _flat(identity(unchecked(tuple(own)))) for name, own in overrides.items()}
+    flats = {
+        name: _flat(identity(unchecked(tuple(cell_overrides)))) for name, cell_overrides in overrides.items()
+    }
     first = next(iter(flats.values()), {})
     keys = sorted({key for flat in flats.values() for key in flat})
     same = [
@@ -134,14 +145,14 @@ def check_cells(overrides: Mapping[str, Sequence[str]]) -> None:
     is asked once, when a protocol is registered."""
     from normexp.config.run_spec import resolved
 
-    for own in overrides.values():
-        resolved(compose(with_recipe(own))[0])
+    for cell_overrides in overrides.values():
+        resolved(compose(with_recipe(cell_overrides))[0])
 
 
 def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
     """Protocols that name no recipe assume the plain one."""
-    named = any(override.startswith("recipe=") for override in overrides)
-    return tuple(overrides) if named else ("recipe=plain", *overrides)
+    names_recipe = any(override.startswith("recipe=") for override in overrides)
+    return tuple(overrides) if names_recipe else ("recipe=plain", *overrides)
 
 
 @functools.cache
@@ -165,10 +176,10 @@ def names_data(overrides: Iterable[str]) -> bool:
 
 
 def _flat(node: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, value in node.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return found
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat
 
 
 def seeds_of(claim: Claim) -> Seeds:

@@ -31,8 +31,8 @@ class Case:
     @property
     def kind(self) -> tuple:
         """What is not a number."""
-        own = (self.weights.structure, self.weights.pairs) if self.weights else ()
-        return (*own, *(value for value in self.chosen.values() if not isinstance(value, float)))
+        weights_kind = (self.weights.structure, self.weights.pairs) if self.weights else ()
+        return (*weights_kind, *(value for value in self.chosen.values() if not isinstance(value, float)))
 
     def __str__(self) -> str:
         short = {key: f"{v:.4g}" if isinstance(v, float) else v for key, v in self.chosen.items()}
@@ -85,8 +85,8 @@ def changed(claim: Claim, case: Case, generator: torch.Generator) -> Case:
 
 
 def _space(claim: Claim) -> tuple[dict[str, Any], bool]:
-    own = claim.search or {}
-    return own.get("choose", {}), own.get("weights", False)
+    options = claim.search or {}
+    return options.get("choose", {}), options.get("weights", False)
 
 
 def _pick(values: list | dict[str, float], generator: torch.Generator) -> Any:

@@ -38,8 +38,10 @@ def setting_of_runs(
     runs = runs.assign(measured=values, failed=failed | ~np.isfinite(values))
     outcomes: dict[Arm, Outcomes] = {}
     for (arm, level), unsorted in runs.groupby(["norm", "level"], sort=False):
-        own = unsorted.sort_values("seed")
-        outcomes[str(arm), level] = Outcomes(*(own[c].to_numpy() for c in ("seed", "measured", "failed")))
+        arm_runs = unsorted.sort_values("seed")
+        outcomes[str(arm), level] = Outcomes(
+            *(arm_runs[c].to_numpy() for c in ("seed", "measured", "failed"))
+        )
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     examples = of(str(runs["hash"].iloc[0])) if of and measure == "error" else None
     answers = cell.validation if examples is None else examples.right.size
@@ -59,13 +61,13 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]
     by `gain` or more after two fifths of the updates. Arms of the bank were fitted by its pilots; see `late_gain`."""
     if "late_gain" not in runs:
         return ()
-    own = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
-    own = own[own["bank"] != True] if "bank" in own else own  # noqa: E712  (runs of this disk have none)
-    open_ = own["late_gain"] >= rules["gain"]
+    done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
+    done = done[done["bank"] != True] if "bank" in done else done  # noqa: E712  (runs of this disk have none)
+    open_ = done["late_gain"] >= rules["gain"]
     if cell.test != "blocks":
-        open_ &= 1 - own["train_accuracy"] >= rules["learned"] * (1 - cell.chance)
+        open_ &= 1 - done["train_accuracy"] >= rules["learned"] * (1 - cell.chance)
     return tuple(
-        str(arm) for arm, share in open_.groupby(own["norm"], sort=False).mean().items() if share > 0.5
+        str(arm) for arm, share in open_.groupby(done["norm"], sort=False).mean().items() if share > 0.5
     )
 
 

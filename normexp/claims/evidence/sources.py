@@ -40,7 +40,9 @@ class InitialSource:
                 functions[MANIPULATION] = claim.manipulation.function
             if claim.drawn:
                 functions[NETWORK] = DIRECTIONS
-            table = table_of({part: initial_settings(claim, own) for part, own in functions.items()})
+            table = table_of(
+                {part: initial_settings(claim, function) for part, function in functions.items()}
+            )
         self.claim, self._table = claim, table
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:
@@ -65,15 +67,15 @@ def different(source: Source, cells: Cells) -> list[Setting]:
     """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
     claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
     at the end of its range, do not make networks equal."""
-    kept: list[Setting] = []
+    distinct: list[Setting] = []
     seen: list[np.ndarray] = []
     for setting, network in zip(source("", cells), source(NETWORK, cells), strict=True):
-        values = [own.values for one in (setting, network) for own in one.outcomes.values()]
+        values = [outcomes.values for part in (setting, network) for outcomes in part.outcomes.values()]
         numbers = np.concatenate(values)
         if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
-            kept.append(setting)
+            distinct.append(setting)
             seen.append(numbers)
-    return kept
+    return distinct
 
 
 def table_of(parts: dict[str, list[Setting]]) -> pd.DataFrame:
@@ -90,8 +92,8 @@ def table_of(parts: dict[str, list[Setting]]) -> pd.DataFrame:
         }
         for part, settings in parts.items()
         for setting in settings
-        for (arm, level), own in setting.outcomes.items()
-        for seed, value, failed in zip(own.seeds, own.values, own.failed, strict=True)
+        for (arm, level), outcomes in setting.outcomes.items()
+        for seed, value, failed in zip(outcomes.seeds, outcomes.values, outcomes.failed, strict=True)
     )
 
 
@@ -99,6 +101,6 @@ def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
     """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
     if claim.drawn_from:
         return next(dict(cell.labels) for cell in claim.cells.values() if [*cell.overrides] == overrides)
-    found = labels_of([*split_options(overrides)[0], *claim.fixed])
-    noise = "random tokens" if found.get("model") == "GPT" else "Gaussian noise"
-    return {"data": noise} | found
+    labels = labels_of([*split_options(overrides)[0], *claim.fixed])
+    noise = "random tokens" if labels.get("model") == "GPT" else "Gaussian noise"
+    return {"data": noise} | labels

@@ -16,11 +16,11 @@ Losses of test examples (`*.losses.npz`) and learning curves (`*curves.csv.gz`) 
 archive (`normexp evidence export`), since no registered claim's word needs them.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,8 @@ COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge
 def ledger_of_bank(bank: Bank, folder: Path = EVIDENCE) -> Path:
     """The ledger of a drawn bank, and of the claims over it: a folder of its own inside a ledger. That of a user's own
     bank is `evidence` beside its file, since the project's ledger may lie inside an installed package."""
-    own = folder == EVIDENCE and not bank.shipped
-    return (bank.path.parent / "evidence" if own else folder) / bank.name
+    is_users = folder == EVIDENCE and not bank.shipped
+    return (bank.path.parent / "evidence" if is_users else folder) / bank.name
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class StoredEvidence:
     def __init__(self, folder: Path = EVIDENCE):
         self.folder = folder
 
-    @cached_property
+    @functools.cached_property
     def _node(self) -> dict[str, dict[str, str]]:
         path = self.folder / MANIFEST
         return json.loads(path.read_text()) if path.exists() else {"files": {}, "code": {}}
@@ -89,15 +89,15 @@ class StoredEvidence:
     def read(self, name: str) -> Path | None:
         """The path of a file, checked; None if the ledger never had it, or has it in its second archive alone."""
         path = self.folder / name
-        known = self.manifest.get(name)
+        digest = self.manifest.get(name)
         if not path.exists():
-            if known is None or name.endswith(SECOND_ARCHIVE):
+            if digest is None or name.endswith(SECOND_ARCHIVE):
                 return None
             raise ValueError(
                 f"{path}: is missing, and {MANIFEST} has it; restore it from git, or install again"
             )
-        if self.manifest and known != file_digest(path):
-            what = "is not in" if known is None else "is not the file of"
+        if self.manifest and digest != file_digest(path):
+            what = "is not in" if digest is None else "is not the file of"
             raise ValueError(
                 f"{path}: {what} {MANIFEST}; restore it from git, or write it with normexp evidence keep"
             )
@@ -106,7 +106,7 @@ class StoredEvidence:
     def grid_rows(self, cells: Iterable[str]) -> pd.DataFrame:
         """The rows of the grid in these cells; a cell that is not in the ledger has none."""
         paths = [path for name in cells if (path := self.read(f"bank/{name}.csv"))]
-        tables = [_checked(pd.read_csv(path), path) for path in paths]
+        tables = [_table(path, file_digest(path)) for path in paths]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell", "lr"])
 
     def own_rows(self, claim: str) -> pd.DataFrame:
@@ -114,35 +114,42 @@ class StoredEvidence:
         path = self.read(f"claims/{claim}/runs.csv")
         if path is None:
             return pd.DataFrame({"cell": []})
-        table = pd.read_csv(path)
-        given = table[["commit", "level"]].astype(object)
-        return _checked(table.assign(**given.where(given.notna(), "")), path)
+        return _table(path, file_digest(path))
 
     def rows(self, claim: Claim, cell: BankCell) -> pd.DataFrame:
         """The runs that a claim may read in a cell, at any rate, each once and named by its arm; `bank` is true for
         those of the grid. Only runs in the precision that their arm asks for: a cell of another file may have the name
         of this one."""
-        own = self.own_rows(claim.id)
-        parts = [own[own["cell"] == cell.name].assign(bank=False)]
+        claim_rows = self.own_rows(claim.id)
+        parts = [claim_rows[claim_rows["cell"] == cell.name].assign(bank=False)]
         if arms := grid_arms(claim, cell):
             grid = self.grid_rows([cell.name])
-            for (arm, level), norm in arms.items():
-                runs = grid[grid["norm"] == norm] if len(grid) else grid
-                parts.append(runs.assign(norm=arm, level=level, value=runs.get("train_loss"), bank=True))
+            norms = grid["norm"].tolist() if len(grid) else []
+            named = [
+                (place, *arm) for arm, of in arms.items() for place, norm in enumerate(norms) if norm == of
+            ]
+            runs = grid.iloc[[place for place, _, _ in named]]
+            names = {"norm": [arm for _, arm, _ in named], "level": [level for _, _, level in named]}
+            parts.append(runs.assign(**names, value=runs.get("train_loss"), bank=True))
         parts = [part for part in parts if len(part)]
         if not parts:
-            return own.iloc[:0]
-        found = pd.concat(parts, ignore_index=True)
-        of_arm = {arm: precision_of([*cell.overrides, *claim.fixed, *own]) for arm, own in claim.arms.items()}
-        wanted = found["level"] if "trainer.precision" in claim.factor else found["norm"].map(of_arm)
-        known = found["precision"].fillna(FLOAT32) if "precision" in found else FLOAT32
-        return found[wanted == known].drop_duplicates(RUN, ignore_index=True)
+            return claim_rows.iloc[:0]
+        rows = pd.concat(parts, ignore_index=True)
+        of_arm = {
+            arm: precision_of([*cell.overrides, *claim.fixed, *arm_overrides])
+            for arm, arm_overrides in claim.arms.items()
+        }
+        arm_precision = rows["level"] if "trainer.precision" in claim.factor else rows["norm"].map(of_arm)
+        run_precision = rows["precision"].fillna(FLOAT32) if "precision" in rows else FLOAT32
+        return rows[arm_precision == run_precision].drop_duplicates(RUN, ignore_index=True)
 
     def examples(self, claim: Claim, cell: BankCell) -> Callable[[str], TestExamples | None]:
         """A function from the hash of a run to its test examples; None if none are stored."""
         names = [f"claims/{claim.id}/{cell.name}", *([f"bank/{cell.name}"] if cell.norms else [])]
         readers = [self.examples_in(name) for name in names]
-        return lambda run: next((found for of in readers if (found := of(run)) is not None), None)
+        return lambda run: next(
+            (test_examples for of in readers if (test_examples := of(run)) is not None), None
+        )
 
     def examples_in(self, name: str) -> Callable[[str], TestExamples | None]:
         """The same for one pair of files, named without their ends. Losses are empty where they are not here."""
@@ -167,16 +174,16 @@ class StoredEvidence:
     def other_code(self, rows: pd.DataFrame, *, watched: bool) -> list[str]:
         """The parts of today's code that are not those which computed these rows: parts of normexp, and classes of the
         user's own. `watched`: whether the code of monitors counts."""
-        found = set(different_code(self.code, watched=watched))
-        kept: dict[str, dict[str, str]] = {}
+        other = set(different_code(self.code, watched=watched))
+        codes: dict[str, dict[str, str]] = {}
         for name in ("bank/code.json", "claims/code.json"):
             if path := self.read(name):
-                kept |= json.loads(path.read_text())
-        for digest in set(rows["code"]) & kept.keys():
-            known = kept[digest].items()
-            users = {k: part for k, part in known if k != MONITORS and k.split(".")[0] != NORMEXP}
-            found.update(different_code(users))
-        return sorted(found)
+                codes |= json.loads(path.read_text())
+        for digest in set(rows["code"]) & codes.keys():
+            recorded = codes[digest].items()
+            users = {k: part for k, part in recorded if k != MONITORS and k.split(".")[0] != NORMEXP}
+            other.update(different_code(users))
+        return sorted(other)
 
     def verdict(self, claim: Claim) -> StoredVerdict | None:
         """The stored record and values of a claim's present protocol; None if there are none."""
@@ -200,40 +207,40 @@ class StoredEvidence:
 
     def check(self) -> list[str]:
         """What is wrong with this ledger, one line each; it reads every file."""
-        found = []
+        mistakes = []
         here = {path.relative_to(self.folder).as_posix() for path in self.files()}
         for name in sorted({*self.manifest, *here}):
             try:
                 path = self.read(name)
                 if path and name.endswith(".csv") and name.startswith(("bank/", "claims/")):
                     place = name.rpartition("/")[0]
-                    for cell, own in _checked(pd.read_csv(path), path).groupby("cell"):
-                        check_accuracies(own, self.examples_in(f"{place}/{cell}"), path)
+                    for cell, cell_rows in _table(path, file_digest(path)).groupby("cell"):
+                        check_accuracies(cell_rows, self.examples_in(f"{place}/{cell}"), path)
             except (ValueError, OSError, KeyError) as error:
-                found.append(str(error))
-        return found
+                mistakes.append(str(error))
+        return mistakes
 
     def files(self) -> list[Path]:
         """Every file of rows, examples, curves and values; none that somebody is writing."""
         kinds = ("bank/*", "claims/**/*", "verdicts/*")
-        found = (path for kind in kinds for path in self.folder.glob(kind) if path.is_file())
-        return [path for path in found if path.suffix != BESIDE]
+        paths = (path for kind in kinds for path in self.folder.glob(kind) if path.is_file())
+        return [path for path in paths if path.suffix != BESIDE]
 
 
 def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:
     """Arms and levels that change only the norm, to one that the grid has in this cell; (arm, level) -> norm. A drawn
     setting may have some of their values already."""
-    found = {}
-    for arm, own in claim.arms.items():
+    norms_of_arms = {}
+    for arm, overrides in claim.arms.items():
         for level in claim.levels:
-            words = [*claim.fixed_of(arm), *own, *claim.factor_of(level)]
+            words = [*claim.fixed_of(arm), *overrides, *claim.factor_of(level)]
             if cell.draw:
                 words = [
                     w for w in words if value_of(w.partition("=")[0], cell.overrides) != w.partition("=")[2]
                 ]
             if len(words) == 1 and (norm := words[0].removeprefix("norm=")) in cell.norms:
-                found[arm, level] = norm
-    return found
+                norms_of_arms[arm, level] = norm
+    return norms_of_arms
 
 
 def check_accuracies(runs: pd.DataFrame, of: Callable[[str], TestExamples | None], path: Path) -> None:
@@ -247,8 +254,14 @@ def check_accuracies(runs: pd.DataFrame, of: Callable[[str], TestExamples | None
             )
 
 
-def _checked(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The rows of a file. Raises ValueError for a run that stands twice, and for times that no run has."""
+@functools.lru_cache(maxsize=256)
+def _table(path: Path, digest: str) -> pd.DataFrame:
+    """The rows of a file, which every claim that reads it shares. Raises ValueError for a run that stands twice, and
+    for times that no run has."""
+    runs = pd.read_csv(path)
+    if "level" in runs:  # of a claim's own runs
+        given = runs[["commit", "level"]].astype(object)
+        runs = runs.assign(**given.where(given.notna(), ""))
     keys = ["cell", *(key for key in RUN if key in runs)]
     if (twice := runs[runs.duplicated(keys)]).shape[0]:
         raise ValueError(

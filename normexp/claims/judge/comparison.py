@@ -58,28 +58,34 @@ class Comparison:
         which begins with `path`, for values that do not belong together."""
         if node.get("kind") not in get_args(Kind):
             raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
-        own = cls(**node)
-        given = [name for name in ("baseline", "target") if getattr(own, name) is not None]
-        differs, size = own.kind in DIFFERENCES, None if isinstance(own.margin, str) else own.margin
+        comparison = cls(**node)
+        given = [name for name in ("baseline", "target") if getattr(comparison, name) is not None]
+        differs, size = (
+            comparison.kind in DIFFERENCES,
+            None if isinstance(comparison.margin, str) else comparison.margin,
+        )
         mistakes = [
-            (own.kind == "every" and own.at_most is own.at_least is own.equals is None,
+            (comparison.kind == "every"
+             and comparison.at_most is comparison.at_least is comparison.equals is None,
              "kind=every: give at_most, at_least or equals"),
-            (own.kind != "every" and own.arm is None, f"kind={own.kind}: name the arm"),
-            (len(given) == 2, f"target={own.target}: there is baseline={own.baseline} too; keep one"),
-            (differs and not given, f"kind={own.kind}: needs a baseline or a target; write target: 0 for 0"),
-            (differs and own.log and own.target is not None and own.target <= 0,
-             f"target={own.target}: has no logarithm; give one above 0 or leave out log"),
-            (size is None and (not differs or own.baseline is None or own.log),
+            (comparison.kind != "every" and comparison.arm is None, f"kind={comparison.kind}: name the arm"),
+            (len(given) == 2,
+             f"target={comparison.target}: there is baseline={comparison.baseline} too; keep one"),
+            (differs and not given,
+             f"kind={comparison.kind}: needs a baseline or a target; write target: 0 for 0"),
+            (differs and comparison.log and comparison.target is not None and comparison.target <= 0,
+             f"target={comparison.target}: has no logarithm; give one above 0 or leave out log"),
+            (size is None and (not differs or comparison.baseline is None or comparison.log),
              f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
              "and leave out log, or write a number"),
-            (size is not None and own.kind in EQUAL and size <= 0,
-             f"kind={own.kind}: needs a margin above 0, or nothing could show it"),
-            (size is not None and own.kind == "different" and size < 0,
-             f"comparison.margin={own.margin}: must be 0 or above for kind=different"),
+            (size is not None and comparison.kind in EQUAL and size <= 0,
+             f"kind={comparison.kind}: needs a margin above 0, or nothing could show it"),
+            (size is not None and comparison.kind == "different" and size < 0,
+             f"comparison.margin={comparison.margin}: must be 0 or above for kind=different"),
         ]  # fmt: skip
         for words in (words for wrong, words in mistakes if wrong):
             raise ValueError(f"{path}: {words}")
-        return own
+        return comparison
 
     @property
     def named_arm(self) -> str:
@@ -125,13 +131,19 @@ class Comparison:
         """The margin in a setting with these outcomes."""
         if self.margin != PRACTICAL:
             return float(self.margin)
-        baseline = [own.values.mean() for (arm, _), own in outcomes.items() if arm == self.baseline]
+        baseline = [
+            arm_outcomes.values.mean() for (arm, _), arm_outcomes in outcomes.items() if arm == self.baseline
+        ]
         return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
         arms = (self.arm, self.baseline, self.over)
-        return {key: own for key, own in outcomes.items() if key[0] in arms and self.at in (None, key[1])}
+        return {
+            key: arm_outcomes
+            for key, arm_outcomes in outcomes.items()
+            if key[0] in arms and self.at in (None, key[1])
+        }
 
     @property
     def scaled_target(self) -> float:
@@ -152,10 +164,10 @@ class Comparison:
 
         def values(arm: str, *, log: bool = self.log) -> np.ndarray:
             """(n, levels)"""
-            found = np.stack([outcomes[arm, level].values for level in levels], 1)
-            if log and (found <= 0).any():
+            level_values = np.stack([outcomes[arm, level].values for level in levels], 1)
+            if log and (level_values <= 0).any():
                 raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
-            return np.log(found) if log else found
+            return np.log(level_values) if log else level_values
 
         arm = values(self.named_arm)
         baseline = values(self.baseline) if self.baseline else np.zeros_like(arm)

@@ -59,15 +59,15 @@ def share_interval(count: int, of: int, level: float) -> Ends:
     """Clopper and Pearson's interval of a share: it misses in at most 1 - level, whatever the settings' effects are."""
     if not of:
         return 0.0, 1.0
-    found = stats.binomtest(count, of).proportion_ci(level, method="exact")
-    return float(found.low), float(found.high)
+    interval = stats.binomtest(count, of).proportion_ci(level, method="exact")
+    return float(interval.low), float(interval.high)
 
 
 def median_interval(values: np.ndarray, level: float) -> Ends:
     """The interval of the median that inverts the sign test: from the k-th smallest value to the k-th largest, with
     the largest k for which P(B < k) <= (1 - level) / 2 with B ~ binomial(n, 1/2). Infinite where n is too small."""
-    found = stats.quantile_test(values, q=0, p=0.5).confidence_interval(level)
-    return (-math.inf, math.inf) if math.isnan(found.low) else (float(found.low), float(found.high))
+    interval = stats.quantile_test(values, q=0, p=0.5).confidence_interval(level)
+    return (-math.inf, math.inf) if math.isnan(interval.low) else (float(interval.low), float(interval.high))
 
 
 def holm(p: Any) -> np.ndarray:

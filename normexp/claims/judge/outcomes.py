@@ -2,9 +2,12 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd  # who only reads claims, as `--help` does, needs none
 
 Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
 COLUMNS = ["arm", "factor", "seed", "value", "censored"]
@@ -58,8 +61,8 @@ class Setting:
     unfitted: tuple[str, ...] = ()
 
     def __post_init__(self):
-        seeds = [tuple(own.seeds) for own in self.outcomes.values()]
-        if any(own != seeds[0] for own in seeds):
+        seeds = [tuple(outcomes.seeds) for outcomes in self.outcomes.values()]
+        if any(arm_seeds != seeds[0] for arm_seeds in seeds):
             raise ValueError(
                 f"setting={self.name}: arms have other seeds; a missing run decides nothing, run it"
             )
@@ -69,7 +72,7 @@ class Setting:
         return self.outcomes[arm, ""].guessing(1.0 if self.guess is None else self.guess).values
 
     @classmethod
-    def of_table(cls, table: pd.DataFrame, name: str = "", **options) -> "Setting":
+    def of_table(cls, table: "pd.DataFrame", name: str = "", **options) -> "Setting":
         """A setting with one number per seed, from the columns arm, factor, seed and value. A value that is not a
         number is a failure."""
         outcomes: dict[Arm, Outcomes] = {}
@@ -80,15 +83,17 @@ class Setting:
         return cls(name, outcomes, **options)
 
 
-def paired_runs(own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
+def paired_runs(by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
     """The runs of the seeds at which every one of them gave a number."""
-    trained = ~np.any([outcomes.failed for outcomes in own.values()], axis=0)
-    return {arm: outcomes.at(trained) for arm, outcomes in own.items()}
+    trained = ~np.any([outcomes.failed for outcomes in by_arm.values()], axis=0)
+    return {arm: outcomes.at(trained) for arm, outcomes in by_arm.items()}
 
 
-def make_table(rows: list[dict]) -> pd.DataFrame:
+def make_table(rows: list[dict]) -> "pd.DataFrame":
     """Evidence in one setting, with the columns arm, factor, seed, value, censored. `factor` and `censored` may be
     omitted. A censored value is a time at which a run stopped before it reached its target."""
+    import pandas as pd
+
     table = pd.DataFrame(rows)
     for column, default in (("factor", ""), ("censored", False)):
         if column not in table:
@@ -96,16 +101,16 @@ def make_table(rows: list[dict]) -> pd.DataFrame:
     return table[COLUMNS]
 
 
-def check_complete(table: pd.DataFrame, arms: list[str], factors: list, seeds: list[int]) -> None:
+def check_complete(table: "pd.DataFrame", arms: list[str], factors: list, seeds: list[int]) -> None:
     """Raise ValueError unless every (arm, factor, seed) occurs exactly once. A missing run is an error."""
-    found = list(table[["arm", "factor", "seed"]].itertuples(index=False, name=None))
-    wanted = [(arm, factor, seed) for arm in arms for factor in factors for seed in seeds]
-    missing = [cell for cell in wanted if cell not in set(found)]
+    present = list(table[["arm", "factor", "seed"]].itertuples(index=False, name=None))
+    expected = [(arm, factor, seed) for arm in arms for factor in factors for seed in seeds]
+    missing = [cell for cell in expected if cell not in set(present)]
     if missing:
         arm, factor, seed = missing[0]
         raise ValueError(
-            f"evidence: {len(missing)} of {len(wanted)} values are missing, the first arm={arm} factor={factor} "
+            f"evidence: {len(missing)} of {len(expected)} values are missing, the first arm={arm} factor={factor} "
             f"seed={seed}; run it, since a missing run decides nothing"
         )
-    if len(found) != len(set(found)):
+    if len(present) != len(set(present)):
         raise ValueError("evidence: the same arm, factor and seed stand there twice; keep one row of each")

@@ -59,38 +59,44 @@ def every_one_of(number: int) -> str:
 def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
     """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
     `sides` behind words that give them (`in_words`)."""
-    drawn, each = verdict["drawn"], verdict["comparisons"]
-    if len(each) == 1:
-        return list(filter(None, [_counts(each[0], drawn=drawn, alone=True, sides=sides)]))
+    drawn, results = verdict["drawn"], verdict["comparisons"]
+    if len(results) == 1:
+        return list(filter(None, [_counts(results[0], drawn=drawn, alone=True, sides=sides)]))
     share = f": {_share(verdict)}" if drawn else ""
-    told = [(own["comparison"], _counts(own, drawn=drawn, alone=False, sides=sides)) for own in each]
-    named = [f"{named_effect(comparison)}: {text}" for comparison, text in told if text]
-    return [f"{every_one_of(len(each))} hold in {verdict['holds']} of {verdict['n']}{share}", *named]
+    texts = [
+        (result["comparison"], _counts(result, drawn=drawn, alone=False, sides=sides)) for result in results
+    ]
+    lines = [f"{named_effect(comparison)}: {text}" for comparison, text in texts if text]
+    return [f"{every_one_of(len(results))} hold in {verdict['holds']} of {verdict['n']}{share}", *lines]
 
 
-def _share(own: dict[str, Any]) -> str:
-    return f"share {own['share']:.2f}{ends(own['share_interval'])}"
+def _share(result: dict[str, Any]) -> str:
+    return f"share {result['share']:.2f}{ends(result['share_interval'])}"
 
 
-def _counts(own: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
+def _counts(result: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
     """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
     median on the other scale."""
     parts = [
-        f"beyond {own['beyond']}, within {own['within']}, opposite {own['opposite']} of {own['n']}"
+        f"beyond {result['beyond']}, within {result['within']}, opposite {result['opposite']} of {result['n']}"
     ] * sides
-    parts += [f"no number {own['failed']}"] * (sides and bool(own["failed"])) + [_share(own)] * (
+    parts += [f"no number {result['failed']}"] * (sides and bool(result["failed"])) + [_share(result)] * (
         drawn and alone
     )
-    beside = "as a difference" if own["comparison"].get("log") else "as a log ratio"
+    beside = "as a difference" if result["comparison"].get("log") else "as a log ratio"
     for name, what in (("", "median"), ("points_", beside)):
-        if drawn and own[f"{name}median"] is not None and (alone or not name):
-            middle = " to ".join(map(number, own[f"{name}middle"]))
-            median = f"{number(own[f'{name}median'])}{ends(own[f'{name}median_interval'])}"
+        if drawn and result[f"{name}median"] is not None and (alone or not name):
+            middle = " to ".join(map(number, result[f"{name}middle"]))
+            median = f"{number(result[f'{name}median'])}{ends(result[f'{name}median_interval'])}"
             parts.append(f"{what} {median}, middle 80% {middle}")
-    if failed := [f"{arm} {lost} of {own['runs'][arm]}" for arm, lost in own["failures"].items() if lost]:
+    if failed := [
+        f"{arm} {lost} of {result['runs'][arm]}" for arm, lost in result["failures"].items() if lost
+    ]:
         parts.append(f"failed runs: {', '.join(failed)}")
-        parts.append(f"given that all trained it holds in {own['trained']['holds']} of {own['trained']['n']}")
-    if late := [f"{arm} in {n}" for arm, n in own["unfitted"].items()]:
+        parts.append(
+            f"given that all trained it holds in {result['trained']['holds']} of {result['trained']['n']}"
+        )
+    if late := [f"{arm} in {n}" for arm, n in result["unfitted"].items()]:
         parts.append(f"settings where an arm is not fitted: {', '.join(late)}")
     return "; ".join(parts)
 
@@ -195,20 +201,20 @@ def in_words(verdict: dict[str, Any]) -> str:
     """The measure, the effect, and what was asked."""
     comparison, measure = verdict["comparison"], verdict["measure"]
     if verdict.get("verdict") == BEGUN:
-        question = asked(comparison, measure)
+        question = threshold_in_words(comparison, measure)
         return f"{measure}: {question}. Nothing is counted before all settings are finished."
     if comparison["kind"] == "every":
         low, high = map(float, verdict["interval"])
         values = number(low) if low == high else f"from {number(low)} to {number(high)}"
         return f"{measure}: all values {values}; asked: {describe_question(comparison)}."
     if not verdict["settings"]:
-        told = stated(comparison, measure, verdict["effect"], verdict["interval"])
-        return f"{measure}: {told}; {asked(comparison, measure)}."
-    each = verdict["comparisons"]
-    named = [f"{compared(own['comparison'])}: " * (len(each) > 1) for own in each]
-    named[1:] = map(capital, named[1:])
-    told_each = [over_settings(own, measure, drawn=verdict["drawn"]) for own in each]
-    return f"{measure}: {' '.join(name + one for name, one in zip(named, told_each, strict=True))}"
+        effect_text = stated(comparison, measure, verdict["effect"], verdict["interval"])
+        return f"{measure}: {effect_text}; {threshold_in_words(comparison, measure)}."
+    results = verdict["comparisons"]
+    prefixes = [f"{compared(result['comparison'])}: " * (len(results) > 1) for result in results]
+    prefixes[1:] = map(capital, prefixes[1:])
+    texts = [over_settings(result, measure, drawn=verdict["drawn"]) for result in results]
+    return f"{measure}: {' '.join(prefix + text for prefix, text in zip(prefixes, texts, strict=True))}"
 
 
 def compared(comparison: dict[str, Any]) -> str:
@@ -218,10 +224,10 @@ def compared(comparison: dict[str, Any]) -> str:
     return f"{comparison['arm']}{f' compared with {against}' if against is not None else ''}{level}"
 
 
-def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
+def over_settings(result: dict[str, Any], measure: str, *, drawn: bool) -> str:
     """What was asked of the settings, how many are on each side, and for drawn ones the median."""
-    comparison, margin = own["comparison"], own["comparison"].get("margin", 0.0)
-    beyond, within, opposite = (own[side] for side in ("beyond", "within", "opposite"))
+    comparison, margin = result["comparison"], result["comparison"].get("margin", 0.0)
+    beyond, within, opposite = (result[side] for side in ("beyond", "within", "opposite"))
     holds, rest = beyond, {"too little to matter": within, "the other way": opposite}
     if comparison["kind"] in EQUAL:
         holds, rest = within, {"higher": beyond, "lower": opposite}
@@ -229,16 +235,16 @@ def over_settings(own: dict[str, Any], measure: str, *, drawn: bool) -> str:
         rest = {"worse": within + opposite}
     elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
         rest = {"not so": within + opposite}
-    parts = [f"so in {holds} of {pluralize(own['n'], 'setting')}"]
+    parts = [f"so in {holds} of {pluralize(result['n'], 'setting')}"]
     parts += [
         f"{word} in {count}"
-        for word, count in (rest | {"no number (failed runs)": own["failed"]}).items()
+        for word, count in (rest | {"no number (failed runs)": result["failed"]}).items()
         if count
     ]
-    text = f"{asked(comparison, measure)}; {', '.join(parts)}."
-    if not drawn or own["median"] is None:
+    text = f"{threshold_in_words(comparison, measure)}; {', '.join(parts)}."
+    if not drawn or result["median"] is None:
         return text
-    middle = stated(comparison, measure, own["median"], own["median_interval"])
+    middle = stated(comparison, measure, result["median"], result["median_interval"])
     return f"{text} In the middle of the settings: {middle}."
 
 
@@ -264,7 +270,7 @@ def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any)
     return f"{arm} {words[2]}{against}" + ("" if math.isnan(values[0]) else f" ({words[0]} to {words[1]})")
 
 
-def asked(comparison: dict[str, Any], measure: str) -> str:
+def threshold_in_words(comparison: dict[str, Any], measure: str) -> str:
     """`more than 10% lower was asked`."""
     kind, margin = comparison["kind"], comparison.get("margin", 0.0)
     sides: dict[str, str]
@@ -334,8 +340,8 @@ def few(claim: "Claim") -> str:
     bank = claim.drawn_from
     if bank is None or len(claim.cells) >= FEW:
         return ""
-    values = {key: one if isinstance(one, list) else [one] for key, one in claim.where.items()}
-    kinds = " and ".join(f"{key} {' or '.join(map(str, own))}" for key, own in values.items())
+    values = {key: value if isinstance(value, list) else [value] for key, value in claim.where.items()}
+    kinds = " and ".join(f"{key} {' or '.join(map(str, choices))}" for key, choices in values.items())
     fitting = bank.with_labels(claim.where)
     text = f"few settings: {len(fitting)} of the {len(bank.cells)} of bank={bank.name} have {kinds}"
     text = text if kinds else f"few settings: bank={bank.name} has {len(fitting)}"
@@ -348,10 +354,10 @@ def few(claim: "Claim") -> str:
 
 def limits(claim: "Claim") -> str:
     """What a claim does not show: a sentence by its evidence, and the claim's own one, if it has one."""
-    equal = claim.evidence == "training" and any(one.kind in EQUAL for one in claim.comparisons)
-    own = claim.does_not_show
-    own = own and f"Nor does it show: {own[0].lower()}{own[1:]}"
-    return " ".join(filter(None, (_by_evidence(claim), SMALLER if equal else "", own)))
+    equal = claim.evidence == "training" and any(comparison.kind in EQUAL for comparison in claim.comparisons)
+    sentence = claim.does_not_show
+    sentence = sentence and f"Nor does it show: {sentence[0].lower()}{sentence[1:]}"
+    return " ".join(filter(None, (_by_evidence(claim), SMALLER if equal else "", sentence)))
 
 
 def _by_evidence(claim: "Claim") -> str:
@@ -374,20 +380,20 @@ def _by_evidence(claim: "Claim") -> str:
 
 def _where(claim: "Claim") -> str:
     """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
-    own = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
+    arm_overrides = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
     settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]
-    words = [[*setting, *arm] for setting in settings for arm in own]
+    words = [[*setting, *arm] for setting in settings for arm in arm_overrides]
     labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
-    named = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
+    subject = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
     sizes = []
     for key, name in SIZES.items():
-        texts = [*(value_of(key, one) for one in words), *map(str, claim.factor.get(key, ()))]
-        if found := [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]:
-            sizes.append(name.format(f"{max(found):,g}"))
-    return ", ".join(filter(None, (named, f"at most {', '.join(sizes)}" if sizes else "")))
+        texts = [*(value_of(key, overrides) for overrides in words), *map(str, claim.factor.get(key, ()))]
+        if numbers := [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]:
+            sizes.append(name.format(f"{max(numbers):,g}"))
+    return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
 
 
 def _names(labels: Sequence[Mapping[str, str]], key: str) -> str:
-    names = list(dict.fromkeys(own[key] for own in labels if own.get(key)))
+    names = list(dict.fromkeys(setting_labels[key] for setting_labels in labels if setting_labels.get(key)))
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + more

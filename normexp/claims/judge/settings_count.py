@@ -63,14 +63,14 @@ class SettingNumber:
 
 def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
     """The number of a setting. Raises ValueError for logarithms of values of 0 or below."""
-    own = comparison.reads(setting.outcomes)
-    together, known = paired_runs(own), counted(setting, own)
-    mean = _mean(known, setting, comparison) if known else None
-    seeds = _seeds(own)
-    margin = comparison.margin_in(known or {}, setting.measure)
+    by_arm = comparison.reads(setting.outcomes)
+    together, with_guesses = paired_runs(by_arm), runs_with_guesses(setting, by_arm)
+    mean = _mean(with_guesses, setting, comparison) if with_guesses else None
+    seeds = _seeds(by_arm)
+    margin = comparison.margin_in(with_guesses or {}, setting.measure)
     side = comparison.side(mean.effect, margin) if mean else FAILED
     failures = Counter[str]()
-    for (arm, _), outcomes in own.items():
+    for (arm, _), outcomes in by_arm.items():
         failures[arm] += int(outcomes.failed.sum())
     return SettingNumber(
         name=setting.name,
@@ -78,7 +78,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
         error=mean.error if mean and seeds > 1 else math.nan,
         margin=margin,
         side=side,
-        points=_beside(known, setting, comparison) if known else None,
+        points=_beside(with_guesses, setting, comparison) if with_guesses else None,
         trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
         failures=dict(failures),
@@ -86,36 +86,36 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
     )
 
 
-def _seeds(own: Mapping[Arm, Outcomes]) -> int:
-    return len(next(iter(own.values())).seeds)
+def _seeds(by_arm: Mapping[Arm, Outcomes]) -> int:
+    return len(next(iter(by_arm.values())).seeds)
 
 
-def counted(setting: Setting, own: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes] | None:
+def runs_with_guesses(setting: Setting, by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes] | None:
     """The runs with failed ones counted as guesses; None if every run failed, which answers only what is asked of the
     failures of one arm. Where the value of guessing is not known, those of the seeds at which all trained; None if
     there are none."""
-    answer = setting.measure == "failed" and len({arm for arm, _ in own}) == 1
-    if all(outcomes.failed.all() for outcomes in own.values()) and not answer:
+    answer = setting.measure == "failed" and len({arm for arm, _ in by_arm}) == 1
+    if all(outcomes.failed.all() for outcomes in by_arm.values()) and not answer:
         return None
     if setting.guess is not None:
-        return {arm: outcomes.guessing(setting.guess) for arm, outcomes in own.items()}
-    found = paired_runs(dict(own))
-    return found if _seeds(found) else None
+        return {arm: outcomes.guessing(setting.guess) for arm, outcomes in by_arm.items()}
+    paired = paired_runs(dict(by_arm))
+    return paired if _seeds(paired) else None
 
 
-def _mean(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
+def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
     if comparison.log and setting.answer:
-        own = {arm: replace(o, values=o.values + setting.answer / 2) for arm, o in own.items()}
-    return SeedMean.of(comparison.effects(own))
+        by_arm = {arm: replace(o, values=o.values + setting.answer / 2) for arm, o in by_arm.items()}
+    return SeedMean.of(comparison.effects(by_arm))
 
 
-def _beside(own: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> float | None:
+def _beside(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> float | None:
     """The difference beside a log ratio, or the log ratio beside a difference, of errors and losses."""
     pair = comparison.kind in DIFFERENCES and comparison.baseline
     if setting.measure not in ("error", "loss") or not pair:
         return None
     other = replace(comparison, log=not comparison.log, margin=0.0)
-    return _mean(own, setting, other).effect
+    return _mean(by_arm, setting, other).effect
 
 
 def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     """
     rows = [number_in(setting, comparison) for setting in settings]
     sides, holds = [row.side for row in rows], sum(row.holds for row in rows)
-    trained = [(own, row.margin) for row in rows if (own := row.trained) is not None]
+    trained = [(effect, row.margin) for row in rows if (effect := row.trained) is not None]
     failures, runs = Counter[str](), Counter[str]()
     for row, setting in zip(rows, settings, strict=True):
         failures.update(row.failures)
@@ -147,12 +147,16 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         **_spread("points_", [row.points for row in rows], level),
         "trained": {
             "n": len(trained),
-            "holds": sum(comparison.side(*own) == comparison.holds_if for own in trained),
-            "median": float(np.median([own for own, _ in trained])) if trained else None,
+            "holds": sum(
+                comparison.side(*effect_and_margin) == comparison.holds_if for effect_and_margin in trained
+            ),
+            "median": float(np.median([effect for effect, _ in trained])) if trained else None,
         },
         "failures": dict(failures),
         "runs": dict(runs),
-        "unfitted": {arm: lost for arm in failures if (lost := sum(arm in own.unfitted for own in settings))},
+        "unfitted": {
+            arm: lost for arm in failures if (lost := sum(arm in setting.unfitted for setting in settings))
+        },
         "settings": [
             asdict(row) | {"labels": dict(setting.labels)}
             for row, setting in zip(rows, settings, strict=True)
@@ -160,9 +164,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     }
 
 
-def _spread(name: str, found: Sequence[float | None], level: float) -> dict[str, Any]:
+def _spread(name: str, numbers: Sequence[float | None], level: float) -> dict[str, Any]:
     """Median, its interval and the middle 80%, of the settings that have a number."""
-    values = np.array([one for one in found if one is not None])
+    values = np.array([number for number in numbers if number is not None])
     if not len(values):
         return dict.fromkeys((f"{name}median", f"{name}median_interval", f"{name}middle"))
     return {
@@ -191,7 +195,7 @@ def p_of_share(holds: int, n: int) -> float:
 def near_margin(settings: Sequence[Setting], comparisons: Sequence[Comparison]) -> list[str]:
     """Names of the settings that need two more seeds: those with fewer than four whose number lies within a standard
     error of a margin that decides, on whichever side. With two seeds, these are the settings whose seeds disagree."""
-    found = []
+    names = []
     for setting in settings:
         for comparison in comparisons:
             row = number_in(setting, comparison)
@@ -199,9 +203,9 @@ def near_margin(settings: Sequence[Setting], comparisons: Sequence[Comparison]) 
                 continue
             ends = [end for part in comparison.region(row.margin) for end in part if math.isfinite(end)]
             if any(abs(row.number - end) <= row.error for end in ends):
-                found.append(setting.name)
+                names.append(setting.name)
                 break
-    return found
+    return names
 
 
 def worst_setting(settings: Sequence[Setting], comparison: Comparison) -> str:
@@ -220,9 +224,9 @@ def worst_setting(settings: Sequence[Setting], comparison: Comparison) -> str:
 def counterexample(again: Setting, comparison: Comparison, alpha: float) -> tuple[float, SeedMean]:
     """(p that the sentence is false in this setting, the mean over its fresh seeds). Fresh seeds need no correction for
     the choice of the setting."""
-    own = counted(again, comparison.reads(again.outcomes))
-    if own is None:
+    by_arm = runs_with_guesses(again, comparison.reads(again.outcomes))
+    if by_arm is None:
         return 0.0, SeedMean(math.nan, 0.0, 0.0)
     margin = number_in(again, comparison).margin
-    mean = _mean(own, again, comparison)
+    mean = _mean(by_arm, again, comparison)
     return mean.p_within(comparison.complement(margin)), mean

@@ -81,7 +81,7 @@ def judge(
     level = 1 - (row.alpha if row else ALPHA)
     counts = [count(evidence, comparison, level) for comparison in claim.comparisons]
     first, n = counts[0], len(evidence)
-    holds = sum(own["holds"] for own in joint_settings(first | {"comparisons": counts}))
+    holds = sum(setting["holds"] for setting in joint_settings(first | {"comparisons": counts}))
     what = f"{_holds_in(claim)} in {holds} of {n} {'drawn' if drawn else 'hand-picked'} settings"
     word, notes, p = COUNTED, [""], None
     if drawn and n >= max(asked, FEWEST):
@@ -119,7 +119,8 @@ def judge(
         "arms": arm_means(evidence),
         "settings": first["settings"],
         "failures": {
-            name: {"failed": own, "of": first["runs"][name]} for name, own in first["failures"].items()
+            name: {"failed": n_failed, "of": first["runs"][name]}
+            for name, n_failed in first["failures"].items()
         },
         "manipulation": check,
         "registered": row and {"row": row.number, "hash": row.hash, "date": row.date, "alpha": row.alpha},
@@ -128,19 +129,21 @@ def judge(
 
 def joint_settings(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The settings of a verdict, with the numbers of its first comparison; the claim `holds` where all of them do."""
-    rest = [own["settings"] for own in verdict["comparisons"][1:]] if verdict["settings"] else []
+    rest = [result["settings"] for result in verdict["comparisons"][1:]] if verdict["settings"] else []
     rows = zip(verdict["settings"], *rest, strict=True)
-    return [first | {"holds": all(own["holds"] for own in (first, *others))} for first, *others in rows]
+    return [
+        first | {"holds": all(setting["holds"] for setting in (first, *others))} for first, *others in rows
+    ]
 
 
 def _holds_in(claim: "Claim") -> str:
     """What is counted, in words."""
     if len(claim.comparisons) > 1:
         return f"{every_one_of(len(claim.comparisons))} comparisons hold"
-    own = claim.comparisons[0]
-    if not isinstance(own.margin, str) and own.margin < 0:
+    comparison = claim.comparisons[0]
+    if not isinstance(comparison.margin, str) and comparison.margin < 0:
         return "no worse than the margin"
-    return f"{own.holds_if} the margin"
+    return f"{comparison.holds_if} the margin"
 
 
 def _universal(claim: "Claim", settings: Sequence[Setting], again: Setting | None) -> tuple[str, str]:
@@ -157,13 +160,13 @@ def _universal(claim: "Claim", settings: Sequence[Setting], again: Setting | Non
 
 def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: bool) -> dict[str, Any]:
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
-    own = claim.manipulation
-    assert own is not None
-    found = count(settings, own.comparison, level)
-    held = found["share_interval"][0] > 0.5 if drawn else found["holds"] == found["n"]
-    text = f"the manipulation check holds in {found['holds']} of {found['n']}"
-    note = "" if held else f"{text}, so nothing is said of the cause ({own.measure})"
-    return found | {"measure": own.measure, "held": held, "note": note}
+    manipulation = claim.manipulation
+    assert manipulation is not None
+    counts = count(settings, manipulation.comparison, level)
+    held = counts["share_interval"][0] > 0.5 if drawn else counts["holds"] == counts["n"]
+    text = f"the manipulation check holds in {counts['holds']} of {counts['n']}"
+    note = "" if held else f"{text}, so nothing is said of the cause ({manipulation.measure})"
+    return counts | {"measure": manipulation.measure, "held": held, "note": note}
 
 
 def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
@@ -181,11 +184,11 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     elif claim.evidence != "law" and not universal:
         word = SEEN if word == SUPPORTED else NOT_SEEN
     failures: dict[str, dict[str, int]] = {}
-    for (arm, _), own in setting.outcomes.items() if trained else ():
+    for (arm, _), outcomes in setting.outcomes.items() if trained else ():
         before = failures.get(arm, {"failed": 0, "of": 0})
         failures[arm] = {
-            "failed": before["failed"] + int(own.failed.sum()),
-            "of": before["of"] + len(own.seeds),
+            "failed": before["failed"] + int(outcomes.failed.sum()),
+            "of": before["of"] + len(outcomes.seeds),
         }
     return {
         **_head(claim, word, scope),
@@ -229,28 +232,31 @@ def judge_one_setting(
     outcomes = Setting.of_table(table).outcomes
     means = [None if c.kind == "every" else _mean(outcomes, c, trained) for c in comparisons]
     pairs = list(zip(comparisons, means, strict=True))
-    p = iter(holm([own[0].p_of(c, float(c.margin)) for c, own in pairs if own]))
-    return [_decided(c, *own, next(p)) if own else _judge_universal(table, c) for c, own in pairs]
+    p = iter(holm([mean_and_note[0].p_of(c, float(c.margin)) for c, mean_and_note in pairs if mean_and_note]))
+    return [
+        _decided(c, *mean_and_note, next(p)) if mean_and_note else _judge_universal(table, c)
+        for c, mean_and_note in pairs
+    ]
 
 
 def deciding(judgements: list[Judgement]) -> Judgement:
     """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
     if not judgements:
         raise ValueError("claim: it has no comparison; add one")
-    return min(judgements, key=lambda own: (REFUTED, UNDECIDED, SUPPORTED).index(own.verdict))
+    return min(judgements, key=lambda judgement: (REFUTED, UNDECIDED, SUPPORTED).index(judgement.verdict))
 
 
 def _mean(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
     """The effect over seeds, and what limits it: why nothing is known, or which seeds are left out."""
     seeds = len(next(iter(outcomes.values())).seeds)
-    own = paired_runs(comparison.reads(outcomes))
-    n = len(next(iter(own.values())).seeds) if own else seeds
+    paired = paired_runs(comparison.reads(outcomes))
+    n = len(next(iter(paired.values())).seeds) if paired else seeds
     unknown = SeedMean(math.nan, 0.0, n - 1.0)
     if n < seeds and not trained:
         return unknown, f"{seeds - n} of {seeds} values are not finite"
     if n < FEWEST_SEEDS:
         return unknown, f"every arm trained at {n} of {seeds} seeds"
-    effects = comparison.effects(own)
+    effects = comparison.effects(paired)
     notes = [f"{seeds - n} of {seeds} seeds are left out, in which a run failed"] * (n < seeds)
     notes += ["all effects are equal, so the measure resolves too little"] * (trained and not np.ptp(effects))
     return SeedMean.of(effects, exact=not trained), "; ".join(notes)
@@ -301,26 +307,26 @@ def outside(comparison: Comparison, row: Any, levels: list) -> float:
     if np.isnan(row.value):
         return float("inf")
 
-    def bound(asked: Any) -> Any:
-        asked = asked[row.arm] if isinstance(asked, dict) else asked
-        return asked[levels.index(row.factor)] if isinstance(asked, list) else asked
+    def bound(limit: Any) -> Any:
+        limit = limit[row.arm] if isinstance(limit, dict) else limit
+        return limit[levels.index(row.factor)] if isinstance(limit, list) else limit
 
-    found = []
+    excesses = []
     if comparison.at_most is not None:
-        found.append(row.value - bound(comparison.at_most))
+        excesses.append(row.value - bound(comparison.at_most))
     if comparison.at_least is not None:
-        found.append(bound(comparison.at_least) - row.value)
+        excesses.append(bound(comparison.at_least) - row.value)
     if comparison.equals is not None:
-        found.append(abs(row.value - bound(comparison.equals)) - comparison.tolerance)
-    return max(found)
+        excesses.append(abs(row.value - bound(comparison.equals)) - comparison.tolerance)
+    return max(excesses)
 
 
 def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
     """Mean value of each arm in each setting, over the seeds at which it trained; nan if it never did."""
     means: dict[str, dict[str, float]] = {}
     for setting in settings:
-        for (arm, level), own in setting.outcomes.items():
-            trained = own.values[~own.failed]
+        for (arm, level), outcomes in setting.outcomes.items():
+            trained = outcomes.values[~outcomes.failed]
             name = f"{setting.name} {level}".strip()
             means.setdefault(arm, {})[name] = float(trained.mean()) if len(trained) else float(np.nan)
     return means
@@ -328,11 +334,11 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
 
 def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
     """The keys that every verdict has, from the claim and its word."""
-    own = ("measure", "source", "evidence", "kind", "paper_effect", "budget", "protocol")
+    keys = ("measure", "source", "evidence", "kind", "paper_effect", "budget", "protocol")
     expected = claim.expected if word not in (COUNTED, BEGUN) else None
     return {
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
-        **{key: getattr(claim, key) for key in own},
+        **{key: getattr(claim, key) for key in keys},
         "covers": list(claim.covers),
         "means": claim.note,
         "does_not_show": limits(claim),

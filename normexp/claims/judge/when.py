@@ -58,17 +58,22 @@ def when(claim: str, settings: Sequence[Mapping[str, Any]]) -> When | None:
     if path is None:
         return None
     inside = meets(features[~searched], path)
-    own, others = holds[~searched][inside], holds[~searched][~inside]
-    table = [[own.sum(), len(own) - own.sum()], [others.sum(), len(others) - others.sum()]]
+    holds_inside, others = holds[~searched][inside], holds[~searched][~inside]
+    table = [
+        [holds_inside.sum(), len(holds_inside) - holds_inside.sum()],
+        [others.sum(), len(others) - others.sum()],
+    ]
     p = float(stats.fisher_exact(table)[1])
-    return When(in_words(path), int(own.sum()), len(own), int(others.sum()), len(others), p)
+    return When(in_words(path), int(holds_inside.sum()), len(holds_inside), int(others.sum()), len(others), p)
 
 
-def over_all_claims(found: Mapping[str, When | None]) -> dict[str, When]:
+def over_all_claims(by_claim: Mapping[str, When | None]) -> dict[str, When]:
     """Those of each claim that was searched, with whether they stay at 5% over all of them."""
-    own = {name: one for name, one in found.items() if one is not None}
-    stay = holm([one.p for one in own.values()]) <= ALPHA if own else ()
-    return {name: replace(one, found=bool(s)) for (name, one), s in zip(own.items(), stay, strict=True)}
+    searched = {name: result for name, result in by_claim.items() if result is not None}
+    stay = holm([result.p for result in searched.values()]) <= ALPHA if searched else ()
+    return {
+        name: replace(result, found=bool(s)) for (name, result), s in zip(searched.items(), stay, strict=True)
+    }
 
 
 def first_half(claim: str, names: Sequence[str]) -> np.ndarray:
@@ -83,14 +88,14 @@ def descriptors(labels: Sequence[Mapping[str, str]]) -> pd.DataFrame:
     """One column per descriptor that is a number wherever it stands (the median where it does not), or per value of one
     in words (1 where it has it)."""
     columns: dict[tuple[str, str], list[float]] = {}
-    for name in dict.fromkeys(key for own in labels for key in own):
-        values = [own.get(name, "") for own in labels]
+    for name in dict.fromkeys(key for setting_labels in labels for key in setting_labels):
+        values = [setting_labels.get(name, "") for setting_labels in labels]
         try:
             middle = float(np.median([float(value) for value in values if value]))
             columns[name, ""] = [float(value) if value else middle for value in values]
         except ValueError:
             for value in sorted(set(values) - {""}):
-                columns[name, value] = [float(one == value) for one in values]
+                columns[name, value] = [float(entry == value) for entry in values]
     return pd.DataFrame(columns)
 
 
@@ -106,11 +111,11 @@ class Part:
     def __str__(self) -> str:
         if self.value:
             return f"{self.name} {self.value}" if self.low > 0 else f"{self.name} other than {self.value}"
-        counted = self.name in COUNTS
+        is_count = self.name in COUNTS
         ends = [f"at least {self.low:,g}"] * (self.low > -math.inf)
-        ends += [f"{'fewer than' if counted else 'below'} {self.high:,g}"] * (self.high < math.inf)
+        ends += [f"{'fewer than' if is_count else 'below'} {self.high:,g}"] * (self.high < math.inf)
         words = " and ".join(ends)
-        return f"{words} {self.name}" if counted else f"{self.name} {words}"
+        return f"{words} {self.name}" if is_count else f"{self.name} {words}"
 
 
 def search(features: pd.DataFrame, holds: np.ndarray) -> list[Part] | None:
@@ -131,9 +136,9 @@ def search(features: pd.DataFrame, holds: np.ndarray) -> list[Part] | None:
         column = features.columns[tree.feature[node]]
         values = features[column]  # the bound is a value that occurs, which people can read
         bound = float(values[values > tree.threshold[node]].min())
-        own = path.get(column, Part(*column))
-        walk(tree.children_left[node], path | {column: replace(own, high=min(own.high, bound))})
-        walk(tree.children_right[node], path | {column: replace(own, low=max(own.low, bound))})
+        part = path.get(column, Part(*column))
+        walk(tree.children_left[node], path | {column: replace(part, high=min(part.high, bound))})
+        walk(tree.children_right[node], path | {column: replace(part, low=max(part.low, bound))})
 
     walk(0, {})
     for more in (True, False):
@@ -145,8 +150,10 @@ def search(features: pd.DataFrame, holds: np.ndarray) -> list[Part] | None:
 
 def meets(features: pd.DataFrame, path: Sequence[Part]) -> np.ndarray:
     """(n,) whether all conditions are met."""
-    each = [features[one.name, one.value].between(one.low, one.high, inclusive="left") for one in path]
-    return np.logical_and.reduce([own.to_numpy() for own in each])
+    met_by_part = [
+        features[part.name, part.value].between(part.low, part.high, inclusive="left") for part in path
+    ]
+    return np.logical_and.reduce([met.to_numpy() for met in met_by_part])
 
 
 def in_words(path: Sequence[Part]) -> str:

@@ -42,33 +42,36 @@ def compared(settings: Sequence[Measured], arm: str, baseline: str) -> pd.DataFr
     """The difference of two norms in each setting that has a number, by its size: name, at, model, batch, number, its
     standard error, side."""
     rows = [
-        (own.name, own.at, own.cell.labels["model"], int(own.cell.labels.get("batch size", 0)),
-         found.number, np.nan_to_num(found.error), found.side)
-        for own in settings
-        if (found := number_in(own.setting, against(arm, baseline))).number is not None
+        (measured.name, measured.at, measured.cell.labels["model"],
+         int(measured.cell.labels.get("batch size", 0)),
+         difference.number, np.nan_to_num(difference.error), difference.side)
+        for measured in settings
+        if (difference := number_in(measured.setting, against(arm, baseline))).number is not None
     ]  # fmt: skip
     columns = ("name", "at", "model", "batch", "number", "error", "side")
     return pd.DataFrame(rows, columns=columns).sort_values("number", kind="stable", ignore_index=True)
 
 
-def told(settings: Sequence[Measured], arm: str, baseline: str) -> str:
+def difference_in_words(settings: Sequence[Measured], arm: str, baseline: str) -> str:
     """Counts and median of a difference, in points of error."""
-    found = count([own.setting for own in settings], against(arm, baseline), LEVEL)
-    words = f"better in {found['beyond']}, worse in {found['opposite']} of {found['n']}"
-    if found["median"] is None:
+    counts = count([measured.setting for measured in settings], against(arm, baseline), LEVEL)
+    words = f"better in {counts['beyond']}, worse in {counts['opposite']} of {counts['n']}"
+    if counts["median"] is None:
         return words
-    return f"{words}; median {100 * found['median']:+.1f} points{ends(found['median_interval'], '+.1f', 100)}"
+    return (
+        f"{words}; median {100 * counts['median']:+.1f} points{ends(counts['median_interval'], '+.1f', 100)}"
+    )
 
 
 def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, int]:
     """In how many settings each norm errs at most a margin of practice more than the best one."""
-    found = dict.fromkeys(norms, 0)
-    for own in settings:
-        means = {norm: own.setting.values_of(norm).mean() for norm in norms}
+    n_near = dict.fromkeys(norms, 0)
+    for measured in settings:
+        means = {norm: measured.setting.values_of(norm).mean() for norm in norms}
         best = min(means.values())
         for norm, mean in means.items():
-            found[norm] += bool(mean - best <= practical_margin(float(best), "error"))
-    return found
+            n_near[norm] += bool(mean - best <= practical_margin(float(best), "error"))
+    return n_near
 
 
 # Figures. Each is as wide as a phone, which is a column in print.
@@ -76,7 +79,7 @@ def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, i
 
 def looks(settings: Sequence[Measured]) -> dict[str, dict[str, Any]]:
     """A color and a marker for each kind of model."""
-    names = enumerate(sorted({own.cell.labels["model"] for own in settings}))
+    names = enumerate(sorted({measured.cell.labels["model"] for measured in settings}))
     return {
         name: {"color": FREE[place % len(FREE)], "marker": MARKERS[place % len(MARKERS)], "linestyle": ""}
         for place, name in names
@@ -98,9 +101,10 @@ def dots(
 ) -> pd.DataFrame:
     """Differences of all settings at their final length, with one standard error over seeds; hollow where they are too
     small to matter. They stand over a column, or from the setting in which the arm helps most. Returns them."""
-    rows, kinds = compared([own for own in settings if own.at == FINAL], arm, baseline), looks(settings)
-    each: Iterable[Any] = rows.itertuples(index=False)
-    for place, row in enumerate(each):
+    rows = compared([measured for measured in settings if measured.at == FINAL], arm, baseline)
+    kinds = looks(settings)
+    differences: Iterable[Any] = rows.itertuples(index=False)
+    for place, row in enumerate(differences):
         at, y, error = (getattr(row, x) if x else place), 100 * row.number, 100 * row.error
         look = kinds[row.model]
         axes.plot([at, at], [y - error, y + error], color=look["color"], linewidth=0.8, alpha=0.6)
@@ -121,7 +125,8 @@ def strip(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> pd.D
 def both_lengths(axes: Axes, settings: list[Measured], arm: str, baseline: str) -> None:
     """The same with the early length as a gray dot, and a line between the two."""
     rows = strip(axes, settings, arm, baseline)
-    early = compared([own for own in settings if own.at == EARLY], arm, baseline).set_index("name")["number"]
+    early_rows = compared([measured for measured in settings if measured.at == EARLY], arm, baseline)
+    early = early_rows.set_index("name")["number"]
     for x, (name, last) in enumerate(zip(rows["name"], rows["number"], strict=True)):
         if name in early:
             ends = [100 * early[name], 100 * last]
@@ -142,21 +147,21 @@ def over_batch(axes: Axes, settings: list[Measured], arm: str, baseline: str) ->
 
 def thirds(rows: pd.DataFrame) -> list[tuple[int, int, float, tuple[float, float]]]:
     """(smallest batch, largest batch, median, its interval) of each third of the settings by their batch size."""
-    ordered, found = rows.sort_values("batch", kind="stable"), []
+    ordered, summaries = rows.sort_values("batch", kind="stable"), []
     for first, last in pairwise(np.linspace(0, len(ordered), 4).astype(int)):
         part = ordered[first:last]
         if len(part):
             values, sizes = part["number"].to_numpy(), part["batch"].tolist()
-            found.append((sizes[0], sizes[-1], float(np.median(values)), median_interval(values, LEVEL)))
-    return found
+            summaries.append((sizes[0], sizes[-1], float(np.median(values)), median_interval(values, LEVEL)))
+    return summaries
 
 
 def panels(settings: list[Measured], pairs: Sequence[tuple[str, str]], panel: Panel) -> Figure:
     """Two panels a row, one for each pair of norms."""
     figure, axes = new_figure(-(-len(pairs) // 2), 2, panel=(NARROW.width / 2, 1.9))
-    for one, (arm, baseline) in zip(axes, pairs, strict=False):
-        panel(one, settings, arm, baseline)
-        one.set_title(f"{arm} − {baseline}", color=Style([arm]).colour[arm], fontsize=8.5)
+    for panel_axes, (arm, baseline) in zip(axes, pairs, strict=False):
+        panel(panel_axes, settings, arm, baseline)
+        panel_axes.set_title(f"{arm} − {baseline}", color=Style([arm]).colour[arm], fontsize=8.5)
     for spare in axes[len(pairs) :]:
         spare.set_axis_off()
     for left in axes[::2]:
@@ -187,13 +192,13 @@ def failures(
     settings: Sequence[Measured], norms: Sequence[str]
 ) -> list[tuple[Measured, dict[str, tuple[int, int]]]]:
     """Settings in which a run failed -> norm -> (failed runs, all runs), at all rates; most failures first."""
-    found = []
-    for own in settings:
-        lost = pd.Series(failed_runs(own.runs, own.cell)).groupby(own.runs["norm"].to_numpy())
-        each = {norm: (int(lost.sum()[norm]), int(lost.size()[norm])) for norm in norms}
-        if any(failed for failed, _ in each.values()):
-            found.append((own, each))
-    return sorted(found, key=lambda row: -sum(failed / of for failed, of in row[1].values()))
+    failing = []
+    for measured in settings:
+        lost = pd.Series(failed_runs(measured.runs, measured.cell)).groupby(measured.runs["norm"].to_numpy())
+        by_norm = {norm: (int(lost.sum()[norm]), int(lost.size()[norm])) for norm in norms}
+        if any(failed for failed, _ in by_norm.values()):
+            failing.append((measured, by_norm))
+    return sorted(failing, key=lambda row: -sum(failed / of for failed, of in row[1].values()))
 
 
 def draw_failures(
@@ -202,25 +207,17 @@ def draw_failures(
     """Failed of all runs, one row a setting."""
     shown = rows[:MOST_ROWS]
     figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.6 + 0.2 * len(shown)))
-    shares = np.array([[own[norm][0] / own[norm][1] for norm in norms] for _, own in shown])
+    shares = np.array([[by_norm[norm][0] / by_norm[norm][1] for norm in norms] for _, by_norm in shown])
     axes.imshow(shares, aspect="auto", cmap="Oranges", vmin=0, vmax=1.4)
-    for y, (_, own) in enumerate(shown):
+    for y, (_, by_norm) in enumerate(shown):
         for x, norm in enumerate(norms):
-            failed, of = own[norm]
+            failed, of = by_norm[norm]
             axes.text(x, y, f"{failed}/{of}" if failed else "·", ha="center", va="center", fontsize=7)
-    axes.set_yticks(range(len(shown)), [short(own) for own, _ in shown], fontsize=7)
+    axes.set_yticks(range(len(shown)), [measured.in_words for measured, _ in shown], fontsize=7)
     axes.set_xticks(range(len(norms)), norms, fontsize=7.5, rotation=25, ha="left")
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.grid(visible=False)
     return figure
-
-
-def short(own: Measured) -> str:
-    """A setting in a few words."""
-    labels = own.cell.labels
-    depth = f"{labels['depth']} deep" if "depth" in labels else ""
-    batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
-    return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
 
 
 # The page.
@@ -229,11 +226,11 @@ def short(own: Measured) -> str:
 def audit_in_words(record: Mapping[str, Any]) -> str:
     """What an audit of the ledger found, see `normexp.claims.evidence.audit`."""
     rows, room = record["rows"], record["tolerance"]
-    same, others = [one for one in rows if not one["other"]], [one for one in rows if one["other"]]
-    equal, near = (sum(not one["differences"] for one in part) for part in (same, others))
+    same, others = [row for row in rows if not row["other"]], [row for row in rows if row["other"]]
+    equal, near = (sum(not row["differences"] for row in part) for part in (same, others))
     machines = dict.fromkeys(
         f"{on['processor']}, {pluralize(int(on['threads']), 'thread')}, torch {on['torch']}, commit {on['commit'][:12]}"
-        for on in (one["on"] for one in rows)
+        for on in (row["on"] for row in rows)
     )
     parts = [
         f"{len(rows)} of {record['of']:,} rows of the ledger, drawn with seed {record['seed']}, were trained again "
@@ -243,7 +240,7 @@ def audit_in_words(record: Mapping[str, Any]) -> str:
     ]
     if others:
         sizes = [
-            max((one["off"][kind] for one in others if not one["differences"]), default=0.0)
+            max((row["off"][kind] for row in others if not row["differences"]), default=0.0)
             for kind in ("loss", "accuracy")
         ]
         parts.append(
@@ -251,8 +248,8 @@ def audit_in_words(record: Mapping[str, Any]) -> str:
             f"of {room['loss']:.0%} of a loss and {100 * room['accuracy']:g} points of accuracy. Their largest "
             f"deviation is {sizes[0]:.2g} of a loss and {100 * sizes[1]:.2g} points."
         )
-    wrong = [f"{one['row']} ({'; '.join(one['differences'])})" for one in rows if one["differences"]]
-    return " ".join(parts) + "".join(f"\n\n- not so: {one}" for one in wrong)
+    wrong = [f"{row['row']} ({'; '.join(row['differences'])})" for row in rows if row["differences"]]
+    return " ".join(parts) + "".join(f"\n\n- not so: {line}" for line in wrong)
 
 
 def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path | None = None) -> str:
@@ -262,15 +259,15 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
     Args:
         audited: the file of the ledger's last audit.
     """
-    final = [own for own in settings if own.at == FINAL]
+    final = [measured for measured in settings if measured.at == FINAL]
     if not bank.known_population or not final:  # of settings that somebody chose, shares say nothing
         raise ValueError(
             f"bank={bank.name}: no setting of it is in the ledger; train it: normexp evidence grid"
         )
-    early = [own for own in settings if own.at == EARLY]
+    early = [measured for measured in settings if measured.at == EARLY]
     first, *others = bank.norms
     pairs, batches = [(norm, first) for norm in others], list[tuple[str, str]]()
-    if BATCHNORM in bank.norms and all("batch size" in own.cell.labels for own in final):
+    if BATCHNORM in bank.norms and all("batch size" in measured.cell.labels for measured in final):
         batches = [(BATCHNORM, norm) for norm in bank.norms if norm != BATCHNORM]
     lost = failures(final, bank.norms)
     with matplotlib.rc_context(SETTINGS):
@@ -290,13 +287,13 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
         n=len(final),
         of=len(bank.cells),
         norms=bank.norms,
-        where=spans([own.cell.labels for own in final]),
+        where=spans([measured.cell.labels for measured in final]),
         figures=images,
         best=near_best(final, bank.norms),
-        pairs=[(*pair, told(final, *pair)) for pair in pairs],
+        pairs=[(*pair, difference_in_words(final, *pair)) for pair in pairs],
         kinds=by_kind(final, pairs),
         batches=[(*pair, in_thirds(final, *pair)) for pair in batches],
-        early=[(*pair, told(early, *pair)) for pair in pairs] if early else [],
+        early=[(*pair, difference_in_words(early, *pair)) for pair in pairs] if early else [],
         failed=len(lost),
         shown=min(len(lost), MOST_ROWS),
         lost=lost_table(final, lost, bank.norms),
@@ -317,11 +314,13 @@ def in_thirds(settings: Sequence[Measured], arm: str, baseline: str) -> str:
 
 def by_kind(settings: Sequence[Measured], pairs: Sequence[tuple[str, str]]) -> str:
     """A table: for each kind of model in how many settings a norm is better, and worse, than the first."""
-    rows, each = [], [compared(settings, *pair) for pair in pairs]
+    rows, differences = [], [compared(settings, *pair) for pair in pairs]
     for kind in looks(settings):
-        own = [found.loc[found["model"] == kind, "side"].value_counts() for found in each]
-        texts = [f"{side.get('beyond', 0)} / {side.get('opposite', 0)}" for side in own]
-        rows.append((kind, sum(one.cell.labels["model"] == kind for one in settings), *texts))
+        sides = [
+            difference.loc[difference["model"] == kind, "side"].value_counts() for difference in differences
+        ]
+        texts = [f"{side.get('beyond', 0)} / {side.get('opposite', 0)}" for side in sides]
+        rows.append((kind, sum(measured.cell.labels["model"] == kind for measured in settings), *texts))
     return markdown_table(("model", "settings", *(arm for arm, _ in pairs)), rows, range(1, len(pairs) + 2))
 
 
@@ -330,8 +329,8 @@ def lost_table(settings: Sequence[Measured], lost: Sequence, norms: Sequence[str
     did."""
     rows = []
     for norm in norms:
-        some = sum(own[norm][0] > 0 for _, own in lost)
-        best = [own.setting.outcomes[norm, ""].failed for own in settings]
+        some = sum(by_norm[norm][0] > 0 for _, by_norm in lost)
+        best = [measured.setting.outcomes[norm, ""].failed for measured in settings]
         rows.append((plain_norm(norm), some, f"{sum(map(sum, best))} of {sum(map(len, best))}"))
     columns = ("norm", "settings with a failed run", "failed runs at each seed's best rate")
     return markdown_table(columns, rows, (1, 2))

@@ -25,8 +25,8 @@ def bank_table(bank: Bank, ledger: pd.DataFrame) -> str:
     points, paired over seeds, with its 95% interval. A failed run counts as a guess."""
     rows = []
     for cell in finished(bank, ledger):
-        one = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
-        outcomes, texts = setting_of_runs(cell, one, "error").outcomes, list[str]()
+        runs = runs_at(ledger[ledger["cell"] == cell.name], cell, "error", "own")
+        outcomes, texts = setting_of_runs(cell, runs, "error").outcomes, list[str]()
         for norm in bank.norms:
             values = 100 * outcomes[norm, ""].guessing(1 - cell.chance).values
             if not texts:

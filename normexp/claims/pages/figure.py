@@ -90,15 +90,15 @@ def limits(lines: list[Line]) -> tuple[float, float]:
     """The ends of the axis without its room, by which wide intervals of single settings do not squeeze the others."""
     shown = [value for line in lines for value in (line.effect, -line.margin, line.margin)]
     shown += [end for line in lines if line.kind.startswith("mean") for end in line.ends]
-    known = [value for value in (*shown, 0.0) if math.isfinite(value)]
-    return min(known), max(known)
+    finite = [value for value in (*shown, 0.0) if math.isfinite(value)]
+    return min(finite), max(finite)
 
 
 def places_of(lines: list[Line]) -> tuple[list[float], list[float]]:
     """Where each row of a forest plot stands, and its height. A row with a name has a height of 1."""
     summaries = ("mean", "paper")
-    named = [len(lines) <= MOST_NAMED or line.kind.startswith(summaries) for line in lines]
-    heights = [1.0 if own else CLOSE for own in named]
+    with_name = [len(lines) <= MOST_NAMED or line.kind.startswith(summaries) for line in lines]
+    heights = [1.0 if has_name else CLOSE for has_name in with_name]
     return [top - height / 2 for top, height in zip(accumulate(heights), heights, strict=True)], heights
 
 
@@ -131,11 +131,11 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
 
 def _line_of(item: dict[str, Any]) -> Line:
     """A comparison in one setting."""
-    own = item["comparison"]
-    against = own.get("baseline") or (f"{own['target']:g}" if "target" in own else "")
-    level = f" at {own['at']}" if "at" in own else ""
-    name = f"{own['arm']}{level}" + (f"\nminus {against}" if against else "")
-    return summary(name, item, own.get("margin", 0.0))
+    comparison = item["comparison"]
+    against = comparison.get("baseline") or (f"{comparison['target']:g}" if "target" in comparison else "")
+    level = f" at {comparison['at']}" if "at" in comparison else ""
+    name = f"{comparison['arm']}{level}" + (f"\nminus {against}" if against else "")
+    return summary(name, item, comparison.get("margin", 0.0))
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: str | None = None) -> None:
@@ -164,8 +164,8 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
         axes.plot(ends, [y, y], color=color, linewidth=4 if mean else 1 if close else 2)
         axes.plot([line.effect], [y], "D" if mean else "o", color=color, markersize=3 if close else 6,
                   fillstyle="none" if kind == "aside" else "full")  # fmt: skip
-    named = [(y, shorten(own.name)) for y, h, own in zip(places, heights, lines, strict=True) if h == 1]
-    axes.set_yticks([y for y, _ in named], [name for _, name in named], fontsize=8)
+    labels = [(y, shorten(line.name)) for y, h, line in zip(places, heights, lines, strict=True) if h == 1]
+    axes.set_yticks([y for y, _ in labels], [name for _, name in labels], fontsize=8)
     if close_together := heights.count(CLOSE):
         axes.set_ylabel(f"{close_together} settings", fontsize=8)
     axes.set_ylim(sum(heights) + 0.1, -0.1)
@@ -185,7 +185,7 @@ def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     if comparison.get("log") and high - low < math.log(4):
         least = math.expm1(high - low) / 8
-        step = next((own for own in (0.01, 0.02, 0.05, 0.1, 0.2) if least <= own), 0.5)
+        step = next((size for size in (0.01, 0.02, 0.05, 0.1, 0.2) if least <= size), 0.5)
         marks = [
             step * k for k in range(-int(1 / step) + 1, int(4 / step)) if low < math.log1p(step * k) < high
         ]
@@ -194,7 +194,7 @@ def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None
     elif comparison.get("log"):
         powers = range(math.floor(low / 2.3), math.ceil(high / 2.3))
         steps = (1, 2, 5) if high - low < math.log(1e3) else (1,)
-        marks = [own for p in powers for step in steps if low < math.log(own := step * 10.0**p) < high]
+        marks = [mark for p in powers for step in steps if low < math.log(mark := step * 10.0**p) < high]
         marks = marks[:: -(-len(marks) // 7)]
         axes.set_xticks([math.log(mark) for mark in marks], [f"×{mark:g}" for mark in marks])
     elif measure.startswith(SHARES):

@@ -50,19 +50,19 @@ def write_findings(
 ) -> str:
     """Write the page and its figures. The project's own page also replaces its section of README.md, once a finding
     rests on drawn settings. Returns a line on it."""
-    verdicts = {name: own for name, own in verdicts.items() if own["verdict"] != BEGUN}
+    verdicts = {name: verdict for name, verdict in verdicts.items() if verdict["verdict"] != BEGUN}
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
-    rows = [finding(claims[own["id"]], own, whens.get(own["id"])) for own in chosen]
-    for own in chosen:
-        draw(claims[own["id"]], own, path.parent / "images" / f"finding_{own['id']}.png", root)
+    rows = [finding(claims[verdict["id"]], verdict, whens.get(verdict["id"])) for verdict in chosen]
+    for verdict in chosen:
+        draw(claims[verdict["id"]], verdict, path.parent / "images" / f"finding_{verdict['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
     with atomic_write(path) as file:
         checked = bare_loop(verdicts, root)
         file.write(markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked).encode())
-    readme, drawn = root / "README.md", [place for place, own in enumerate(chosen) if is_drawn(own)]
+    readme, drawn = root / "README.md", [place for place, verdict in enumerate(chosen) if is_drawn(verdict)]
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
         image, n = (root / "docs" / "images" / "atlas_drawn_best.png").exists(), chosen[drawn[0]]["n"]
-        text = markdown_page("findings_readme.md.j2", rows=[rows[one] for one in drawn], n=n, image=image)
+        text = markdown_page("findings_readme.md.j2", rows=[rows[place] for place in drawn], n=n, image=image)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
 
@@ -73,21 +73,21 @@ def bare_loop(verdicts: Mapping[str, dict[str, Any]], root: Path) -> str:
         return ""
     rows = []
     for name, arms in json.loads((root / BARE).read_text())["settings"].items():
-        known = {claim: _in_setting(verdicts[claim], name) for claim in CHECKED}
-        labels = next(iter(known.values()))["labels"]
+        by_claim = {claim: _in_setting(verdicts[claim], name) for claim in CHECKED}
+        labels = next(iter(by_claim.values()))["labels"]
         words = ", ".join(labels[key] for key in ("activation", "optimizer"))
         words += f", depth {labels['depth']}, batch {labels['batch size']}"
         cells = [f"{name}: {labels['model']} on {labels['data']}, {words}"]
         for claim, (_, scale) in CHECKED.items():
             comparison = verdicts[claim]["comparison"]
-            own = arms[comparison["arm"]]
+            arm_values = arms[comparison["arm"]]
             errors = (
-                np.array(own["test"]) - arms[comparison["baseline"]]["test"]
+                np.array(arm_values["test"]) - arms[comparison["baseline"]]["test"]
                 if "baseline" in comparison
                 else None
             )
-            bare = np.mean(own["failed"] if errors is None else errors)
-            cells.append(f"{scale * known[claim]['number']:.2f} / {scale * bare:.2f}")
+            bare = np.mean(arm_values["failed"] if errors is None else errors)
+            cells.append(f"{scale * by_claim[claim]['number']:.2f} / {scale * bare:.2f}")
         rows.append(cells)
     return markdown_table(
         ("setting", *(what for what, _ in CHECKED.values())), rows, range(1, 1 + len(CHECKED))
@@ -129,18 +129,23 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
     if not verdict["settings"]:
         if scope := verdict["scope"]:
             return f"{capital(scope)}."
-        found = "found" if verdict["verdict"] == SUPPORTED else "not found"
+        seen = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
-        return f"{capital(verdict['measure'])}: {question} was asked, and {found} with {verdict['n_seeds']} seeds."
-    told = capital(in_words(dict(verdict)))
+        return (
+            f"{capital(verdict['measure'])}: {question} was asked, and {seen} with "
+            f"{verdict['n_seeds']} seeds."
+        )
+    effect_text = capital(in_words(dict(verdict)))
     if not verdict["drawn"]:
-        return f"{told} Nobody drew these settings, so this says nothing about others."
+        return f"{effect_text} Nobody drew these settings, so this says nothing about others."
     low, high = (f"{end:.0%}" for end in verdict["share_interval"])
     text = (
         f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random, so in {low} to {high} of all such "
-        f"({100 * verdict['level']:.4g}% interval). {told}"
+        f"({100 * verdict['level']:.4g}% interval). {effect_text}"
     )
-    lost, of = (sum(own[key] for own in verdict["failures"].values()) for key in ("failed", "of"))
+    lost, of = (
+        sum(arm_failures[key] for arm_failures in verdict["failures"].values()) for key in ("failed", "of")
+    )
     text += f" {lost} of {of} runs failed and count as guesses." if lost else ""
     return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
 
@@ -154,10 +159,13 @@ def where(verdict: Mapping[str, Any]) -> str:
 
 def spans(labels: Sequence[Mapping[str, str]]) -> str:
     """Data and models of settings, and from where to where they go."""
-    words = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
+    words = [
+        ", ".join(sorted({setting_labels[key] for setting_labels in labels if key in setting_labels}))
+        for key in ("data", "model")
+    ]
     for key in ("updates", "batch size", "depth", "width"):
-        found = [float(own[key]) for own in labels if key in own]
-        words += [f"{key} {min(found):,g} to {max(found):,g}"] if found else []
+        numbers = [float(setting_labels[key]) for setting_labels in labels if key in setting_labels]
+        words += [f"{key} {min(numbers):,g} to {max(numbers):,g}"] if numbers else []
     return "; ".join(filter(None, words))
 
 

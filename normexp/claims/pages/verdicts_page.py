@@ -52,7 +52,7 @@ def write_page(
         text, line = when_page(claims, verdicts, root), "when claims hold"
     else:
         testable = sum(claim.evidence != "none" for claim in claims.values())
-        begun = sum(own["verdict"] == BEGUN for own in verdicts.values())
+        begun = sum(verdict["verdict"] == BEGUN for verdict in verdicts.values())
         text = page_of(claims, verdicts, root)
         line = f"{len(verdicts) - begun} verdicts of {testable} claims that can be tested"
         line += f"; {begun} more have begun" if begun else ""
@@ -65,10 +65,16 @@ def page_of(
 ) -> str:
     """The page as text, with what `root` has of the judge's error rates."""
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    found = {letter: Counter(words[key] for key in claims if key[0] == letter) for letter in SOURCES}
-    rows = [(name, *(found[letter][word] for word in WORDS)) for letter, name in SOURCES.items()]
+    counts_by_letter = {
+        letter: Counter(words[key] for key in claims if key[0] == letter) for letter in SOURCES
+    }
+    rows = [(name, *(counts_by_letter[letter][word] for word in WORDS)) for letter, name in SOURCES.items()]
     exact, trained = (
-        sum(seconds_of(own) for own in verdicts.values() if (own["evidence"] == "training") == trained)
+        sum(
+            seconds_of(verdict)
+            for verdict in verdicts.values()
+            if (verdict["evidence"] == "training") == trained
+        )
         for trained in (False, True)
     )
     return markdown_page(
@@ -92,10 +98,15 @@ def when_page(
     claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
 ) -> str:
     """Where each claim over enough drawn settings holds, by the half of them that was not searched."""
-    found = when_of(verdicts)
+    whens = when_of(verdicts)
     rows = [
-        (name, cell(claims[name].sentence), str(own) if own.found else "nothing found", number(own.p))
-        for name, own in found.items()
+        (
+            name,
+            cell(claims[name].sentence),
+            str(result) if result.found else "nothing found",
+            number(result.p),
+        )
+        for name, result in whens.items()
     ]
     table = markdown_table(("id", "sentence", "when", "p"), rows, numbers=(3,)) if rows else ""
     return markdown_page("when.md.j2", rows=table, fewest=FEWEST_SETTINGS, errors=_read(root / WHEN_ERRORS))
@@ -103,8 +114,8 @@ def when_page(
 
 def when_of(verdicts: dict[str, dict[str, Any]]) -> dict[str, When]:
     """When each claim holds, of those over enough drawn settings, at 5% over all of them."""
-    drawn = {name: own for name, own in verdicts.items() if own["settings"] and own["drawn"]}
-    return over_all_claims({name: when(name, joint_settings(own)) for name, own in drawn.items()})
+    drawn = {name: verdict for name, verdict in verdicts.items() if verdict["settings"] and verdict["drawn"]}
+    return over_all_claims({name: when(name, joint_settings(verdict)) for name, verdict in drawn.items()})
 
 
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
@@ -113,17 +124,19 @@ def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     if there are none."""
     from scipy.stats import false_discovery_control
 
-    kept = {
-        name: own for name, own in verdicts.items() if own["p"] is not None and own["kind"] not in DEFINITIONS
+    tested = {
+        name: verdict
+        for name, verdict in verdicts.items()
+        if verdict["p"] is not None and verdict["kind"] not in DEFINITIONS
     }
-    if not kept:
+    if not tested:
         return ""
-    p = [own["p"] for own in kept.values()]
+    p = [verdict["p"] for verdict in tested.values()]
     stays = holm(p) <= ALPHA
     rows = []
-    for (name, own), *pq, stay in zip(kept.items(), p, false_discovery_control(p), stays, strict=True):
-        share = f"{own['share']:.2f}{ends(own['share_interval'])}"
-        rows.append((name, own["verdict"], share, *map(number, pq), "yes" if stay else "no"))
+    for (name, verdict), *pq, stay in zip(tested.items(), p, false_discovery_control(p), stays, strict=True):
+        share = f"{verdict['share']:.2f}{ends(verdict['share_interval'])}"
+        rows.append((name, verdict["verdict"], share, *map(number, pq), "yes" if stay else "no"))
     return markdown_table(("id", "word", "share", "p", "q", "stays under Holm"), rows, numbers=(3, 4))
 
 
@@ -173,5 +186,9 @@ def seconds_of(verdict: dict[str, Any]) -> float:
 
 def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:
     """The verdicts in a folder that have their claim's present protocol, by id."""
-    each = {name: _read(out / name / VERDICT) for name, claim in claims.items() if claim.evidence != "none"}
-    return {name: own for name, own in each.items() if own and own["protocol"] == claims[name].protocol}
+    stored = {name: _read(out / name / VERDICT) for name, claim in claims.items() if claim.evidence != "none"}
+    return {
+        name: verdict
+        for name, verdict in stored.items()
+        if verdict and verdict["protocol"] == claims[name].protocol
+    }

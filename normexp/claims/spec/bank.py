@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import pandas as pd
 import yaml
 
 from normexp.claims.spec.shape import (
@@ -24,12 +23,14 @@ from normexp.claims.spec.shape import (
     check,
     keyed,
     listed,
-    named,
+    mapping_of,
     optional,
 )
 from normexp.config.folder import CONFIGS, brought_hint, config_file
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from normexp.claims.spec.population import Population
 
 Sample = Literal["test set", "cut again", "blocks"]
@@ -90,7 +91,7 @@ GRID = keyed(
     },
     "norms seeds",
 )
-CELLS = named({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
+CELLS = mapping_of({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
 BANK: Shape = keyed({"shared": SHARED, "cells": CELLS, "grid": optional(GRID)}, "cells")
 FINAL, EARLY = LENGTHS = "final", "early"
 # PyYAML is eight times as fast where it was built with libyaml.
@@ -211,7 +212,10 @@ class Bank:
         """The bank with no cells but those of the grid: of a drawn one the settings with a pilot, at both lengths."""
         if self.population:
             cells = [
-                cell for name, own in self.cells.items() if own.updates for cell in self.at_lengths(name)
+                cell
+                for name, drawn_cell in self.cells.items()
+                if drawn_cell.updates
+                for cell in self.at_lengths(name)
             ]
             return dataclasses.replace(self, cells={cell.name: cell for cell in cells}, population=None)
         return dataclasses.replace(self, cells={n: cell for n, cell in self.cells.items() if cell.norms})
@@ -221,17 +225,17 @@ class Bank:
         early = self.known_population.length["early"]
         return [self.cells[name].at_length(at, early) for at in LENGTHS]
 
-    def has_all(self, cell: BankCell, runs: pd.DataFrame) -> bool:
+    def has_all(self, cell: BankCell, runs: "pd.DataFrame") -> bool:
         """Whether every run of a cell is among these."""
         return int((runs["cell"] == cell.name).sum()) == len(cell.rates) * len(self.norms) * self.seeds
 
-    def with_labels(self, asked: Mapping[str, str | list[str]]) -> list[str]:
+    def with_labels(self, labels: Mapping[str, str | list[str]]) -> list[str]:
         """Names of the cells whose labels have these values, or one of each list of values."""
-        wanted = {key: one if isinstance(one, list) else [one] for key, one in asked.items()}
+        allowed = {key: value if isinstance(value, list) else [value] for key, value in labels.items()}
         return [
             name
             for name, cell in self.cells.items()
-            if all(cell.labels.get(key) in values for key, values in wanted.items())
+            if all(cell.labels.get(key) in values for key, values in allowed.items())
         ]
 
 
@@ -242,10 +246,10 @@ def bank_file(name: str) -> Path:
         return Path(name)
     if path := config_file("bank", name):
         return path
-    known = ", ".join(sorted(one.stem for one in BANKS.glob("*.yaml")))
+    names = ", ".join(sorted(file.stem for file in BANKS.glob("*.yaml")))
     hint = brought_hint("bank", name)
     raise ValueError(
-        f"bank={name}: {hint or f'no such bank; choose from {known}, or name a file: bank=mine.yaml'}"
+        f"bank={name}: {hint or f'no such bank; choose from {names}, or name a file: bank=mine.yaml'}"
     )
 
 
@@ -286,8 +290,8 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
         raise ValueError(f"{path}: grid.cells={min(strange)}: is no cell")
     norms = tuple(grid.get("norms", ()))
     cells = {
-        name: _read_cell(name, own, node.get("shared") or [], norms if name in in_grid else (), path)
-        for name, own in node["cells"].items()
+        name: _read_cell(name, cell, node.get("shared") or [], norms if name in in_grid else (), path)
+        for name, cell in node["cells"].items()
     }
     return Bank(name=path.stem, cells=cells, norms=norms, seeds=grid.get("seeds", 0))
 
@@ -331,5 +335,7 @@ def label(key: str, value: str) -> str:
 
 def labels_of(overrides: Sequence[str]) -> dict[str, str]:
     """The labels of a setting for scopes, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
-    found = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
-    return {name: label(key, value) for key, (name, value) in zip(NAMES, found.items(), strict=True) if value}
+    values = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
+    return {
+        name: label(key, value) for key, (name, value) in zip(NAMES, values.items(), strict=True) if value
+    }

@@ -171,8 +171,8 @@ class Claim:
             "comparisons",
         ]
         if_set = ["first_seed", "replicas", "settings", "universal", "first", "manipulation", "search"]
-        kept = [*always, *(name for name in if_set if getattr(self, name)), *["rate"] * (self.rate != "own")]
-        text = json.dumps({name: getattr(self, name) for name in kept}, default=_plain, sort_keys=True)
+        names = [*always, *(name for name in if_set if getattr(self, name)), *["rate"] * (self.rate != "own")]
+        text = json.dumps({name: getattr(self, name) for name in names}, default=_plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
@@ -189,6 +189,6 @@ def _plain(part: Comparison | Manipulation) -> dict[str, Any]:
 
 def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
     """(overrides of the configuration, options of the function such as {"batch_size": 16})."""
-    own = [o for o in overrides if not o.startswith(OPTION)]
+    config_overrides = [o for o in overrides if not o.startswith(OPTION)]
     given = (o.removeprefix(OPTION).partition("=") for o in overrides if o.startswith(OPTION))
-    return own, {key: yaml.safe_load(value) for key, _, value in given}
+    return config_overrides, {key: yaml.safe_load(value) for key, _, value in given}

@@ -14,7 +14,7 @@ from normexp.claims.spec.shape import (
     Shape,
     keyed,
     listed,
-    named,
+    mapping_of,
     optional,
 )
 
@@ -22,7 +22,7 @@ A_NUMBER = "must be a number such as 0.01 or 1.0e-3 (1e-3 without the point is t
 NUMBER: Shape = {"type": "number", "wanted": A_NUMBER}
 ONE_BOUND: Shape = {"anyOf": [NUMBER, listed(NUMBER, minItems=1)]}
 BOUND: Shape = {
-    "anyOf": [{"type": "null"}, *ONE_BOUND["anyOf"], named(ONE_BOUND)],
+    "anyOf": [{"type": "null"}, *ONE_BOUND["anyOf"], mapping_of(ONE_BOUND)],
     "wanted": f"{A_NUMBER}, a list of them along the factor, or one of these for each arm",
 }
 COMPARISON = keyed(
@@ -68,16 +68,16 @@ CLAIM = keyed(
         "measure": TEXT,
         "function": optional(TEXT),
         "metric": {
-            "anyOf": [TEXT, named(TEXT), {"type": "null"}],
+            "anyOf": [TEXT, mapping_of(TEXT), {"type": "null"}],
             "wanted": "must be a metric such as test/accuracy, or one for each arm",
         },
-        "arms": named(
+        "arms": mapping_of(
             {"anyOf": [TEXTS, OBJECT]},
             wanted="must be names with overrides such as {rms: [norm=rmsnorm], none: [norm=none]}",
         ),
         "fixed": OVERRIDES,
-        "options": named(ANY, wanted="must be names with values such as {batch_size: 64}"),
-        "factor": named(
+        "options": mapping_of(ANY, wanted="must be names with values such as {batch_size: 64}"),
+        "factor": mapping_of(
             listed(ANY, minItems=1), wanted="must be a name with its values such as {batch_size: [2, 8, 32]}"
         ),
         "seeds": {"type": "integer", "wanted": "must be a whole number such as 10"},
@@ -100,9 +100,9 @@ CLAIM = keyed(
         "kind": {"enum": list(KINDS), "wanted": f"must be {', '.join(KINDS[:-1])} or {KINDS[-1]}"},
         "settings": {
             "anyOf": [
-                listed({"anyOf": [TEXT, named(TEXTS)]}, minItems=1),
-                named(TEXTS, minProperties=1),
-                named({"anyOf": [TEXT, TEXTS]}, minProperties=1),
+                listed({"anyOf": [TEXT, mapping_of(TEXTS)]}, minItems=1),
+                mapping_of(TEXTS, minProperties=1),
+                mapping_of({"anyOf": [TEXT, TEXTS]}, minProperties=1),
                 SAMPLE,
                 {"type": "null"},
             ],
@@ -116,7 +116,7 @@ CLAIM = keyed(
             wanted="must be like {value: 10.6 points, where: table 2, size: 'ResNet-50, 1.28M images', effect: 0.4}",
         ),
         "search": keyed(
-            {"cases": {"type": "integer", "minimum": 5}, "choose": named(SPACE), "weights": SWITCH},
+            {"cases": {"type": "integer", "minimum": 5}, "choose": mapping_of(SPACE), "weights": SWITCH},
             "cases",
             minProperties=2,
             wanted="must be like {cases: 400, weights: true, choose: {model.activation: [relu, tanh], mean: {low: 0, "

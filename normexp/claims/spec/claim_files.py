@@ -12,7 +12,7 @@ from normexp.claims.spec.bank import LOADER, SMALL, Bank, BankCell, labels_of, l
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, SAMPLE
 from normexp.claims.spec.population import sample
-from normexp.claims.spec.shape import TEXTS, check, fits, named, shorten
+from normexp.claims.spec.shape import TEXTS, check, fits, mapping_of, shorten
 from normexp.config.folder import CONFIGS
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -72,8 +72,8 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
             id=path.stem,
             **{**node, "covers": tuple(node["covers"]), **_parts(node, path, bank)},
             comparisons=[
-                _comparison(one, path)
-                for one in (comparisons if isinstance(comparisons, list) else [comparisons])
+                _comparison(item, path)
+                for item in (comparisons if isinstance(comparisons, list) else [comparisons])
             ],
         )
         _check(claim)
@@ -101,29 +101,31 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any]:
     """The keys that become objects."""
-    found: dict[str, Any] = {}
-    asked, training = node.get("settings"), node["evidence"] == "training"
+    parts: dict[str, Any] = {}
+    settings, training = node.get("settings"), node["evidence"] == "training"
     other = bank is not None and bank.name != SMALL and training
-    if asked and fits(asked, SAMPLE) and not (other and bank and not bank.drawn):
-        found = sample(asked, bank)
-        if ("at" in asked) != training:
+    if settings and fits(settings, SAMPLE) and not (other and bank and not bank.drawn):
+        parts = sample(settings, bank)
+        if ("at" in settings) != training:
             raise ValueError("settings.at: is final or early for trained networks, and absent for others")
-    elif asked:
+    elif settings:
         bank = bank or load_bank()
         # A bank takes the place of the settings of a claim of the project, which names none of it.
-        listed = isinstance(asked, list) and all(
-            isinstance(one, str) and one not in bank.cells for one in asked
+        listed = isinstance(settings, list) and all(
+            isinstance(entry, str) and entry not in bank.cells for entry in settings
         )
-        is_other = fits(asked, SAMPLE) or (other and path.parent == CONFIGS / "claim" and listed)
-        cells = bank.cells if is_other else read_settings(asked, bank)
-        found = {
+        is_other = fits(settings, SAMPLE) or (other and path.parent == CONFIGS / "claim" and listed)
+        cells = bank.cells if is_other else read_settings(settings, bank)
+        parts = {
             "settings": {name: list(cell.overrides) for name, cell in cells.items()},
             "cells": dict(cells),
             "bank": bank.name if is_other else SMALL,
         }
-    if own := node.get("manipulation"):
-        found["manipulation"] = Manipulation(**{**own, "comparison": _comparison(own["comparison"], path)})
-    return found
+    if manipulation := node.get("manipulation"):
+        parts["manipulation"] = Manipulation(
+            **{**manipulation, "comparison": _comparison(manipulation["comparison"], path)}
+        )
+    return parts
 
 
 def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
@@ -133,28 +135,36 @@ def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
     Args:
         bank: in which names are looked up first, and whose labels are asked. Names of shipped cells are always known.
     """
-    overrides = fits(node, named(TEXTS)) and any("=" in word for words in node.values() for word in words)
+    overrides = fits(node, mapping_of(TEXTS)) and any(
+        "=" in word for words in node.values() for word in words
+    )
     if isinstance(node, dict) and not overrides:
         if names := bank.with_labels(node):
             return {name: bank.cells[name] for name in names}
-        known = sorted({f"{name}: {value}" for c in bank.cells.values() for name, value in c.labels.items()})
-        raise ValueError(f"settings={node}: no cell of bank={bank.name} has these; it has {known}")
-    found: dict[str, BankCell] = {}
+        available = sorted(
+            {f"{name}: {value}" for c in bank.cells.values() for name, value in c.labels.items()}
+        )
+        raise ValueError(f"settings={node}: no cell of bank={bank.name} has these; it has {available}")
+    cells: dict[str, BankCell] = {}
     for item in [node] if isinstance(node, dict) else node:
-        for name, own in (item if isinstance(item, dict) else {item: None}).items():
-            if name in found:
+        for name, cell_overrides in (item if isinstance(item, dict) else {item: None}).items():
+            if name in cells:
                 raise ValueError(f"settings: {name} stands there twice; keep one")
-            if own is not None:
-                found[name] = BankCell(name=name, overrides=tuple(own), labels=labels_of(own))
+            if cell_overrides is not None:
+                cells[name] = BankCell(
+                    name=name, overrides=tuple(cell_overrides), labels=labels_of(cell_overrides)
+                )
                 continue
-            known_cells = (one.cells.get(name) for one in (bank, load_bank(SMALL), load_bank("gpu")))
+            known_cells = (
+                candidate.cells.get(name) for candidate in (bank, load_bank(SMALL), load_bank("gpu"))
+            )
             if (cell := next(filter(None, known_cells), None)) is None:
                 raise ValueError(
                     f"settings: {name} is no cell of bank={bank.name} (its cells are {', '.join(bank.cells)}); "
                     f"write its overrides as {{{name}: [model=mlp, ...]}}"
                 )
-            found[name] = cell
-    return found
+            cells[name] = cell
+    return cells
 
 
 def _check(claim: Claim) -> None:
@@ -228,7 +238,9 @@ def _check_comparison(claim: Claim, comparison: Comparison) -> None:
             raise ValueError(f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one")
     if comparison.at is not None and comparison.at not in claim.levels:
         raise ValueError(f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}")
-    numbers = [one for one in claim.levels if isinstance(one, int | float) and not isinstance(one, bool)]
+    numbers = [
+        level for level in claim.levels if isinstance(level, int | float) and not isinstance(level, bool)
+    ]
     if comparison.kind in TRENDS and comparison.over is None and not 1 < len(numbers) == len(claim.levels):
         raise ValueError(f"kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM")
     if comparison.margin == PRACTICAL and not ((claim.settings or claim.drawn) and claim.metric in OF_TEST):

@@ -39,7 +39,7 @@ from normexp.claims.spec.shape import (
     fits,
     keyed,
     listed,
-    named,
+    mapping_of,
     optional,
     shorten,
 )
@@ -54,8 +54,8 @@ POPULATION = keyed(
         "settings": WHOLE,
         "shared": SHARED,
         "choose": optional(OBJECT),
-        "strata": named(STRATUM, minProperties=1, title="kinds of models by name"),
-        "rates": named(NUMBERS, wanted="must be three or more numbers for each optimizer"),
+        "strata": mapping_of(STRATUM, minProperties=1, title="kinds of models by name"),
+        "rates": mapping_of(NUMBERS, wanted="must be three or more numbers for each optimizer"),
         "length": keyed(dict.fromkeys(LENGTH, POSITIVE), " ".join(LENGTH)),
         "grid": keyed({key: GRID["properties"][key] for key in ("norms", "seeds")}, "norms seeds"),
     }
@@ -80,7 +80,7 @@ class Population:
     @property
     def rates(self) -> dict[str, tuple[float, ...]]:
         """Those of the pilots' first search, by the label `optimizer`; none for networks that are not trained."""
-        return {name: tuple(map(float, own)) for name, own in self.node.get("rates", {}).items()}
+        return {name: tuple(map(float, values)) for name, values in self.node.get("rates", {}).items()}
 
     @property
     def length(self) -> Mapping[str, float]:
@@ -92,17 +92,17 @@ class Population:
         """The stratum of each setting. Each block has the written proportions, in an order of its own."""
         strata, settings = self.node["strata"], self.node["settings"]
         block = [name for name in sorted(strata) for _ in range(strata[name]["share"])]
-        found: list[str] = []
-        while len(found) < settings:
-            random = _generator(self.node["seed"], "order", len(found)).random(len(block))
-            found += [block[place] for place in np.argsort(random, kind="stable")]
-        return found[:settings]
+        slots: list[str] = []
+        while len(slots) < settings:
+            random = _generator(self.node["seed"], "order", len(slots)).random(len(block))
+            slots += [block[place] for place in np.argsort(random, kind="stable")]
+        return slots[:settings]
 
     def draw(self, stratum: str, number: int, name: str = "") -> BankCell:
         """The draw with this number, from 1: `mlp 3` is the third MLP."""
-        own = self.node["strata"][stratum]
-        choose = _choices(self.node, own)
-        overrides = [*(self.node.get("shared") or ()), *(own.get("fixed") or ())]
+        stratum_node = self.node["strata"][stratum]
+        choose = _choices(self.node, stratum_node)
+        overrides = [*(self.node.get("shared") or ()), *(stratum_node.get("fixed") or ())]
         labels: dict[str, str] = {}
         for key in sorted(choose, key=lambda key: ("by" in choose[key], key)):
             random = float(_generator(self.node["seed"], stratum, number, key).random())
@@ -159,14 +159,16 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
     """The setting with its length, its rates and the facts of its data; without a pilot, as it was drawn."""
     if "updates" not in pilot:
         return cell
-    each = {norm: tuple(rates) for norm, rates in pilot["rates"].items()}
-    centers = sorted(rates[len(rates) // 2] for rates in each.values())
+    arm_rates = {norm: tuple(rates) for norm, rates in pilot["rates"].items()}
+    centers = sorted(rates[len(rates) // 2] for rates in arm_rates.values())
     return dataclasses.replace(
         cell,
         updates=pilot["updates"],
         step_seconds=pilot["step_seconds"],
-        rates=next(rates for rates in each.values() if rates[len(rates) // 2] == centers[len(centers) // 2]),
-        arm_rates=each,
+        rates=next(
+            rates for rates in arm_rates.values() if rates[len(rates) // 2] == centers[len(centers) // 2]
+        ),
+        arm_rates=arm_rates,
         labels={**cell.labels, "values per statistic": str(pilot["values_per_statistic"])},
         test=pilot["test"],
         **{fact: pilot[fact] for fact in FACTS},
@@ -178,12 +180,12 @@ def read_population(node: dict[str, Any], path: Path) -> Population:
     trained = any(key in node for key in TRAINED)
     needed = ["seed", "settings", "strata", *(TRAINED if trained else ())]
     check(node, {**POPULATION, "required": needed}, f"{path}: ")
-    for name, own in node["strata"].items():
-        where, choose = f"{path}: strata.{name}.choose", _choices(node, own)
+    for name, stratum in node["strata"].items():
+        where, choose = f"{path}: strata.{name}.choose", _choices(node, stratum)
         if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
             raise ValueError(f"{where}: must choose {min(missing)}")
-        for label, one in choose.items():
-            _check_choice(one, f"{where}.{label}")
+        for label, choice in choose.items():
+            _check_choice(choice, f"{where}.{label}")
     return Population(node)
 
 
@@ -191,33 +193,34 @@ def _choices(node: Mapping[str, Any], stratum: Mapping[str, Any]) -> dict[str, A
     return (node.get("choose") or {}) | (stratum.get("choose") or {})
 
 
-def _check_choice(one: Any, where: str) -> None:
-    if isinstance(one, dict) and "by" in one:
-        for value in one.keys() - {"by"}:
-            _check_choice(one[value], f"{where}.{value}")
-    elif isinstance(one, dict) and "key" in one:
-        if not (fits(one, VALUES) or (fits(one, BETWEEN) and one["low"] <= one["high"])):
+def _check_choice(choice: Any, where: str) -> None:
+    if isinstance(choice, dict) and "by" in choice:
+        for value in choice.keys() - {"by"}:
+            _check_choice(choice[value], f"{where}.{value}")
+    elif isinstance(choice, dict) and "key" in choice:
+        if not (fits(choice, VALUES) or (fits(choice, BETWEEN) and choice["low"] <= choice["high"])):
             raise ValueError(f"{where}: give low and high, both above 0, or values")
-    elif not fits(one, named(TEXTS)):
+    elif not fits(choice, mapping_of(TEXTS)):
         raise ValueError(
-            f"{where}={shorten(one)}: must be names with overrides, or a key with low and high, or with values"
+            f"{where}={shorten(choice)}: must be names with overrides, or a key with low and high, or with "
+            "values"
         )
 
 
-def _choose(one: Mapping[str, Any], random: float, labels: Mapping[str, str]) -> tuple[str, list[str]]:
+def _choose(choice: Mapping[str, Any], random: float, labels: Mapping[str, str]) -> tuple[str, list[str]]:
     """(label, overrides) for a random number in [0, 1)."""
-    if "by" in one:
-        return _choose(one[labels[one["by"]]], random, labels)
-    if "key" not in one:
-        name = sorted(one)[int(random * len(one))]
-        return str(name), list(one[name])
-    if "values" in one:
-        value = one["values"][int(random * len(one["values"]))]
+    if "by" in choice:
+        return _choose(choice[labels[choice["by"]]], random, labels)
+    if "key" not in choice:
+        name = sorted(choice)[int(random * len(choice))]
+        return str(name), list(choice[name])
+    if "values" in choice:
+        value = choice["values"][int(random * len(choice["values"]))]
     else:
-        low, high = math.log(one["low"]), math.log(one["high"])
+        low, high = math.log(choice["low"]), math.log(choice["high"])
         value = math.exp(low + random * (high - low))
-        value = round(value) if isinstance(one["low"], int) else float(f"{value:.{DIGITS}g}")
-    return str(value), [f"{one['key']}={value}"]
+        value = round(value) if isinstance(choice["low"], int) else float(f"{value:.{DIGITS}g}")
+    return str(value), [f"{choice['key']}={value}"]
 
 
 def _generator(*words: Any) -> np.random.Generator:
@@ -234,44 +237,44 @@ def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
 
     Raises ValueError with one line.
     """
-    own = bank if bank is not None and bank.drawn else load_bank(node["bank"])
-    if not own.drawn:
+    chosen_bank = bank if bank is not None and bank.drawn else load_bank(node["bank"])
+    if not chosen_bank.drawn:
         raise ValueError(f"settings.bank={node['bank']}: is a list; name a bank that is drawn")
     at, where = node.get("at"), node.get("where", {})
     for key, value in where.items():
-        known = {cell.labels[key] for cell in own.cells.values() if key in cell.labels}
-        if strange := set(value if isinstance(value, list) else [value]) - known:
+        available = {cell.labels[key] for cell in chosen_bank.cells.values() if key in cell.labels}
+        if strange := set(value if isinstance(value, list) else [value]) - available:
             raise ValueError(
-                f"settings.where.{key}={min(strange)}: no setting of bank={own.name} has it; choose from "
-                f"{', '.join(sorted(known)) or 'its labels'}"
+                f"settings.where.{key}={min(strange)}: no setting of bank={chosen_bank.name} has it; choose "
+                f"from {', '.join(sorted(available)) or 'its labels'}"
             )
-    names = own.with_labels(where)[: node["first"]]
-    cells = [own.cells[name] for name in names]
+    names = chosen_bank.with_labels(where)[: node["first"]]
+    cells = [chosen_bank.cells[name] for name in names]
     if at and any(cell.updates for cell in cells):
-        cells = [own.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
+        cells = [chosen_bank.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
     return {
         "settings": {cell.name: list(cell.overrides) for cell in cells},
         "cells": {cell.name: cell for cell in cells},
-        "bank": own.name,
+        "bank": chosen_bank.name,
         "first": node["first"],
         "where": where,
-        "drawn_from": own,
+        "drawn_from": chosen_bank,
     }
 
 
 def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
     """The length of an arm with another batch size than its drawn setting: as many passes over the data."""
-    asked, own = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
-    if not cell.draw or not asked or asked == own:
+    arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
+    if not cell.draw or not arm_batch or arm_batch == setting_batch:
         return []
-    return length_of(max(1, round(cell.updates * float(own) / float(asked))))
+    return length_of(max(1, round(cell.updates * float(setting_batch) / float(arm_batch))))
 
 
 def summary(bank: Bank) -> list[str]:
     """Lines on what was drawn, rejected and found, by stratum, and the core-hours of the grid."""
     population = bank.known_population
     rejected = {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row}
-    shares = {name: own["share"] for name, own in population.node["strata"].items()}
+    shares = {name: stratum["share"] for name, stratum in population.node["strata"].items()}
     long = {cell.draw: cell.updates * cell.step_seconds for cell in bank.cells.values() if cell.updates}
     lines = []
     for name, share in shares.items():
@@ -284,10 +287,10 @@ def summary(bank: Bank) -> list[str]:
             f"{name}: {share} of each {sum(shares.values())}; {len(drawn)} settings, {len(piloted)} with a pilot; "
             f"{len(out)} draws rejected{f', {mean:.1f} core-seconds a long run' * bool(piloted)}"
         )
-    total, known = sum(long.values()), "known when a setting has a pilot"
+    total, mean_text = sum(long.values()), "known when a setting has a pilot"
     if long:
-        known = f"{total / len(long):.1f} core-seconds, the longest {max(long.values()):.2g}"
-    lines.append(f"mean of a long run: {known}; at most {population.length['seconds']:g} are allowed")
+        mean_text = f"{total / len(long):.1f} core-seconds, the longest {max(long.values()):.2g}"
+    lines.append(f"mean of a long run: {mean_text}; at most {population.length['seconds']:g} are allowed")
     pilots, runs = sum(row["seconds"] for row in bank.pilots.values()), len(bank.norms) * bank.seeds * RATES
     hours = total * runs * (1 + 1 / population.length["early"]) / 3600
     lines.append(

@@ -85,16 +85,16 @@ def read_registry(path: Path) -> list[Row]:
 def parse_registry(text: str, path: str) -> list[Row]:
     """The rows of a registry's text. Raises ValueError that names `path` and the row."""
     rows: list[Row] = []
-    known = {field.name for field in fields(Row)}
+    keys = {field.name for field in fields(Row)}
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{path}: row {number}: "
         try:
             node = json.loads(line)
         except json.JSONDecodeError:
             raise ValueError(f"{where}is no JSON; restore the file from git, rows are only added") from None
-        if not isinstance(node, dict) or node.keys() != known:
+        if not isinstance(node, dict) or node.keys() != keys:
             raise ValueError(
-                f"{where}must have the keys {', '.join(sorted(known))}; restore the file from git"
+                f"{where}must have the keys {', '.join(sorted(keys))}; restore the file from git"
             )
         rows.append(Row(**node))
         _check(rows, where)
@@ -104,22 +104,25 @@ def parse_registry(text: str, path: str) -> list[Row]:
 def _check(rows: Sequence[Row], where: str) -> None:
     """Check the last row against the rows before it."""
     row, earlier = rows[-1], rows[:-1]
-    own = [one for one in earlier if one.subject == row.subject]
-    before, last = earlier[-1].hash if earlier else "", own[-1].number if own else None
-    wanted = {
+    subject_rows = [earlier_row for earlier_row in earlier if earlier_row.subject == row.subject]
+    before, last = earlier[-1].hash if earlier else "", subject_rows[-1].number if subject_rows else None
+    expected = {
         "number": (len(rows), f"must be {len(rows)}; restore the file from git"),
         "before": (before, "is not the hash of the row before it; restore the file"),
         "amends": (last, f"must be {last}, the subject's last row"),
-        "alpha": (alpha_of(len(own)), f"must be {alpha_of(len(own))} after {len(own)} rows of {row.subject}"),
+        "alpha": (
+            alpha_of(len(subject_rows)),
+            f"must be {alpha_of(len(subject_rows))} after {len(subject_rows)} rows of {row.subject}",
+        ),
     }
-    for key, (value, words) in wanted.items():
+    for key, (value, words) in expected.items():
         if getattr(row, key) != value:
             raise ValueError(f"{where}{key}={getattr(row, key)}: {words}")
     if earlier and row.date < earlier[-1].date:
         raise ValueError(
             f"{where}date={row.date}: lies before that of the row before it; rows are only added"
         )
-    if clash := seen(own, row.seeds):
+    if clash := seen(subject_rows, row.seeds):
         raise ValueError(
             f"{where}seeds={row.seeds}: row {clash.number} had some of them; an amendment takes fresh seeds"
         )
@@ -133,7 +136,7 @@ def alpha_of(amendments: int) -> float:
 def seen(rows: Sequence[Row], seeds: Seeds) -> Row | None:
     """The first of these rows that had one of the seeds."""
     had = {seed for first, end in seeds for seed in range(first, end)}
-    return next((row for row in rows if any(had & {*range(*own)} for own in row.seeds)), None)
+    return next((row for row in rows if any(had & {*range(*bounds)} for bounds in row.seeds)), None)
 
 
 def latest(rows: Sequence[Row], subject: str) -> Row | None:
@@ -156,10 +159,11 @@ def register(
     path.parent.mkdir(parents=True, exist_ok=True)
     with alone(path):
         rows = read_registry(path)
-        own = [row for row in rows if row.subject == subject]
-        if own and own[-1].protocol == protocol:
+        subject_rows = [row for row in rows if row.subject == subject]
+        if subject_rows and subject_rows[-1].protocol == protocol:
             raise ValueError(
-                f"{subject}: its protocol is registered, row {own[-1].number}; nothing has to be done"
+                f"{subject}: its protocol is registered, row {subject_rows[-1].number}; nothing has to be "
+                "done"
             )
         row = Row(
             number=len(rows) + 1,
@@ -169,12 +173,12 @@ def register(
             reason=" ".join(reason.split()),
             date=date or datetime.now(UTC).isoformat(timespec="seconds"),
             commit=commit,
-            amends=own[-1].number if own else None,
-            alpha=alpha_of(len(own)),
+            amends=subject_rows[-1].number if subject_rows else None,
+            alpha=alpha_of(len(subject_rows)),
             seeds=seeds,
         )
-        if clash := seen(own, seeds):
-            first = max(end for one in own for _, end in one.seeds)
+        if clash := seen(subject_rows, seeds):
+            first = max(end for subject_row in subject_rows for _, end in subject_row.seeds)
             raise ValueError(
                 f"{subject}: row {clash.number} had some of its seeds; an amendment takes fresh ones, "
                 f"set first_seed: {first}"
@@ -197,7 +201,7 @@ def notice(path: Path, kind: str, subject: str, reason: str, commit: str) -> Row
 
 def notices(rows: Sequence[Row], subject: str) -> list[Row]:
     """The rows that withdraw or correct what a subject says, since its protocol was registered last."""
-    since = own.number if (own := latest(rows, subject)) else 0
+    since = registered.number if (registered := latest(rows, subject)) else 0
     subjects = [f"{kind} {subject}" for kind in (WITHDRAWN, CORRECTED)]
     return [row for row in rows if row.subject in subjects and row.number > since]
 
@@ -240,8 +244,10 @@ def open_registry(path: Path) -> Registry:
     # At each commit that was kept the rows up to the last one that it has.
     place = {row.hash: number for number, row in enumerate(rows, 1)}
     last = json.loads(beside.read_text())
-    kept = {commit: rows[: place.get(own, 0)] for commit, own in last.items() if own is not None}
-    return Registry(path, rows, kept.get)
+    rows_at_commit = {
+        commit: rows[: place.get(last_hash, 0)] for commit, last_hash in last.items() if last_hash is not None
+    }
+    return Registry(path, rows, rows_at_commit.get)
 
 
 def outside_history(registry: Registry) -> list[Row]:
@@ -266,12 +272,16 @@ def runs_before_registration(
         runs: as in `not_after`, with `bank` true for runs of a grid.
         bank: whose grid they are.
     """
-    each: list[Any] = runs.to_dict("records")
-    own = registry.latest(grid_subject(bank))
-    early = [run for run in each if _why_not(row, run, registry.rows_at)]
-    wrong = [run for run in early if not run["bank"] or own is None or _why_not(own, run, registry.rows_at)]
+    run_records: list[Any] = runs.to_dict("records")
+    grid_row = registry.latest(grid_subject(bank))
+    early = [run for run in run_records if _why_not(row, run, registry.rows_at)]
+    wrong = [
+        run
+        for run in early
+        if not run["bank"] or grid_row is None or _why_not(grid_row, run, registry.rows_at)
+    ]
     if wrong:
-        return 0, f"{len(wrong)} of {len(each)} runs: {not_after(row, wrong[:1], registry.rows_at)[0]}"
+        return 0, f"{len(wrong)} of {len(run_records)} runs: {not_after(row, wrong[:1], registry.rows_at)[0]}"
     return sum(started(run) < datetime.fromisoformat(row.date) for run in early), ""
 
 
@@ -307,7 +317,7 @@ def _why_not(row: Row, run: Mapping[str, Any], rows_at: RowsAt) -> str:
     rows = rows_at(run["commit"])
     if rows is None:
         return f"names commit {run['commit'][:12]}, which is not in the history of this checkout"
-    if all(known.hash != row.hash for known in rows):
+    if all(registered.hash != row.hash for registered in rows):
         return f"names commit {run['commit'][:12]}, whose registry does not have row {row.number}"
     return ""
 
@@ -331,8 +341,11 @@ def history_of(path: Path) -> RowsAt:
 
 def kept_commits(registry: Registry, commits: Iterable[str]) -> dict[str, str | None]:
     """What `commits.json` keeps: commit -> hash of its registry's last row, "" for none, None outside the history."""
-    found = {commit: registry.rows_at(commit) for commit in sorted(set(commits) - {""})}
-    return {commit: None if rows is None else rows[-1].hash if rows else "" for commit, rows in found.items()}
+    rows_at_commit = {commit: registry.rows_at(commit) for commit in sorted(set(commits) - {""})}
+    return {
+        commit: None if rows is None else rows[-1].hash if rows else ""
+        for commit, rows in rows_at_commit.items()
+    }
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

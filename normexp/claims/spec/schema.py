@@ -22,37 +22,37 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def described(of: type) -> dict[str, str]:
     """The text of each attribute in a class's docstring."""
     text = inspect.cleandoc(of.__doc__ or "").partition("Attributes:")[2]
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for names, words in re.findall(r"^    (\w[\w, ]*): (.*(?:\n {8,}.*)*)", text, re.MULTILINE):
-        found |= dict.fromkeys(names.split(", "), " ".join(words.split()))
-    return found
+        texts |= dict.fromkeys(names.split(", "), " ".join(words.split()))
+    return texts
 
 
 def explained(shape: Shape, of: type) -> Shape:
     """The shape of a mapping, each key with its text in the docstring of a class, or else what it wants."""
     words = described(of)
-    own = {}
-    for key, one in shape["properties"].items():
-        text = words.get(key) or one.get("wanted")
-        own[key] = {**one, **({"description": text} if text else {})}
-    return {**shape, "properties": own}
+    properties = {}
+    for key, property_shape in shape["properties"].items():
+        text = words.get(key) or property_shape.get("wanted")
+        properties[key] = {**property_shape, **({"description": text} if text else {})}
+    return {**shape, "properties": properties}
 
 
 def plain(node: Any) -> Any:
     """A shape in the words of JSON schema alone."""
     if isinstance(node, dict):
-        return {key: plain(one) for key, one in node.items() if key != "wanted"}
-    return [plain(one) for one in node] if isinstance(node, list) else node
+        return {key: plain(value) for key, value in node.items() if key != "wanted"}
+    return [plain(item) for item in node] if isinstance(node, list) else node
 
 
 def claim_schema() -> dict[str, Any]:
     """The schema of a claim's yaml."""
     comparison = {**COMPARISON, "required": ["kind"]}
-    own = {
+    properties = {
         **CLAIM["properties"],
         "comparison": {"anyOf": [comparison, listed(comparison)], "wanted": "see `kind`"},
     }
-    shape = explained({**CLAIM, "properties": own}, Claim)
+    shape = explained({**CLAIM, "properties": properties}, Claim)
     return plain({"$schema": DIALECT, "title": "A claim of normexp", **shape})
 
 

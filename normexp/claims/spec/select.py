@@ -77,12 +77,12 @@ def topic(claim: Claim) -> str:
 
 def matching(claims: Iterable[Claim], words: str) -> list[Claim]:
     """The claims in whose id, name, sentence, source or topic every one of the words stands."""
-    asked = words.lower().split()
+    terms = words.lower().split()
 
     def text(claim: Claim) -> str:
         return " ".join((claim.id, claim.name, claim.sentence, claim.source, topic(claim))).lower()
 
-    return [claim for claim in claims if all(word in text(claim) for word in asked)]
+    return [claim for claim in claims if all(word in text(claim) for word in terms)]
 
 
 RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
@@ -94,14 +94,14 @@ def find(text: str, bank: Bank | None = None) -> tuple[list[Claim], list[str], l
 
     Returns (claims, mistakes of named files, mistakes of other files). Raises ValueError as `select` does.
     """
-    text, own = own_claims(text, bank)
+    text, from_files = own_claims(text, bank)
     claims, broken = known_claims(text)
-    chosen, left_out = select(claims | own, text, broken), unreadable(broken, text)
+    chosen, left_out = select(claims | from_files, text, broken), unreadable(broken, text)
     if bank and bank.drawn:
         chosen = asks_for(bank, chosen, text)
     if bank and bank.name != SMALL:
-        files = {one.id: config_file("claim", one.id) for one in chosen if one.id not in own}
-        chosen = [read_claim(path, bank) if (path := files.get(one.id)) else one for one in chosen]
+        files = {claim.id: config_file("claim", claim.id) for claim in chosen if claim.id not in from_files}
+        chosen = [read_claim(path, bank) if (path := files.get(claim.id)) else claim for claim in chosen]
     return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
 
 
@@ -110,11 +110,11 @@ def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
     A bank that files of claims name has those claims; another has all of its kind, and so has each one named by its id.
     Raises ValueError if there are none."""
     kind = "training" if bank.known_population.rates else "initialization"
-    found = [claim for claim in claims if claim.drawn and claim.evidence == kind]
+    fitting = [claim for claim in claims if claim.drawn and claim.evidence == kind]
     ids = {word.lower() for word in words(text)}
-    if found:
-        named = [one for one in found if one.id.lower() in ids or one.bank == bank.name]
-        return named or found
+    if fitting:
+        preferred = [claim for claim in fitting if claim.id.lower() in ids or claim.bank == bank.name]
+        return preferred or fitting
     raise ValueError(
         f"claim={text}: asks for no drawn settings (evidence: {kind}), which is what bank={bank.name} has; leave bank= "
         "out, or write settings: {bank: ..., first: 24} into the file of the claim"
@@ -124,16 +124,18 @@ def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
 def known_claims(text: str = "all") -> tuple[dict[str, Claim], dict[str, str]]:
     """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
     files by id. Where each word of a list is the id of files, only these are read: reading all takes half a second."""
-    asked, folders = {word.lower() for word in words(text)}, [CONFIGS, *more_folders()]
+    requested, folders = {word.lower() for word in words(text)}, [CONFIGS, *more_folders()]
     stems = [path.stem for folder in folders for path in (folder / "claim").glob("*.yaml")]
-    all_of_them = not asked <= {name for stem in stems for name in _ids(stem)}
+    all_of_them = not requested <= {name for stem in stems for name in _ids(stem)}
     claims, broken = dict[str, Claim](), dict[str, str]()
     for folder in folders:
-        own, mistakes = load_each(folder / "claim", only=lambda name: all_of_them or bool(_ids(name) & asked))
-        if taken := own.keys() & claims.keys():
+        loaded, mistakes = load_each(
+            folder / "claim", only=lambda name: all_of_them or bool(_ids(name) & requested)
+        )
+        if taken := loaded.keys() & claims.keys():
             name = min(taken)
             raise ValueError(f"{folder / 'claim' / name}.yaml: {name} is a claim of normexp; rename yours")
-        claims |= own
+        claims |= loaded
         broken |= mistakes
     return claims, broken
 
@@ -147,22 +149,22 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
 
     Raises ValueError with one line for a missing file, for a file that is no claim, and for two files with one name.
     """
-    found: dict[str, Claim] = {}
-    named = []
+    claims: dict[str, Claim] = {}
+    ids = []
     for word in words(text):
         if not word.endswith(ENDINGS):
-            named.append(word)
+            ids.append(word)
             continue
         path = Path(word)
         if not path.is_file():
             raise ValueError(f"claim={word}: no such file; name a yaml, or an id such as S37")
         if path.stem in RESERVED:
             raise ValueError(f"claim={word}: {path.stem} names the folder of runs; rename the file")
-        if path.stem in found:
+        if path.stem in claims:
             raise ValueError(f"claim={word}: two files have the name {path.stem}; rename one")
-        found[path.stem] = read_claim(path, bank)
-        named.append(path.stem)
-    return ",".join(named), found
+        claims[path.stem] = read_claim(path, bank)
+        ids.append(path.stem)
+    return ",".join(ids), claims
 
 
 def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
@@ -183,18 +185,18 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     chosen: dict[str, Claim] = {}
     broken = broken or {}
     for word in words(text):
-        found = _named(claims.values(), word.lower())
-        if arxiv_id(word) and not found:
+        matches = _claims_named(claims.values(), word.lower())
+        if arxiv_id(word) and not matches:
             raise ValueError(f"claim={word}: no claim has this paper as its source; --help lists all")
         left_out = unreadable(broken, word)
-        if left_out and (not found or word.upper() in {name.upper() for name in broken}):
+        if left_out and (not matches or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
-        if not found and (hint := brought_hint("claim", word)):
+        if not matches and (hint := brought_hint("claim", word)):
             raise ValueError(f"claim={word}: {hint}")
-        if not found:
+        if not matches:
             near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
             raise ValueError(f"claim={word}: no such claim;{near} find={word} searches, --help lists all")
-        chosen |= {claim.id: claim for claim in found}
+        chosen |= {claim.id: claim for claim in matches}
     if not chosen:
         raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")
     return list(chosen.values())
@@ -207,11 +209,11 @@ def words(text: str) -> list[str]:
 
 def unreadable(broken: dict[str, str], text: str) -> list[str]:
     """The mistakes in the broken files that the list names by id, by glob or by `all`."""
-    asked = [word.lower() for word in words(text)]
+    requested = [word.lower() for word in words(text)]
     return [
         mistake
         for name, mistake in broken.items()
-        if any(word in ("all", whole_id(name)) or fnmatchcase(name.lower(), word) for word in asked)
+        if any(word in ("all", whole_id(name)) or fnmatchcase(name.lower(), word) for word in requested)
     ]
 
 
@@ -220,22 +222,22 @@ def whole_id(name: str) -> str:
     return re.sub(r"(?<=\d)[a-z]+$", "", name.lower())
 
 
-def _named(claims: Iterable[Claim], word: str) -> list[Claim]:
+def _claims_named(claims: Iterable[Claim], word: str) -> list[Claim]:
     """The claims that a word names; if none, those that cover the sentence of this id."""
 
     def is_named(claim: Claim) -> bool:
         names = (claim.id.lower(), claim.name.lower())
-        known = ("all", claim.evidence, whole_id(claim.id), *names)
-        return word in known or any(fnmatchcase(name, word) for name in names)
+        accepted = ("all", claim.evidence, whole_id(claim.id), *names)
+        return word in accepted or any(fnmatchcase(name, word) for name in names)
 
     if paper := arxiv_id(word):
         return [claim for claim in claims if is_of(paper, claim.source)]
-    named = [claim for claim in claims if is_named(claim)]
-    return named or [claim for claim in claims if word in map(str.lower, claim.covers)]
+    matches = [claim for claim in claims if is_named(claim)]
+    return matches or [claim for claim in claims if word in map(str.lower, claim.covers)]
 
 
 def nearest(claims: dict[str, Claim], word: str) -> list[str]:
     """Up to four ids or names that look like `word`."""
-    known = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
-    found = difflib.get_close_matches(word.lower(), known, n=4, cutoff=0.4)
-    return [known[name] for name in found]
+    by_lower_name = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
+    close = difflib.get_close_matches(word.lower(), by_lower_name, n=4, cutoff=0.4)
+    return [by_lower_name[name] for name in close]

@@ -23,19 +23,19 @@ FITS: dict[str, Callable[[Any], bool]] = {
 def fits(x: Any, shape: Shape) -> bool:
     """Whether a value has a shape. {} allows anything."""
     if "anyOf" in shape:
-        return any(fits(x, one) for one in shape["anyOf"])
+        return any(fits(x, option) for option in shape["anyOf"])
     if "enum" in shape:
         return x in shape["enum"]
     kind = shape.get("type")
     if kind is None or not FITS[kind](x):
         return kind is None
     if kind == "object":
-        own, more = shape.get("properties", {}), shape.get("additionalProperties", {})
-        parts = {key: own.get(key, more) for key in x}
-        known = parts.keys() >= set(shape.get("required", ())) and False not in parts.values()
-        return known and len(x) >= shape.get("minProperties", 0) and all(fits(x[k], parts[k]) for k in x)
+        properties, more = shape.get("properties", {}), shape.get("additionalProperties", {})
+        parts = {key: properties.get(key, more) for key in x}
+        keys_fit = parts.keys() >= set(shape.get("required", ())) and False not in parts.values()
+        return keys_fit and len(x) >= shape.get("minProperties", 0) and all(fits(x[k], parts[k]) for k in x)
     if kind == "array":
-        return len(x) >= shape.get("minItems", 0) and all(fits(one, shape.get("items", {})) for one in x)
+        return len(x) >= shape.get("minItems", 0) and all(fits(item, shape.get("items", {})) for item in x)
     if kind in ("integer", "number"):
         return x >= shape.get("minimum", -math.inf) and x > shape.get("exclusiveMinimum", -math.inf)
     return True
@@ -46,25 +46,25 @@ def check(node: Any, shape: Shape, where: str, key: str = "") -> None:
     unknown, or a value that does not fit."""
     if "anyOf" in shape and "wanted" not in shape:
         parts = shape["anyOf"]
-        shape = next((one for one in parts if FITS[one["type"]](node)), parts[0])
+        shape = next((option for option in parts if FITS[option["type"]](node)), parts[0])
     value = f"{where}{key}{'=' * bool(key)}{shorten(node)}"
     if shape.get("type") != "object" or "wanted" in shape:
         if not fits(node, shape):
             names = ", ".join(filter(None, shape.get("enum", ())))
             raise ValueError(f"{value}: {shape.get('wanted') or f'choose from {names}'}")
         return
-    own, more = shape.get("properties", {}), shape.get("additionalProperties", {})
+    properties, more = shape.get("properties", {}), shape.get("additionalProperties", {})
     if not FITS["object"](node) or len(node) < shape.get("minProperties", 0):
-        keys = f"the keys {', '.join(own)}" if own else "names with values"
+        keys = f"the keys {', '.join(properties)}" if properties else "names with values"
         raise ValueError(f"{value}: must be {shape.get('title', keys)}")
     inside = {name: f"{key}.{name}" if key else name for name in (*shape.get("required", ()), *node)}
     for name, place in inside.items():
         if name not in node:
             raise ValueError(f"{where}{place}: is missing; add it")
-        if own.get(name, more) is False:
-            raise ValueError(f"{where}{place}: no such key; the keys are {', '.join(own)}")
-    for name, one in node.items():
-        check(one, own.get(name, more), where, inside[name])
+        if properties.get(name, more) is False:
+            raise ValueError(f"{where}{place}: no such key; the keys are {', '.join(properties)}")
+    for name, item in node.items():
+        check(item, properties.get(name, more), where, inside[name])
 
 
 def shorten(value: Any) -> str:
@@ -75,17 +75,17 @@ def shorten(value: Any) -> str:
 
 def optional(shape: Shape) -> Shape:
     """The same, or None."""
-    wanted = {"wanted": shape["wanted"]} if "wanted" in shape else {}
-    return {"anyOf": [shape, {"type": "null"}], **wanted}
+    wording = {"wanted": shape["wanted"]} if "wanted" in shape else {}
+    return {"anyOf": [shape, {"type": "null"}], **wording}
 
 
 def keyed(properties: dict[str, Shape], required: str = "", **more: Any) -> Shape:
     """A mapping with these keys and no others. `required`: the names of those that it must have, in one text."""
-    found = {"type": "object", "properties": properties, "additionalProperties": False}
-    return {**found, **({"required": required.split()} if required else {}), **more}
+    mapping = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**mapping, **({"required": required.split()} if required else {}), **more}
 
 
-def named(shape: Shape, **more: Any) -> Shape:
+def mapping_of(shape: Shape, **more: Any) -> Shape:
     """A mapping of names to values of one shape."""
     return {"type": "object", "additionalProperties": shape, **more}
 

@@ -48,8 +48,8 @@ def over_rate(runs: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
     with drawing_style(), narrow():
         figure, shown = panels(list(runs), "learning rate", "test accuracy", height=2.0)
         for name, axes in shown.items():
-            own, rates = runs[name], sorted(runs[name]["lr"].unique())
-            for arm, rows in own.groupby("norm", sort=False):
+            setting_runs, rates = runs[name], sorted(runs[name]["lr"].unique())
+            for arm, rows in setting_runs.groupby("norm", sort=False):
                 color = f"#{colors[str(arm)]}"
                 done = rows[rows["status"] == "completed"].groupby("lr")["test_accuracy"].mean()
                 lost = sorted(rows[rows["status"] == "diverged"]["lr"].unique())
@@ -59,8 +59,8 @@ def over_rate(runs: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
                 if lost:
                     (crosses,) = axes.plot(lost, [0.0] * len(lost), "x", color=color, clip_on=False)
                     crosses.set_in_layout(False)
-                    told = [f"rate {rate:g}: diverged" for rate in lost]
-                    tell(axes, lost, [0.0] * len(lost), f"{arm}", told)
+                    lost_words = [f"rate {rate:g}: diverged" for rate in lost]
+                    tell(axes, lost, [0.0] * len(lost), f"{arm}", lost_words)
             axes.set_xscale("log")
             axes.xaxis.set_major_locator(FixedLocator(rates[:: max(len(rates) // 2, 1)]))
             axes.xaxis.set_minor_locator(NullLocator())
@@ -80,13 +80,17 @@ def learning(means: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
         figure, shown = panels(list(means), "epochs", "validation accuracy", height=2.0)
         for name, axes in shown.items():
             numbers = dict.fromkeys(("epoch", "mean", "low", "high"), float)
-            for arm, own in means[name].astype(numbers).groupby("arm", sort=False):
+            for arm, curve in means[name].astype(numbers).groupby("arm", sort=False):
                 color = f"#{colors[str(arm)]}"
-                words = [f"epoch {e:.3g}: {y:.1%}" for e, y in zip(own["epoch"], own["mean"], strict=True)]
-                axes.plot(own["epoch"], own["mean"], color=color, marker="" if len(own) > 1 else ".")
-                axes.fill_between(own["epoch"], own["low"], own["high"], color=color, alpha=0.15, linewidth=0)
-                tell(axes, list(own["epoch"]), list(own["mean"]), f"{arm}", words)
-            axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=bool(own["epoch"].max() > 3)))
+                words = [
+                    f"epoch {e:.3g}: {y:.1%}" for e, y in zip(curve["epoch"], curve["mean"], strict=True)
+                ]
+                axes.plot(curve["epoch"], curve["mean"], color=color, marker="" if len(curve) > 1 else ".")
+                axes.fill_between(
+                    curve["epoch"], curve["low"], curve["high"], color=color, alpha=0.15, linewidth=0
+                )
+                tell(axes, list(curve["epoch"]), list(curve["mean"]), f"{arm}", words)
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=bool(curve["epoch"].max() > 3)))
             _finish(axes, name)
         return _inline("learning", "Validation accuracy during training", figure)
 

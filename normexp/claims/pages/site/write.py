@@ -40,7 +40,7 @@ PAPER = re.compile(
 def chosen(claim: Claim, group: str) -> list[str]:
     """The models, or data sets, that a claim names in any setting or arm."""
     lists = [claim.fixed, *claim.settings.values(), *claim.arms.values()]
-    words = [word for own in lists if isinstance(own, list) for word in own]
+    words = [word for overrides in lists if isinstance(overrides, list) for word in overrides]
     return sorted({word.partition("=")[2] for word in words if str(word).startswith(f"{group}=")})
 
 
@@ -81,9 +81,9 @@ def means_table(
     arms = verdict.get("arms")
     if not arms:
         return None
-    places = dict.fromkeys(place for own in arms.values() for place in own)
+    places = dict.fromkeys(place for means in arms.values() for place in means)
     return list(arms), [
-        (names.get(place, place) or "all", [_shown(own.get(place)) for own in arms.values()])
+        (names.get(place, place) or "all", [_shown(means.get(place)) for means in arms.values()])
         for place in places
     ]
 
@@ -113,8 +113,10 @@ def facts(
     ledger, names = ledger_of(claim, verdict, root), setting_names(claim)
     arms = dict.fromkeys(arm for runs in ledger.values() for arm in runs["norm"])
     colors = {arm: color.lower().lstrip("#") for arm, color in Style(list(arms)).colour.items()}
-    runs = {names[name]: own for name, own in ledger.items() if own["lr"].nunique() > 1}
-    means = {names[name]: own for name, own in curves_of(claim, verdict, root).items()}
+    runs = {
+        names[name]: setting_runs for name, setting_runs in ledger.items() if setting_runs["lr"].nunique() > 1
+    }
+    means = {names[name]: curve for name, curve in curves_of(claim, verdict, root).items()}
     return plain | {
         "verdict": verdict,
         "counts": counts(verdict) if verdict["settings"] else [],
@@ -143,9 +145,9 @@ def files_of(claim: Claim, registered: Iterable[str], settings: Iterable[str], r
 def by_topic(rows: list[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
     """The chapters of the index: the questions of the front page that are judged, then every claim by its topic."""
     first = {row["id"]: row for row in rows if row["says"] and row["tone"] != "none"}
-    found = [("What is known", [first[name] for name in QUESTIONS if name in first][:MOST])]
-    found += [(name, [row for row in rows if row["topic"] == name]) for name in (*TOPICS, OTHER)]
-    return [(name, own) for name, own in found if own]
+    chapters = [("What is known", [first[name] for name in QUESTIONS if name in first][:MOST])]
+    chapters += [(name, [row for row in rows if row["topic"] == name]) for name in (*TOPICS, OTHER)]
+    return [(name, chapter_rows) for name, chapter_rows in chapters if chapter_rows]
 
 
 FILTERS = {
@@ -168,14 +170,17 @@ def write_site(
     registry = read_registry(root / REGISTRY)
     dark = dark_colors([*OWN.values(), *FREE, *COLORS.values()])
     rows = [index_row(claim, verdicts.get(name)) for name, claim in claims.items()]
-    each = {
+    values_by_filter = {
         name: [row[name] if isinstance(row[name], list) else [row[name]] for row in rows] for name in FILTERS
     }
     index: dict[str, Any] = {
         "rows": rows,
         "chapters": by_topic(rows),
         "filters": FILTERS,
-        "options": {name: sorted({one for own in found for one in own}) for name, found in each.items()},
+        "options": {
+            name: sorted({value for values in value_lists for value in values})
+            for name, value_lists in values_by_filter.items()
+        },
         "counts": Counter(row["word"] for row in rows).most_common(),
     }
     styles = (ENVIRONMENT.get_template(f"{name}.css.j2").render(dark=dark) for name in ("page", "site"))
@@ -183,9 +188,9 @@ def write_site(
     (folder / "index.html").write_text(ENVIRONMENT.get_template("index.html.j2").render(index))
     page = ENVIRONMENT.get_template("claim.html.j2")
     for name, claim in claims.items():
-        own = facts(claim, verdicts.get(name), registry, root)
-        (folder / "claims" / f"{name}.html").write_text(page.render(own))
-        for place, path in own["files"].items():
+        context = facts(claim, verdicts.get(name), registry, root)
+        (folder / "claims" / f"{name}.html").write_text(page.render(context))
+        for place, path in context["files"].items():
             (folder / place).parent.mkdir(exist_ok=True)
             shutil.copyfile(path, folder / place)
     return f"{folder / 'index.html'}: {len(claims)} claims, {len(verdicts)} verdicts"
