@@ -10,7 +10,7 @@ import pandas as pd
 from normexp.claims.evidence.curves import bank_curves, level_text, own_curves, read_curves
 from normexp.claims.evidence.plan import KEY, Known
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.select import known_claims
 from normexp.sweeps.halving import RUNGS, survivors
 

@@ -9,12 +9,13 @@ from typing import Any
 from normexp.advise.forecast import LEVEL, Expected, Forecast, change, effects_of
 from normexp.claims.evidence.measured import Measured, measured
 from normexp.claims.pages import markdown_page, markdown_table
-from normexp.claims.pages.atlas import short
 from normexp.claims.spec.bank import NAMES, Bank, label
 from normexp.claims.spec.registry import REGISTRY, digest, not_after, open_registry
 from normexp.config.compose import compose, plain_values
 from normexp.config.process import fast_imports
 
+# The official training images of standard data: to know their number, nobody needs to read them, nor torch.
+IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10": 50_000, "cifar100": 50_000}
 PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
 
@@ -36,7 +37,7 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     if outside := forecast.outside(labels):
         lines.append(f"outside what was measured: {'; '.join(outside)}: the intervals do not count there")
     lines.append(f"nearest measured settings, errors of {', '.join(forecast.norms)}:")
-    lines += [f"  {point.name}  {short(point)}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
+    lines += [f"  {point.name}  {point.in_words}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
               for point in forecast.nearest(labels)]  # fmt: skip
     return "\n".join(lines)
 
@@ -148,7 +149,7 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
         labels["place of the norm"] = label("model.norm_position", model["norm_position"])
     depth = model.get("depth")
     numbers = {"depth": sum(depth) if isinstance(depth, list) else depth, "width": model.get("width")}
-    examples, updates = _length(config)
+    examples, updates = _length(config, choices["data"])
     numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
     return labels | {key: str(value) for key, value in numbers.items() if value}
 
@@ -160,9 +161,11 @@ def _data(config: dict[str, Any], choice: str) -> str:
     return label("data", choice)
 
 
-def _length(config: dict[str, Any]) -> tuple[int, int]:
+def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:
     """(training examples, or characters of a text; updates). The data are read only if the words do not say it."""
     examples, updates = config["data"].get("train_size"), config["max_steps"]
+    if not examples and config["data"].get("val_size") in range(1, IMAGES.get(choice, 0)):
+        examples = IMAGES[choice] - config["data"]["val_size"]
     if examples and updates:
         return examples, updates
     with fast_imports():

@@ -11,8 +11,8 @@ import pandas as pd
 from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import MANIPULATION, InitialSource, Source, different
 from normexp.claims.evidence.stored import COSTS, EVIDENCE, PLACE, StoredEvidence, StoredVerdict
-from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import WITHDRAWN_WORD, with_scope
+from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import (
     REGISTRY,

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.conclude import conclude, noticed
-from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph, section
-from normexp.claims.judge.verdict import UNTUNED, VERDICT, untestable, write_verdict
+from normexp.claims.judge.verdict import UNTUNED, VERDICT, judge, untestable, write_verdict
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import whole_id

@@ -81,10 +81,10 @@ def task(cfg: DictConfig) -> None:
 def run(cfg: DictConfig) -> None:
     """Train the runs of a composed configuration."""
     restore_command()
-    if finished(cfg):
-        return
-    # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
     with fast_imports():
+        if finished(cfg):
+            return
+        # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
         from normexp.config.run_spec import runs_of
         from normexp.training.train import train
 

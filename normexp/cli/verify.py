@@ -5,9 +5,8 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
-from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
@@ -16,6 +15,9 @@ from normexp.cli.command import command
 from normexp.config import folder
 from normexp.config.process import BAD_INPUT, fast_imports, tolerate_closed_stdout
 from normexp.config.process import command as to_type
+
+if TYPE_CHECKING:
+    from normexp.claims.evidence.stored import StoredEvidence  # loads scipy, which takes a second
 
 CONFIGS = folder.CONFIGS / "claim"
 DEMO = (
@@ -92,8 +94,10 @@ def without_settings(bank: str, chosen: list[Claim]) -> list[str]:
     return [line]
 
 
-def ledger(place: str) -> StoredEvidence | None:
+def ledger(place: str) -> "StoredEvidence | None":
     """The ledger that an option names: that of the package, a folder, or none."""
+    from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
+
     if place == "none":
         return None
     if place and not Path(place).is_dir():
@@ -105,6 +109,8 @@ def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
     """Write pages of all verdicts, or a site of them where a path does not end in .md: from `out` if it was named, else
     judged again from the ledger, once for all pages. If claims were named, the pages have those alone, from `out`.
     Yields a line on each."""
+    from normexp.claims.pages.verdicts_page import verdicts_in, write_page
+
     for path in paths:
         if path.is_dir() and (
             path.suffix == ".md" or not {"index.html", "claims"} <= {file.name for file in path.iterdir()}

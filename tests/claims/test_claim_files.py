@@ -13,7 +13,7 @@ from forked import forked
 from normexp.claims.evidence.initial import gather, law
 from normexp.claims.evidence.protocol import unchecked
 from normexp.claims.evidence.search import search
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.rounds import by_the_bank
 from normexp.claims.spec.bank import load_bank

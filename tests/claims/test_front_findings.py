@@ -7,8 +7,8 @@ from committed import CLAIMS, ROOT, judged
 from made_settings import made
 from matplotlib.image import imread
 
-from normexp.claims.judge import judge
 from normexp.claims.judge.plain_words import BEGUN
+from normexp.claims.judge.verdict import judge
 from normexp.claims.judge.when import When
 from normexp.claims.pages import findings
 from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings

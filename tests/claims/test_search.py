@@ -12,7 +12,7 @@ from committed import CLAIMS, ROOT
 from normexp.claims.evidence.initial import network
 from normexp.claims.evidence.search import changed, draw, search
 from normexp.claims.evidence.stored import StoredEvidence
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.laws.depth import gradient_growth
 from normexp.claims.laws.weights import Weights, fill, matrix
 from normexp.claims.spec.claim_files import read_claim

@@ -10,7 +10,6 @@ import pytest
 from committed import CLAIMS
 from scipy import optimize, special
 
-from normexp.claims.judge import judge
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
@@ -23,6 +22,7 @@ from normexp.claims.judge.settings_count import (
     word_of,
     worst_setting,
 )
+from normexp.claims.judge.verdict import judge
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
 SAME = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)

@@ -12,7 +12,7 @@ from settings import FEWER, family
 
 from normexp.claims.evidence.curves import ledger_of
 from normexp.claims.evidence.stored import LEDGER
-from normexp.claims.judge import judge
+from normexp.claims.judge.verdict import judge
 from normexp.claims.pages.figure import lines_of
 from normexp.claims.pages.site.drawings import forest, over_rate
 from normexp.claims.pages.site.write import index_row, write_site

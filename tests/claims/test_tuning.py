@@ -5,29 +5,28 @@ import math
 import numpy as np
 import pytest
 
-from normexp.claims.judge.tuning import rate_table, tuned, widened_rates
+from normexp.claims.judge.tuning import RatedRun, complete_runs, tuned, widened_rates
 
 RATES = [0.01, 0.03, 0.1, 0.3]
 
 
-def rows(scores: dict[str, list[list[float]]], setting: str = "m", rates=RATES, failed=()):
+def rows(scores: dict[str, list[list[float]]], setting: str = "m", rates=RATES, failed=()) -> list[RatedRun]:
     """scores[arm][seed][rate]; the value on test is the score plus the seed."""
     return [
-        {
-            "setting": setting, "arm": arm, "rate": rate, "seed": seed, "score": score, "value": score + seed,
-            "failed": (arm, seed, rate) in failed,
-        }
+        RatedRun(setting, arm, "", seed, rate, score, value=score + seed, failed=(arm, seed, rate) in failed)
         for arm, seeds in scores.items()
         for seed, own in enumerate(seeds)
         for rate, score in zip(rates, own, strict=True)
-    ]  # fmt: skip
+    ]
 
 
-def slow(table, arm, seed):
+def slow(runs, arm, seed):
     """The best rate of one seed by a loop."""
     best = None
-    for row in table[(table["arm"] == arm) & (table["seed"] == seed) & ~table["failed"]].itertuples():
-        if best is None or (row.score, row.tie, -row.rate) > (best.score, best.tie, -best.rate):
+    for row in runs:
+        if (row.arm, row.seed, row.failed) == (arm, seed, False) and (
+            best is None or (row.score, row.tie, -row.rate) > (best.score, best.tie, -best.rate)
+        ):
             best = row
     return best
 
@@ -36,18 +35,28 @@ def test_every_seed_takes_its_own_best_rate_by_its_own_score():
     generator = np.random.default_rng(0)
     scores = {arm: generator.integers(0, 4, (6, 4)).tolist() for arm in "ab"}  # with ties
     failed = {("a", 0, 0.1), ("b", 3, 0.01), ("b", 3, 0.03)}
-    table = rate_table([row | {"tie": generator.integers(0, 2)} for row in rows(scores, failed=failed)])
-    found = tuned(table.sample(frac=1, random_state=1))
+    own = [row._replace(tie=generator.integers(0, 2)) for row in rows(scores, failed=failed)]
+    runs = complete_runs(own)
+    found = tuned([runs[place] for place in generator.permutation(len(runs))])
     assert len(found) == 12
-    for row in found.itertuples():
-        best = slow(table, row.arm, row.seed)
+    for row in found:
+        best = slow(runs, row.arm, row.seed)
         assert (row.rate, row.score, row.value, row.failed) == (best.rate, best.score, best.value, False)
+
+
+def test_a_score_that_is_no_number_is_the_worst_and_a_tie_that_is_none_too():
+    runs = rows({"a": [[math.nan, 1, 1, 1]]})
+    ties = [0.0, math.nan, 2.0, -math.inf]
+    (best,) = tuned(own := [run._replace(tie=tie) for run, tie in zip(runs, ties, strict=True)])
+    assert best == own[2]
+    (best,) = tuned(own[:2])
+    assert best == own[1]
 
 
 def test_a_seed_whose_every_rate_failed_has_failed_at_no_rate():
     scores = {"a": [[1, 2, 3, 4], [1, 2, 3, 4]]}
-    table = rate_table(rows(scores, failed={("a", 1, rate) for rate in RATES} | {("a", 0, 0.3)}))
-    first, second = tuned(table).itertuples()
+    failed = {("a", 1, rate) for rate in RATES} | {("a", 0, 0.3)}
+    first, second = tuned(complete_runs(rows(scores, failed=failed)))
     assert (first.rate, first.failed) == (0.1, False)
     assert (math.isnan(second.rate), second.failed) == (True, True)
 
@@ -59,36 +68,34 @@ def inner(n: int, at: int) -> list[list[float]]:
 
 def test_the_grid_is_widened_where_more_than_a_fifth_of_an_arms_seeds_take_an_edge():
     calm = {"a": inner(10, 2), "b": inner(10, 0)}
-    assert widened_rates(rate_table(rows(calm)), "m") == RATES
-    found = widened_rates(rate_table(rows({"a": inner(10, 3), "b": inner(10, 0)})), "m")
+    assert widened_rates(rows(calm)) == RATES
+    found = widened_rates(rows({"a": inner(10, 3), "b": inner(10, 0)}))
     assert found == pytest.approx([*RATES, 0.9])
     both = {"a": [[3, 0, 0, 1]] * 2 + [[0, 0, 1, 3]] * 2 + [[0, 3, 0, 0]] * 6}
-    assert widened_rates(rate_table(rows(both)), "m") == pytest.approx([0.01 / 3, *RATES, 0.9])
+    assert widened_rates(rows(both)) == pytest.approx([0.01 / 3, *RATES, 0.9])
 
 
 def test_the_rule_is_blind_to_how_arms_compare():
     a, b = inner(10, 4), inner(10, 1)
     better = [[score + 100 for score in seed] for seed in b]
     for pair in ({"a": a, "b": b}, {"a": a, "b": better}, {"a": better, "b": a}):
-        assert widened_rates(rate_table(rows(pair)), "m") == pytest.approx([*RATES, 0.9])
+        assert widened_rates(rows(pair)) == pytest.approx([*RATES, 0.9])
 
 
 def test_failed_rates_take_no_edge_and_one_rate_has_none():
     lost = {("a", seed, 0.3) for seed in range(5)}
-    assert widened_rates(rate_table(rows({"a": inner(5, 5)}, failed=lost)), "m") == RATES
-    assert widened_rates(rate_table(rows({"a": [[1]] * 5}, rates=[0.1])), "m") == [0.1]
+    assert widened_rates(rows({"a": inner(5, 5)}, failed=lost)) == RATES
+    assert widened_rates(rows({"a": [[1]] * 5}, rates=[0.1])) == [0.1]
     never = {("a", seed, rate) for seed in range(5) for rate in RATES}
-    assert widened_rates(rate_table(rows({"a": inner(5, 5)}, failed=never)), "m") == RATES
+    assert widened_rates(rows({"a": inner(5, 5)}, failed=never)) == RATES
 
 
 def test_missing_or_doubled_runs_are_named():
     table = rows({"a": inner(5, 1), "b": inner(5, 1)})
     with pytest.raises(ValueError, match="setting=m: 39 different runs of 40"):
-        rate_table(table[:-1])
+        complete_runs(table[:-1])
     with pytest.raises(ValueError, match="41 rows; every arm needs each rate"):
-        rate_table([*table, table[0]])
-    with pytest.raises(ValueError, match="setting=x: has no runs; the settings are m"):
-        widened_rates(rate_table(table), "x")
+        complete_runs([*table, table[0]])
 
 
 def test_tuning_inside_keeps_the_level_that_tuning_outside_loses():

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from normexp.claims.evidence.pilot_rules import neighbor
-from normexp.claims.judge.tuning import MOST_WIDENINGS, rate_table, tuned, widened_rates
+from normexp.claims.judge.tuning import MOST_WIDENINGS, RatedRun, complete_runs, tuned, widened_rates
 from normexp.claims.spec.bank import Bank, BankCell, value_of
 
 Grid = tuple[float, ...]
@@ -37,18 +37,18 @@ def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.D
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The row of each norm, level and seed at its best rate, by its own validation score of `measure`. If every rate
     failed, the first row."""
-    return runs.iloc[tuned(scored(runs, measure, by_arm=True))["value"].astype(int).tolist()]
+    return runs.iloc[[int(run.value) for run in tuned(rated(runs, measure, by_arm=True))]]
 
 
-def scored(runs: pd.DataFrame, measure: str, *, by_arm: bool = False) -> pd.DataFrame:
-    """The table that the choice of a rate reads. `value` is the position of each run. `by_arm`: the grids of arms may
-    differ."""
-    score, tie = SCORES[measure](runs)
-    level = runs.get("level", "")
-    arms = runs["cell"] + " " + runs["norm"] + " " + (runs["level"].astype(str) if "level" in runs else "")
-    table = pd.DataFrame({"setting": arms if by_arm else runs["cell"], "arm": runs["norm"], "level": level})
-    table = table.assign(rate=runs["lr"], seed=runs["seed"], score=score, tie=tie, value=range(len(runs)))
-    return rate_table(table.assign(failed=runs["status"] != "completed").reset_index(drop=True))
+def rated(runs: pd.DataFrame, measure: str, *, by_arm: bool = False) -> list[RatedRun]:
+    """What the choice of a rate reads. `value` is the position of each run. `by_arm`: the grids of arms may differ."""
+    cells, norms = runs["cell"].tolist(), runs["norm"].tolist()
+    levels = runs["level"].tolist() if "level" in runs else [""] * len(runs)
+    arms = [f"{cell} {norm} {level}" for cell, norm, level in zip(cells, norms, levels, strict=True)]
+    scores = (one.to_numpy(float).tolist() for one in SCORES[measure](runs))
+    rest = (range(len(runs)), (runs["status"] != "completed").tolist())
+    columns = (norms, levels, runs["seed"].tolist(), runs["lr"].tolist(), *scores, *rest)
+    return complete_runs(map(RatedRun, arms if by_arm else cells, *columns))
 
 
 def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[Grid]:
@@ -62,16 +62,21 @@ def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[G
     If runs of the last grid are missing, they must be trained next; then the rule is asked again.
     """
     found = [cell.rates]
-    for _ in range(MOST_WIDENINGS):
-        own = runs[runs["lr"].isin(found[-1])]
-        if len(own) < each * len(found[-1]):
-            break
-        wider = tuple(float(f"{rate:g}") for rate in widened_rates(scored(own, measure), cell.name))
-        wider = tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider  # 0.01, not 0.009
+    while len(own := runs[runs["lr"].isin(found[-1])]) >= each * len(found[-1]):
+        wider = next_grid(found, own, cell, measure)
         if wider == found[-1]:
             break
         found.append(wider)
     return found
+
+
+def next_grid(before: Sequence[Grid], runs: pd.DataFrame, cell: BankCell, measure: str) -> Grid:
+    """The grid that the runs of the last grid ask for: the last one itself if they ask for no other, or if it has been
+    expanded as often as it may be."""
+    if len(before) > MOST_WIDENINGS:
+        return before[-1]
+    wider = tuple(float(f"{rate:g}") for rate in widened_rates(rated(runs, measure)))
+    return tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider  # 0.01, not 0.009
 
 
 def rates_of(cell: BankCell, overrides: Sequence[str]) -> Grid:

@@ -29,6 +29,14 @@ class Measured:
     setting: Setting
     runs: pd.DataFrame
 
+    @property
+    def in_words(self) -> str:
+        """The setting in a few words."""
+        labels = self.cell.labels
+        depth = f"{labels['depth']} deep" if "depth" in labels else ""
+        batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
+        return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
+
 
 def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The finished settings of a bank's grid in the order drawn, final and early; none without a ledger of it. Raises

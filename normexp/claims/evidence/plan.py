@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import grids, rates_of, runs_at
+from normexp.claims.evidence.choose_rates import next_grid, rates_of, runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
@@ -46,18 +46,20 @@ class Known:
         self.claim, self.stored, self.disk = claim, stored, disk
         self.parts: dict[str, list[Setting]] = {}  # what the judge got
         self._read: list[pd.DataFrame] = []  # the runs behind it
-        self._ledger: dict[str, pd.DataFrame] = {}
-        self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of arms in a setting of which none is missing
+        self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
+        self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
+        self._whole: dict[
+            tuple, pd.DataFrame
+        ] = {}  # the runs of a setting, or of arms in it, of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
         one setting."""
-        stored, tables = self._in_ledger(keys[0].setting) if keys else pd.DataFrame(), []
-        if len(stored):
-            places = {place: row for row, place in enumerate(stored[KEY].itertuples(index=False, name=None))}
-            found = {key: places[key[1:]] for key in keys if key[1:] in places}
-            tables.append(stored.iloc[list(found.values())])
-            keys = [key for key in keys if key not in found]
+        tables = []
+        if self.stored and self.claim.settings and keys:
+            stored, places = self._in_ledger(self.stored, keys[0].setting)
+            tables.append(stored.iloc[[places[key[1:]] for key in keys if key[1:] in places]])
+            keys = [key for key in keys if key[1:] not in places]
         if self.disk and keys:
             tables.append(self.disk.rows(keys))
         tables = [table for table in tables if len(table)]
@@ -65,16 +67,16 @@ class Known:
 
     def missing(self, keys: list[RunKey], rows: pd.DataFrame) -> list[RunKey]:
         """Those of the keys that have no row."""
-        has = set(rows[KEY].itertuples(index=False, name=None)) if len(rows) else set()
+        has = set(places_of(rows))
         if "lr" in rows and rows["lr"].isna().any():  # the configuration's own rate
             has = {(*key[:3], None) for key in has}
         return [key for key in keys if key[1:] not in has]
 
-    def _in_ledger(self, setting: str) -> pd.DataFrame:
-        if self.stored is None or not self.claim.settings:
-            return pd.DataFrame()
+    def _in_ledger(self, stored: StoredEvidence, setting: str) -> tuple[pd.DataFrame, dict[tuple, int]]:
+        """(the rows of a setting, the place of each run in them)."""
         if setting not in self._ledger:
-            self._ledger[setting] = self.stored.rows(self.claim, self.claim.cells[setting])
+            rows = stored.rows(self.claim, self.claim.cells[setting])
+            self._ledger[setting] = rows, places_of(rows)
         return self._ledger[setting]
 
     def examples(self, cell: BankCell, runs: pd.DataFrame) -> Examples:
@@ -95,12 +97,19 @@ class Known:
             raise ValueError(
                 f"claim={self.claim.id}: setting={cell.name}: has no pilot yet: normexp evidence pilot"
             )
+        seeds = tuple(seeds)
+        place = (cell.name, cell.rates, seeds)
+        if place in self._whole:
+            return self._whole[place], []
         arms = list(itertools.product(self.claim.arms, self.claim.levels))
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
         groups = [[one] for one in arms] if cell.draw else [arms]
-        parts = [self._at_rates(cell, own, tuple(seeds)) for own in groups]
+        parts = [self._at_rates(cell, own, seeds) for own in groups]
         rows = pd.concat([own for own, _ in parts], ignore_index=True)
-        return rows, list(itertools.chain(*(missing for _, missing in parts)))
+        missing = list(itertools.chain(*(missing for _, missing in parts)))
+        if not missing:
+            self._whole[place] = rows
+        return rows, missing
 
     def _at_rates(
         self, cell: BankCell, arms: list[tuple[str, Any]], seeds: tuple[int, ...]
@@ -111,18 +120,18 @@ class Known:
         if cell.draw:
             cell = cell.with_rates(self._first_rates(cell, *arms[0]))
         own = self.claim.rate == "own"
-        grid = cell.rates if own else (cell.rate(self.claim.rate),)
+        asked = [cell.rates if own else (cell.rate(self.claim.rate),)]
         while True:
-            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in grid]
+            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in asked[-1]]
             rows = self.rows(keys)
             missing = self.missing(keys, rows)
             if missing:
                 return rows, missing
-            wider = grids(rows, cell, self.measure, len(arms) * len(seeds))[-1] if own else grid
-            if wider == grid:
+            wider = next_grid(asked, rows, cell, self.measure) if own else asked[-1]
+            if wider == asked[-1]:
                 self._whole[place] = rows
                 return rows, []
-            grid = wider
+            asked.append(wider)
 
     def _first_rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
         choice = self.claim.arms[arm] if self.claim.rate == "own" else []  # else the same in every arm
@@ -136,11 +145,14 @@ class Known:
     def seeds_in(self, cell: BankCell) -> range:
         """The seeds that are judged in a setting: two more where a drawn one lies near its margin."""
         seeds = self.claim.seed_range
-        if self.claim.drawn and self.claim.seeds < MOST_SEEDS:
+        if self.claim.drawn and self.claim.seeds < MOST_SEEDS and cell.name not in self._seeds:
             rows, missing = self.cell_runs(cell, seeds)
-            if not missing and near_margin([self.setting(cell, rows)], self.claim.comparisons):
-                return range(seeds.start, seeds.start + MOST_SEEDS)
-        return seeds
+            if missing:
+                return seeds
+            if near_margin([self.setting(cell, rows)], self.claim.comparisons):
+                seeds = range(seeds.start, seeds.start + MOST_SEEDS)
+            self._seeds[cell.name] = seeds
+        return self._seeds.get(cell.name, seeds)
 
     @property
     def ready(self) -> list[BankCell]:
@@ -269,6 +281,12 @@ class Known:
         table = runs.rename(columns={"norm": "arm", "level": "factor"})[COLUMNS]
         check_complete(table, list(self.claim.arms), self.claim.levels, list(seeds))
         return table
+
+
+def places_of(rows: pd.DataFrame) -> dict[tuple, int]:
+    """The place of each run by its `KEY`."""
+    runs = zip(*(rows[key].tolist() for key in KEY), strict=True) if len(rows) else ()
+    return {run: place for place, run in enumerate(runs)}
 
 
 def cost(runs: pd.DataFrame, disk: DiskRuns | None) -> dict[str, Any]:

@@ -16,11 +16,11 @@ Losses of test examples (`*.losses.npz`) and learning curves (`*curves.csv.gz`) 
 archive (`normexp evidence export`), since no registered claim's word needs them.
 """
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ class StoredEvidence:
     def __init__(self, folder: Path = EVIDENCE):
         self.folder = folder
 
-    @cached_property
+    @functools.cached_property
     def _node(self) -> dict[str, dict[str, str]]:
         path = self.folder / MANIFEST
         return json.loads(path.read_text()) if path.exists() else {"files": {}, "code": {}}
@@ -106,7 +106,7 @@ class StoredEvidence:
     def grid_rows(self, cells: Iterable[str]) -> pd.DataFrame:
         """The rows of the grid in these cells; a cell that is not in the ledger has none."""
         paths = [path for name in cells if (path := self.read(f"bank/{name}.csv"))]
-        tables = [_checked(pd.read_csv(path), path) for path in paths]
+        tables = [_table(path, file_digest(path)) for path in paths]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell", "lr"])
 
     def own_rows(self, claim: str) -> pd.DataFrame:
@@ -114,9 +114,7 @@ class StoredEvidence:
         path = self.read(f"claims/{claim}/runs.csv")
         if path is None:
             return pd.DataFrame({"cell": []})
-        table = pd.read_csv(path)
-        given = table[["commit", "level"]].astype(object)
-        return _checked(table.assign(**given.where(given.notna(), "")), path)
+        return _table(path, file_digest(path))
 
     def rows(self, claim: Claim, cell: BankCell) -> pd.DataFrame:
         """The runs that a claim may read in a cell, at any rate, each once and named by its arm; `bank` is true for
@@ -126,9 +124,13 @@ class StoredEvidence:
         parts = [claim_rows[claim_rows["cell"] == cell.name].assign(bank=False)]
         if arms := grid_arms(claim, cell):
             grid = self.grid_rows([cell.name])
-            for (arm, level), norm in arms.items():
-                runs = grid[grid["norm"] == norm] if len(grid) else grid
-                parts.append(runs.assign(norm=arm, level=level, value=runs.get("train_loss"), bank=True))
+            norms = grid["norm"].tolist() if len(grid) else []
+            named = [
+                (place, *arm) for arm, of in arms.items() for place, norm in enumerate(norms) if norm == of
+            ]
+            runs = grid.iloc[[place for place, _, _ in named]]
+            names = {"norm": [arm for _, arm, _ in named], "level": [level for _, _, level in named]}
+            parts.append(runs.assign(**names, value=runs.get("train_loss"), bank=True))
         parts = [part for part in parts if len(part)]
         if not parts:
             return claim_rows.iloc[:0]
@@ -212,7 +214,7 @@ class StoredEvidence:
                 path = self.read(name)
                 if path and name.endswith(".csv") and name.startswith(("bank/", "claims/")):
                     place = name.rpartition("/")[0]
-                    for cell, cell_rows in _checked(pd.read_csv(path), path).groupby("cell"):
+                    for cell, cell_rows in _table(path, file_digest(path)).groupby("cell"):
                         check_accuracies(cell_rows, self.examples_in(f"{place}/{cell}"), path)
             except (ValueError, OSError, KeyError) as error:
                 mistakes.append(str(error))
@@ -252,8 +254,14 @@ def check_accuracies(runs: pd.DataFrame, of: Callable[[str], TestExamples | None
             )
 
 
-def _checked(runs: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The rows of a file. Raises ValueError for a run that stands twice, and for times that no run has."""
+@functools.lru_cache(maxsize=256)
+def _table(path: Path, digest: str) -> pd.DataFrame:
+    """The rows of a file, which every claim that reads it shares. Raises ValueError for a run that stands twice, and
+    for times that no run has."""
+    runs = pd.read_csv(path)
+    if "level" in runs:  # of a claim's own runs
+        given = runs[["commit", "level"]].astype(object)
+        runs = runs.assign(**given.where(given.notna(), ""))
     keys = ["cell", *(key for key in RUN if key in runs)]
     if (twice := runs[runs.duplicated(keys)]).shape[0]:
         raise ValueError(

@@ -2,9 +2,12 @@
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd  # who only reads claims, as `--help` does, needs none
 
 Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
 COLUMNS = ["arm", "factor", "seed", "value", "censored"]
@@ -69,7 +72,7 @@ class Setting:
         return self.outcomes[arm, ""].guessing(1.0 if self.guess is None else self.guess).values
 
     @classmethod
-    def of_table(cls, table: pd.DataFrame, name: str = "", **options) -> "Setting":
+    def of_table(cls, table: "pd.DataFrame", name: str = "", **options) -> "Setting":
         """A setting with one number per seed, from the columns arm, factor, seed and value. A value that is not a
         number is a failure."""
         outcomes: dict[Arm, Outcomes] = {}
@@ -86,9 +89,11 @@ def paired_runs(by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
     return {arm: outcomes.at(trained) for arm, outcomes in by_arm.items()}
 
 
-def make_table(rows: list[dict]) -> pd.DataFrame:
+def make_table(rows: list[dict]) -> "pd.DataFrame":
     """Evidence in one setting, with the columns arm, factor, seed, value, censored. `factor` and `censored` may be
     omitted. A censored value is a time at which a run stopped before it reached its target."""
+    import pandas as pd
+
     table = pd.DataFrame(rows)
     for column, default in (("factor", ""), ("censored", False)):
         if column not in table:
@@ -96,7 +101,7 @@ def make_table(rows: list[dict]) -> pd.DataFrame:
     return table[COLUMNS]
 
 
-def check_complete(table: pd.DataFrame, arms: list[str], factors: list, seeds: list[int]) -> None:
+def check_complete(table: "pd.DataFrame", arms: list[str], factors: list, seeds: list[int]) -> None:
     """Raise ValueError unless every (arm, factor, seed) occurs exactly once. A missing run is an error."""
     present = list(table[["arm", "factor", "seed"]].itertuples(index=False, name=None))
     expected = [(arm, factor, seed) for arm in arms for factor in factors for seed in seeds]

@@ -4,12 +4,11 @@ If two extra seeds chose the rates for all, the interval would lack that noise. 
 different in 5 to 19% of comparisons instead of 5%.
 """
 
-from collections.abc import Sequence
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
-import pandas as pd
-
-CELL = ["setting", "arm", "level"]
-COLUMNS = [*CELL, "rate", "seed", "score", "tie", "value", "failed"]
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
 RATE_RULES = {
@@ -18,55 +17,75 @@ RATE_RULES = {
 }
 
 
-def rate_table(rows: Sequence[dict] | pd.DataFrame) -> pd.DataFrame:
-    """One row per run: setting, arm, level ("" by default), rate, seed, `score` (validation score of the claim's
-    measure, higher is better), `tie` (a second score that breaks ties, such as minus the validation loss; 0 by
-    default), `value` (on test) and `failed` (False by default). Raises ValueError if a run is missing."""
-    table = pd.DataFrame(rows)
-    for column, default in (("level", ""), ("tie", 0.0), ("failed", False)):
-        if column not in table:
-            table[column] = default
-    for name, cell in table.groupby("setting", sort=False):
-        runs = cell.groupby(["arm", "level", "rate", "seed"]).size()
-        rates, seeds = (runs.index.get_level_values(key).nunique() for key in ("rate", "seed"))
-        expected = rates * seeds * len(runs.groupby(level=[0, 1]))
-        if len(runs) != expected or (runs > 1).any():
+class RatedRun(NamedTuple):
+    """A run at one rate: `score` is the validation score of the claim's measure (higher is better), `tie` a second
+    score that breaks ties, such as minus the validation loss, `value` what is read of the run. Plain values: of a
+    hundred runs, tables take many times as long."""
+
+    setting: str
+    arm: str
+    level: Hashable
+    seed: int
+    rate: float
+    score: float
+    tie: float = 0.0
+    value: float = math.nan
+    failed: bool = False
+
+    @property
+    def rank(self) -> tuple:
+        """The lower, the better. A score that is no number comes last."""
+        scores = (
+            (math.isnan(score), 0.0 if math.isnan(score) else -score) for score in (self.score, self.tie)
+        )
+        return self.failed, *scores, self.rate
+
+    @property
+    def place(self) -> tuple:
+        """Its place in a table. A level that is None comes last."""
+        level = (True, 0) if self.level is None else (False, self.level)
+        return self.setting, self.arm, *level, self.seed
+
+
+def complete_runs(runs: Iterable[RatedRun]) -> list[RatedRun]:
+    """The runs. Raises ValueError if one is missing or stands there twice."""
+    rows = list(runs)
+    settings: dict[str, list[RatedRun]] = defaultdict(list)
+    for run in rows:
+        settings[run.setting].append(run)
+    for name, group in settings.items():
+        arms, seeds, rates = ({run[part] for run in group} for part in (slice(1, 3), 3, 4))
+        different, expected = {run[1:5] for run in group}, len(arms) * len(seeds) * len(rates)
+        if not len(different) == len(group) == expected:
             raise ValueError(
-                f"setting={name}: {len(runs)} different runs of {expected}, {len(cell)} rows; every arm needs each "
-                "rate with each seed exactly once"
+                f"setting={name}: {len(different)} different runs of {expected}, {len(group)} rows; every arm "
+                "needs each rate with each seed exactly once"
             )
-    return table[COLUMNS]
+    return rows
 
 
-def tuned(table: pd.DataFrame) -> pd.DataFrame:
+def tuned(runs: Iterable[RatedRun]) -> list[RatedRun]:
     """The run at the best rate, for every setting, arm, level and seed: the highest score of the runs that did not
     fail. The higher `tie` breaks ties, then the lower rate. If all rates failed, the run failed and its rate is nan."""
-    order = table.sort_values(
-        ["failed", "score", "tie", "rate"], ascending=[True, False, False, True], kind="stable"
-    )
-    best = order.groupby([*CELL, "seed"], sort=False).head(1).sort_values([*CELL, "seed"])
-    return best.assign(rate=best["rate"].where(~best["failed"])).reset_index(drop=True)
+    best: dict[tuple, RatedRun] = {}
+    for run in sorted(runs, key=lambda run: run.rank):
+        best.setdefault(run[:4], run)
+    ordered = sorted(best.values(), key=lambda run: run.place)
+    return [run._replace(rate=math.nan) if run.failed else run for run in ordered]
 
 
-def widened_rates(table: pd.DataFrame, setting: str) -> list[float]:
-    """The grid of a setting, wider if more than a fifth of the seeds of one arm take an edge.
+def widened_rates(runs: Sequence[RatedRun]) -> list[float]:
+    """The grid of one setting, wider if more than a fifth of the seeds of one arm take an edge.
 
     At each such end, the grid continues by the ratio of its last two rates. The grid is the same for all arms. It
     depends on which rate is best, never on how the arms compare. Seeds whose runs all failed take no edge.
     """
-    setting_runs = table[table["setting"] == setting]
-    if setting_runs.empty:
-        raise ValueError(
-            f"setting={setting}: has no runs; the settings are {', '.join(table['setting'].unique())}"
-        )
-    rates = sorted(setting_runs["rate"].unique())
+    rates = sorted({run.rate for run in runs})
     if len(rates) < 2:
         return rates
-    chosen = tuned(setting_runs)
-    edges = [
-        (chosen["rate"] == edge).groupby([chosen["arm"], chosen["level"]]).mean()
-        for edge in (rates[0], rates[-1])
-    ]
-    crowded = edges[0] + edges[1] > EDGE_SHARE
-    low, high = (bool((crowded & (share > 0)).any()) for share in edges)
+    chosen: dict[tuple, list[float]] = defaultdict(list)
+    for run in tuned(runs):
+        chosen[run.arm, run.level].append(run.rate)
+    shares = [[taken.count(edge) / len(taken) for edge in (rates[0], rates[-1])] for taken in chosen.values()]
+    low, high = (any(pair[end] > 0 for pair in shares if sum(pair) > EDGE_SHARE) for end in (0, 1))
     return [rates[0] ** 2 / rates[1]] * low + rates + [rates[-1] ** 2 / rates[-2]] * high

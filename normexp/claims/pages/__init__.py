@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
-from matplotlib.figure import Figure
 
 from normexp.runs.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure  # takes a second to import
 
 
 def markdown_page(template: str, **values: Any) -> str:
@@ -21,7 +23,7 @@ def markdown_page(template: str, **values: Any) -> str:
     return environment.get_template(template).render(table=markdown_table, **values)
 
 
-def save_figure(figure: Figure, path: Path, **options: Any) -> None:
+def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
     """Write a figure whole or not at all, in the format that the path names."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:

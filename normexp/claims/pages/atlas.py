@@ -213,19 +213,11 @@ def draw_failures(
         for x, norm in enumerate(norms):
             failed, of = by_norm[norm]
             axes.text(x, y, f"{failed}/{of}" if failed else "·", ha="center", va="center", fontsize=7)
-    axes.set_yticks(range(len(shown)), [short(measured) for measured, _ in shown], fontsize=7)
+    axes.set_yticks(range(len(shown)), [measured.in_words for measured, _ in shown], fontsize=7)
     axes.set_xticks(range(len(norms)), norms, fontsize=7.5, rotation=25, ha="left")
     axes.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
     axes.grid(visible=False)
     return figure
-
-
-def short(measured: Measured) -> str:
-    """A setting in a few words."""
-    labels = measured.cell.labels
-    depth = f"{labels['depth']} deep" if "depth" in labels else ""
-    batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
-    return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
 
 
 # The page.

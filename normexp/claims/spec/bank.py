@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import pandas as pd
 import yaml
 
 from normexp.claims.spec.shape import (
@@ -30,6 +29,8 @@ from normexp.claims.spec.shape import (
 from normexp.config.folder import CONFIGS, brought_hint, config_file
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from normexp.claims.spec.population import Population
 
 Sample = Literal["test set", "cut again", "blocks"]
@@ -224,7 +225,7 @@ class Bank:
         early = self.known_population.length["early"]
         return [self.cells[name].at_length(at, early) for at in LENGTHS]
 
-    def has_all(self, cell: BankCell, runs: pd.DataFrame) -> bool:
+    def has_all(self, cell: BankCell, runs: "pd.DataFrame") -> bool:
         """Whether every run of a cell is among these."""
         return int((runs["cell"] == cell.name).sum()) == len(cell.rates) * len(self.norms) * self.seeds
 

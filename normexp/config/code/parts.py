@@ -250,23 +250,28 @@ def short(text: str) -> str:
 
 
 def _write(node: ast.AST, words: list[str]) -> None:
-    words.append(type(node).__name__)
-    for field in node._fields:
+    kind = type(node)  # of a hundred thousand nodes
+    words.append(kind.__name__)
+    for field in kind._fields:
         value: Any = getattr(node, field, None)
+        if value is None:
+            continue
         if field == "body" and isinstance(value, list):
             value = [statement for statement in value if not is_noop(statement)]
-        if isinstance(node, ast.JoinedStr):
+        elif kind is ast.JoinedStr:
             value = list(_joined(value))
-        if isinstance(node, (ast.ImportFrom, ast.alias)) and str(value).startswith(f"{OURS}."):
+        elif kind in (ast.ImportFrom, ast.alias) and str(value).startswith(f"{OURS}."):
             value = value.rpartition(".")[2]
-        if value is None or value == []:  # a later Python may add fields that stay empty
+        if value == []:  # a later Python may add fields that stay empty
             continue
         words.append(field)
-        for item in value if isinstance(value, list) else [value]:
-            if isinstance(item, ast.AST):
+        for item in value if isinstance(value, list) else (value,):
+            if not isinstance(item, ast.AST):
+                words.append(ascii(item))
+            elif item._fields:
                 _write(item, words)
             else:
-                words.append(ascii(item))
+                words.append(type(item).__name__)
         words.append(";")
 
 
