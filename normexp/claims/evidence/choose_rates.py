@@ -45,7 +45,7 @@ def rated(runs: pd.DataFrame, measure: str, *, by_arm: bool = False) -> list[Rat
     cells, norms = runs["cell"].tolist(), runs["norm"].tolist()
     levels = runs["level"].tolist() if "level" in runs else [""] * len(runs)
     arms = [f"{cell} {norm} {level}" for cell, norm, level in zip(cells, norms, levels, strict=True)]
-    scores = (one.to_numpy(float).tolist() for one in SCORES[measure](runs))
+    scores = (column.to_numpy(float).tolist() for column in SCORES[measure](runs))
     rest = (range(len(runs)), (runs["status"] != "completed").tolist())
     columns = (norms, levels, runs["seed"].tolist(), runs["lr"].tolist(), *scores, *rest)
     return complete_runs(map(RatedRun, arms if by_arm else cells, *columns))
@@ -61,13 +61,13 @@ def grids(runs: pd.DataFrame, cell: BankCell, measure: str, each: int) -> list[G
 
     If runs of the last grid are missing, they must be trained next; then the rule is asked again.
     """
-    found = [cell.rates]
-    while len(own := runs[runs["lr"].isin(found[-1])]) >= each * len(found[-1]):
-        wider = next_grid(found, own, cell, measure)
-        if wider == found[-1]:
+    expanded = [cell.rates]
+    while len(grid_runs := runs[runs["lr"].isin(expanded[-1])]) >= each * len(expanded[-1]):
+        wider = next_grid(expanded, grid_runs, cell, measure)
+        if wider == expanded[-1]:
             break
-        found.append(wider)
-    return found
+        expanded.append(wider)
+    return expanded
 
 
 def next_grid(before: Sequence[Grid], runs: pd.DataFrame, cell: BankCell, measure: str) -> Grid:

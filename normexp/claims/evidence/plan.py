@@ -103,9 +103,9 @@ class Known:
             return self._whole[place], []
         arms = list(itertools.product(self.claim.arms, self.claim.levels))
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
-        groups = [[one] for one in arms] if cell.draw else [arms]
-        parts = [self._at_rates(cell, own, seeds) for own in groups]
-        rows = pd.concat([own for own, _ in parts], ignore_index=True)
+        groups = [[arm] for arm in arms] if cell.draw else [arms]
+        parts = [self._at_rates(cell, group, seeds) for group in groups]
+        rows = pd.concat([group_rows for group_rows, _ in parts], ignore_index=True)
         missing = list(itertools.chain(*(missing for _, missing in parts)))
         if not missing:
             self._whole[place] = rows
@@ -119,19 +119,19 @@ class Known:
             return self._whole[place], []
         if cell.draw:
             cell = cell.with_rates(self._first_rates(cell, *arms[0]))
-        own = self.claim.rate == "own"
-        asked = [cell.rates if own else (cell.rate(self.claim.rate),)]
+        own_rates = self.claim.rate == "own"
+        tried = [cell.rates if own_rates else (cell.rate(self.claim.rate),)]
         while True:
-            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in asked[-1]]
+            keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in tried[-1]]
             rows = self.rows(keys)
             missing = self.missing(keys, rows)
             if missing:
                 return rows, missing
-            wider = next_grid(asked, rows, cell, self.measure) if own else asked[-1]
-            if wider == asked[-1]:
+            wider = next_grid(tried, rows, cell, self.measure) if own_rates else tried[-1]
+            if wider == tried[-1]:
                 self._whole[place] = rows
                 return rows, []
-            asked.append(wider)
+            tried.append(wider)
 
     def _first_rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
         choice = self.claim.arms[arm] if self.claim.rate == "own" else []  # else the same in every arm
