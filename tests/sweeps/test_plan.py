@@ -120,7 +120,7 @@ def test_two_cells_that_are_one_run_are_refused(make):
 
 def cell(state: str, seconds: float | None, tmp_path: Path, **more) -> Cell:
     folder = tmp_path / "mlp" / "none-bs2-s0-12345678"
-    own = RunSpec({"fast_dev_run": False}, CHOICES, "hash", folder)
+    own = RunSpec({"fast_dev_run": False, "model": {}}, CHOICES, "hash", folder)
     return Cell("norm=none seed=0", [own], 2.0, state, seconds, **more)
 
 

@@ -204,8 +204,8 @@ def in_words(verdict: dict[str, Any]) -> str:
         question = threshold_in_words(comparison, measure)
         return f"{measure}: {question}. Nothing is counted before all settings are finished."
     if comparison["kind"] == "every":
-        low, high = map(float, verdict["interval"])
-        values = number(low) if low == high else f"from {number(low)} to {number(high)}"
+        low, high = map(number, verdict["interval"])
+        values = low if low == high else f"from {low} to {high}"
         return f"{measure}: all values {values}; asked: {describe_question(comparison)}."
     if not verdict["settings"]:
         effect_text = stated(comparison, measure, verdict["effect"], verdict["interval"])
