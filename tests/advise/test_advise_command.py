@@ -131,7 +131,7 @@ def test_the_page_has_the_coverage(bank, tmp_path, capsys):
     text = (tmp_path / "advise.md").read_text()
     assert re.search(r"\| batchnorm \| \d+ of 14 \| a factor of 1\.\d\d either way \|", text)
     assert "These predictions are not registered yet" in text
-    assert "from the 14 settings of bank `tiny`" in text
+    assert "From the 14 settings of bank `tiny`" in text
 
 
 def test_only_norms_that_both_banks_have_are_predicted(bank, tmp_path, capsys):
