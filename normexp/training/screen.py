@@ -156,12 +156,12 @@ def _debugged(summary: dict[str, Any], curves: "Curves") -> Iterator[str]:
     config, steps = summary["config"], pluralize(summary["steps"], "step")
     if config["data"].get("train_size") == config["batch_size"]:
         right = summary["metrics"].get("train/accuracy") or 0.0
-        known = (step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6)
-        yes = (f"yes: it knows all of it after {pluralize(step, 'step')}" for step in known)
+        whole = (step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6)
+        yes = (f"yes: it knows all of it after {pluralize(step, 'step')}" for step in whole)
         yield f"can it learn one batch? {next(yes, f'no: {right:.2%} of it after {steps}; try another lr')}"
     if "normexp.monitors.FirstNotFinite" in str(config.get("monitor")):
-        kept = {name.partition("/")[2]: rows for name, rows in curves.items() if name[:11] == "not_finite/"}
-        yes = (f"yes, first at step {rows[0][0]:,}: {name}" for name, rows in kept.items())
+        places = {name.partition("/")[2]: rows for name, rows in curves.items() if name[:11] == "not_finite/"}
+        yes = (f"yes, first at step {rows[0][0]:,}: {name}" for name, rows in places.items())
         no = f"no: each output and gradient of a layer was finite in {steps}"
         yield f"is there a NaN or an infinite value? {next(yes, no)}"
 

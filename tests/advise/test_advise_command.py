@@ -143,3 +143,10 @@ def test_only_norms_that_both_banks_have_are_predicted(bank, tmp_path, capsys):
     path.write_text(yaml.safe_dump(CELLS | {"grid": {"norms": ["layernorm", "batchnorm"], "seeds": 1}}))
     assert main([bank, f"settings={path}"]) == 2
     assert "settings=mine: compares no norm with none" in capsys.readouterr().err
+
+
+def test_the_number_of_standard_images_needs_no_files(tmp_path, monkeypatch):
+    monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))  # an empty folder
+    for data, images in (("mnist", 60_000), ("cifar10", 50_000)):
+        words = ["model=mlp", f"data={data}", "data.val_size=1234", "max_steps=10"]
+        assert labels_of_own(words)["examples"] == str(images - 1234)

@@ -112,9 +112,8 @@ def law(name: str) -> Callable[..., float]:
         law_function = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError):
         law_function = None
-    if (
-        not inspect.isfunction(law_function) or law_function.__module__ != module
-    ):  # a claim's file may name only laws
+    # A claim's file may name only laws.
+    if not inspect.isfunction(law_function) or law_function.__module__ != module:
         raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/claims/laws")
     return law_function
 

@@ -50,9 +50,7 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
     keep_out_of_git(out)
     path, population = pilots_file(bank.path), bank.known_population
     row: dict[str, Any] | None
-    while (
-        cell := next((candidate for candidate in bank.cells.values() if not candidate.updates), None)
-    ) is not None:
+    while (cell := next((cell for cell in bank.cells.values() if not cell.updates), None)) is not None:
         if most <= 0:
             return MORE
         whole = with_facts(bank, cell)  # data that are not here reject nothing
@@ -87,12 +85,12 @@ def show_plan(bank: Bank, out: Path) -> int:
             rules = Pilot(bank, whole, out).rules
             state = progress(rules, {})
             costs += [len(state.to_train) * rules.start * rules.step_seconds]
+            step = f"{1000 * rules.step_seconds:.3g} ms"
             word = (
-                f"{len(state.to_train)} runs of {rules.start} updates of {1000 * rules.step_seconds:.3g} ms"
+                f"{len(state.to_train)} runs of {rules.start} updates of {step}: {costs[-1]:.2g} core-seconds"
             )
-            word = (
-                f"rejected: {state.rejected}" if state.rejected else f"{word}: {costs[-1]:.2g} core-seconds"
-            )
+            if state.rejected:
+                word = f"rejected: {state.rejected}"
         except ValueError as error:
             word = str(error)
         print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)

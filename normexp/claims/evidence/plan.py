@@ -48,9 +48,8 @@ class Known:
         self._read: list[pd.DataFrame] = []  # the runs behind it
         self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
         self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
-        self._whole: dict[
-            tuple, pd.DataFrame
-        ] = {}  # the runs of a setting, or of arms in it, of which none is missing
+        # The runs of a setting, or of arms in it, of which none is missing.
+        self._whole: dict[tuple, pd.DataFrame] = {}
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
