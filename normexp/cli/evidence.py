@@ -73,8 +73,13 @@ def grid(args: SimpleNamespace, bank: Bank) -> int:
 
     words = f"{to_type('evidence')} grid bank={args.bank}"
     if not bank.drawn:
+        keep = f"{to_type('evidence')} keep claim=bank bank={args.bank} to=DIR"
+        if args.to or args.settings:
+            raise ValueError(
+                f"to=, settings=: are for drawn banks; {bank.name} trains whole. When it is finished: {keep}"
+            )
         rounds = Rounds([grid_claim(bank)], args.out, command=words, evidence=StoredEvidence(EVIDENCE))
-        return _train(rounds, args, f"bank={bank.name}: every run of its grid is finished")
+        return _train(rounds, args, f"bank={bank.name}: every run of its grid is finished; {keep}")
     folder = args.to or ledger_of_bank(bank)
     left = args.settings or len(bank.cells)
     for name, cell in bank.cells.items():

@@ -190,6 +190,13 @@ def test_keep_names_its_ledger(capsys):
     assert "keep: to=: is missing; name a ledger to write" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("given", ["to=ledger", "settings=3"])
+def test_a_grid_of_cells_takes_no_word_that_it_would_not_follow(tmp_path, given, capsys):
+    bank_of(tmp_path)
+    assert main(["grid", f"bank={tmp_path}/own.yaml", given]) == 2
+    assert "are for drawn banks; own trains whole. When it is finished:" in capsys.readouterr().err
+
+
 def test_a_grid_that_is_not_finished_is_not_kept(tmp_path):
     bank = bank_of(tmp_path)
     known = Known(grid_claim(bank), None, MadeRuns(tmp_path / "outputs", np.random.default_rng(2), fewer=1))
