@@ -56,7 +56,7 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
             "and evidence=DIR names another folder"
         )
     # The judge would refuse them, too, but only after the own arm was trained.
-    if other := stored.other_code(stored.grid_rows(cell.name for cell in cells), watched=False):
+    if other := stored.other_code(stored.grid_rows(cells), watched=False):
         raise ValueError(
             f"bank={bank.name}: its runs in {ledger} were computed by {in_words(other)}; take the version of normexp "
             "that computed them, or train its grid anew: normexp evidence grid to=DIR"

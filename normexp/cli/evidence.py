@@ -166,7 +166,7 @@ def page(args: SimpleNamespace, bank: Bank) -> None:
     from normexp.claims.pages.bank_page import draw_rates, page
     from normexp.runs.files import atomic_write
 
-    rows = StoredEvidence(EVIDENCE).grid_rows(bank.grid.cells)
+    rows = StoredEvidence(EVIDENCE).grid_rows(bank.grid.cells.values())
     bank, figure = expanded_lr_grid(bank, rows), "images/bank_rates.png"
     draw_rates(bank, rows, args.to.parent / figure)
     with atomic_write(args.to) as file:

@@ -123,7 +123,31 @@ def test_evidence_of_one_precision_is_none_of_another(tmp_path, trained, asked):
     assert len(missing) == (0 if asked == trained else 30)
     as_arm = {"none": ["norm=none"], "half": ["norm=none", "trainer=bf16"]}
     claim = dataclasses.replace(claim, arms=as_arm)
-    assert set(StoredEvidence(tmp_path / "ledger").rows(claim, claim.cells["small"])["norm"]) <= {"none"}
+    found = StoredEvidence(tmp_path / "ledger").rows(claim, claim.cells["small"])
+    assert found.empty or set(found["norm"]) <= {"none"}
+
+
+def test_runs_of_another_setting_of_the_same_name_are_not_read_and_not_written_over(kept, tmp_path):
+    """The bank of serious settings has a `shakespeare_gpt` five times as long as that of the small one."""
+    _, runs, stored = kept
+    longer = bank_of(tmp_path, cells={"small": {**CELL, "overrides": [*CELL["overrides"], "max_epochs=9"]}})
+    claim = grid_claim(longer)
+    assert stored.rows(claim, claim.cells["small"]).empty
+    assert stored.grid_rows(longer.cells.values()).empty
+    assert len(missing_keys(claim, Known(claim, stored, None))) == 30
+    before = (tmp_path / "ledger" / "bank" / "small.csv").read_bytes()
+    with pytest.raises(ValueError, match="has runs of another setting named small; name a new folder"):
+        keep_runs(tmp_path / "ledger", Known(claim, None, runs))
+    assert (tmp_path / "ledger" / "bank" / "small.csv").read_bytes() == before
+
+
+def test_runs_without_the_facts_of_their_setting_are_not_taken_for_failures(kept):
+    """Of no answers on validation, every run would have had none right."""
+    bank, _, stored = kept
+    bare = dataclasses.replace(bank.cells["small"], validation=0)
+    claim = dataclasses.replace(grid_claim(bank), cells={"small": bare})
+    with pytest.raises(ValueError, match="setting=small: its facts are not known"):
+        Known(claim, stored, None)("", claim.settings)
 
 
 @pytest.mark.parametrize(("rate", "lr"), [("lowest", 0.01), ("middle", 0.03), ("highest", 0.1)])
@@ -144,8 +168,9 @@ def test_sentences_about_a_rate_read_one_rate_in_every_arm(kept, rate, lr):
 
 
 def test_the_ledger_keeps_every_run_and_the_examples_of_chosen_ones_alone(kept, tmp_path):
-    _, _, stored = kept
-    rows = stored.grid_rows(["small", "absent"])
+    bank, _, stored = kept
+    absent = dataclasses.replace(bank.cells["small"], name="absent")
+    rows = stored.grid_rows([*bank.cells.values(), absent])
     assert len(rows) == 30
     curves = read_curves(bank_curves(tmp_path / "ledger" / "bank", "small"))
     assert curves.groupby(["norm", "lr", "seed"]).size().tolist() == [2] * 30
@@ -209,7 +234,7 @@ def test_a_run_at_chance_has_failed_and_the_table_says_so(kept):
     bank, _, stored = kept
     hopeless = {name: dataclasses.replace(cell, chance=0.99) for name, cell in bank.cells.items()}
     bank = dataclasses.replace(bank, cells=hopeless)
-    table = bank_table(bank, stored.grid_rows(["small"]))
+    table = bank_table(bank, stored.grid_rows(bank.cells.values()))
     assert "| 1.00; 5 of 5 failed | +0.00 (no interval); 5 of 5 failed |" in table
 
 

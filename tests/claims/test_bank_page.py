@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
 PAGE = ROOT / "docs" / "bank.md"
 REGISTERED = load_bank().grid
-RUNS = StoredEvidence().grid_rows(REGISTERED.cells)
+RUNS = StoredEvidence().grid_rows(REGISTERED.cells.values())
 BANK = expanded_lr_grid(REGISTERED, RUNS)
 
 

@@ -126,11 +126,11 @@ def test_pages_draw_the_committed_runs_that_the_verdict_compares(name):
 
 
 def test_every_ledger_has_the_curves_of_its_runs():
-    for cell in load_bank().grid.cells:
-        runs, curves = StoredEvidence().grid_rows([cell]), read_curves(bank_curves(ROOT / LEDGER, cell))
+    for name, cell in load_bank().grid.cells.items():
+        runs, curves = StoredEvidence().grid_rows([cell]), read_curves(bank_curves(ROOT / LEDGER, name))
         keys = ["norm", "lr", "seed"]
         done = runs.loc[runs["status"] == "completed", keys]
-        assert len(done.merge(curves[keys].drop_duplicates(), on=keys)) == len(done), cell
+        assert len(done.merge(curves[keys].drop_duplicates(), on=keys)) == len(done), name
 
 
 def test_claims_that_are_not_trained_have_none(tmp_path):

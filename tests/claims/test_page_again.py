@@ -40,7 +40,7 @@ def verdicts():
 def test_the_page_has_the_verdicts_that_need_no_training_as_their_evidence_gives_them(verdicts):
     page = rows((ROOT / "docs" / "verdicts.md").read_text())
     for letter in "SPX":
-        for name, row in rows(table(UNTRAINED, verdicts, letter)).items():
+        for name, row in rows(table(UNTRAINED, verdicts, letter, ROOT)).items():
             if name in UNTRAINED:
                 assert page[name] == row, name
 
@@ -86,6 +86,13 @@ def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
         for first in values.keys() - set(counted):  # passed over
             assert claim.drawn, (name, first)
             assert any(same(first, second) for second in counted), (name, first)
+
+
+def test_a_claim_whose_drawn_settings_wait_leads_to_what_was_seen_in_chosen_ones():
+    waiting = {name: CLAIMS[name] for name in ("P10", "P32")}
+    page = rows(table(waiting, {}, "P", ROOT))
+    assert "by the [first judge](first_judge.md)" in page["P10"]
+    assert "first judge" not in page["P32"]  # it is younger
 
 
 @pytest.mark.slow

@@ -54,7 +54,11 @@ def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tupl
     grid = [grid_claim(bank)] if bank.norms else []
     audit_rows, others = list[AuditRow](), 0
     for claim in [*grid, *(claim for claim in claims if claim.evidence == "training" and claim.settings)]:
-        rows = stored.grid_rows(claim.cells).assign(level="") if claim in grid else stored.own_rows(claim.id)
+        rows = (
+            stored.grid_rows(claim.cells.values()).assign(level="")
+            if claim in grid
+            else stored.own_rows(claim.id)
+        )
         if rows.empty:
             continue
         levels = {level_text(level): level for level in claim.levels}

@@ -16,6 +16,7 @@ from normexp.claims.evidence.curves import bank_curves, curves_of_runs, own_curv
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import (
+    CELLS,
     COSTS,
     MANIFEST,
     SECOND_ARCHIVE,
@@ -111,6 +112,9 @@ def keep_runs(folder: Path, known: Known) -> int:
     place.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
     tables: list[pd.DataFrame] = []
+    stored = StoredEvidence(folder)
+    if other := [name for name, cell in claim.cells.items() if not stored.has_cell(cell)]:
+        raise ValueError(f"{folder}: has runs of another setting named {other[0]}; name a new folder")
     for cell in claim.cells.values():
         rows = known.finished(cell)
         if "bank" in rows and not of_grid:
@@ -140,7 +144,9 @@ def keep_runs(folder: Path, known: Known) -> int:
     if codes:
         before = json.loads(beside.read_text()) if beside.exists() else {}
         beside.write_text(json.dumps(before | codes, indent=1, sort_keys=True) + "\n")
-    files = [*place.iterdir(), beside]
+    kept = {cell.name: cell.digest for cell in claim.cells.values() if cell.overrides}
+    write_json(folder / CELLS, dict(sorted((stored.cells | kept).items())), indent=1)
+    files = [*place.iterdir(), beside, folder / CELLS]
     write_manifest(folder, [path.relative_to(folder).as_posix() for path in files if path.is_file()])
     return sum(map(len, tables))
 
@@ -228,6 +234,7 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
             code = {room: parts(room) for room in (NORMEXP, MONITORS)}
         if names is None or not old:
             old, names = {}, [path.relative_to(folder).as_posix() for path in stored.files()]
+            names += [CELLS] * (folder / CELLS).exists()
         if (folder / REGISTRY.name).exists():
             _keep_commits(folder)
             names = [*names, REGISTRY.name, COMMITS]

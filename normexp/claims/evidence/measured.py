@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pandas as pd
 
+from normexp.claims.evidence.disk_runs import complete_cells
 from normexp.claims.evidence.keep import grid_claim
 from normexp.claims.evidence.plan import Known
-from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, ledger_of_bank
+from normexp.claims.evidence.stored import EVIDENCE, MANIFEST, StoredEvidence, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.bank import EARLY, FINAL, Bank, BankCell
 
@@ -42,9 +43,12 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The finished settings of a bank's grid in the order drawn, final and early; none without a ledger of it. Raises
     ValueError with one line for runs that today's code would not compute."""
     claim = grid_claim(bank)
-    folder = ledger_of_bank(bank, evidence) if bank.drawn else evidence
-    if not (folder / "manifest.json").exists():
+    folder = ledger_of_bank(bank, evidence)
+    if not bank.drawn and not (folder / MANIFEST).exists():
+        folder = evidence
+    if not (folder / MANIFEST).exists():
         return []
+    claim = claim if bank.drawn else complete_cells(claim)
     known, settings = Known(claim, StoredEvidence(folder), None), []
     for cell in claim.cells.values():
         rows, missing = known.cell_runs(cell, claim.seed_range)

@@ -74,6 +74,10 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]
 def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     """Whether each run failed: it diverged, or ended no better on validation than guessing, or, in a drawn setting,
     with a loss above ten times that of guessing."""
+    if not cell.validation:
+        raise ValueError(
+            f"setting={cell.name}: its facts are not known; write facts: {{validation: ...}} into its bank"
+        )
     right = np.round(runs["val_accuracy"].fillna(0.0).to_numpy(float) * cell.validation)
     failed = (
         never_above_chance(right, cell.validation, cell.chance) | (runs["status"] != "completed").to_numpy()

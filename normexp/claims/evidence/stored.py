@@ -9,6 +9,7 @@
   about one setting.
 - `registry.jsonl`, `commits.json`: the registered protocols, and what the registry was at each commit of these runs.
 - `code.json` beside rows says what each digest of code in them stands for.
+- `cells.json`: the digest of each cell's overrides, since a cell of another file may have its name.
 - `audit.json`: how random rows came out when they were trained again.
 - `manifest.json`: the digest of each file, and the code of normexp that computed the rows.
 
@@ -40,6 +41,7 @@ PLACE = Path("docs") / "evidence"
 EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
 LEDGER, OWN_LEDGER, KEPT = PLACE / "bank", PLACE / "claims", PLACE / "verdicts"
 MANIFEST = "manifest.json"
+CELLS = "cells.json"
 AUDIT = "audit.json"  # what the last audit of the ledger found
 SECOND_ARCHIVE = ("losses.npz", "curves.csv.gz")  # ends of names
 RUN = ["norm", "level", "seed", "lr"]  # with the cell, what names a run
@@ -103,9 +105,21 @@ class StoredEvidence:
             )
         return path
 
-    def grid_rows(self, cells: Iterable[str]) -> pd.DataFrame:
+    @functools.cached_property
+    def cells(self) -> dict[str, str]:
+        """Cell -> the digest of the overrides with which its rows were trained."""
+        path = self.read(CELLS)
+        return json.loads(path.read_text()) if path else {}
+
+    def has_cell(self, cell: BankCell) -> bool:
+        """Whether the rows of this name are of this cell. A ledger without digests is taken at its word."""
+        return self.cells.get(cell.name, cell.digest) == cell.digest
+
+    def grid_rows(self, cells: Iterable[BankCell]) -> pd.DataFrame:
         """The rows of the grid in these cells; a cell that is not in the ledger has none."""
-        paths = [path for name in cells if (path := self.read(f"bank/{name}.csv"))]
+        paths = [
+            path for cell in cells if self.has_cell(cell) and (path := self.read(f"bank/{cell.name}.csv"))
+        ]
         tables = [_table(path, file_digest(path)) for path in paths]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell", "lr"])
 
@@ -118,12 +132,13 @@ class StoredEvidence:
 
     def rows(self, claim: Claim, cell: BankCell) -> pd.DataFrame:
         """The runs that a claim may read in a cell, at any rate, each once and named by its arm; `bank` is true for
-        those of the grid. Only runs in the precision that their arm asks for: a cell of another file may have the name
-        of this one."""
+        those of the grid. Only runs in the precision that their arm asks for."""
         claim_rows = self.own_rows(claim.id)
+        if not self.has_cell(cell):
+            return claim_rows.iloc[:0]
         parts = [claim_rows[claim_rows["cell"] == cell.name].assign(bank=False)]
         if arms := grid_arms(claim, cell):
-            grid = self.grid_rows([cell.name])
+            grid = self.grid_rows([cell])
             norms = grid["norm"].tolist() if len(grid) else []
             named = [
                 (place, *arm) for arm, of in arms.items() for place, norm in enumerate(norms) if norm == of

@@ -80,7 +80,7 @@ def page_of(
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
-        tables={letter: table(claims, verdicts, letter) for letter in SOURCES},
+        tables={letter: table(claims, verdicts, letter, root) for letter in SOURCES},
         unexpected=[verdict for verdict in verdicts.values() if verdict["as_expected"] is False],
         shares=shares(verdicts),
         exact=duration(exact),
@@ -145,13 +145,16 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
-    """The claims whose id starts with `letter`, one row each, in Markdown."""
-    rows = []
+def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str, root: Path) -> str:
+    """The claims whose id starts with `letter`, one row each, in Markdown. A claim whose drawn settings wait leads to
+    what was seen in chosen ones."""
+    rows, chosen = [], (_read(root / FIRST_JUDGE) or {"words": {}})["words"]
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
         says = numbers_of(verdict) if verdict else claim.reason
+        if not verdict and claim.drawn and claim.id in chosen:
+            says = "Only in chosen settings, by the [first judge](first_judge.md)."
         name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
         rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "measure, what was asked, numbers"), rows)

@@ -6,6 +6,7 @@ overrides and no more: rates and facts that are absent are found in the configur
 
 import dataclasses
 import functools
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,6 +163,11 @@ class BankCell:
         if self.draw:  # which has more labels than a line takes
             return f"{self.labels['model']} on {self.labels['data']}"
         return ", ".join(self.labels.values())
+
+    @property
+    def digest(self) -> str:
+        """Tells cells of one name apart."""
+        return hashlib.sha256("\n".join(self.overrides).encode()).hexdigest()[:12]
 
     @property
     def is_complete(self) -> bool:
