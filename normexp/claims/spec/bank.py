@@ -299,7 +299,7 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
         name: _read_cell(name, cell, node.get("shared") or [], norms if name in in_grid else (), path)
         for name, cell in node["cells"].items()
     }
-    return Bank(name=path.stem, cells=cells, norms=norms, seeds=grid.get("seeds", 0))
+    return Bank(name=path.stem, cells=cells, norms=norms, seeds=grid.get("seeds", 0), path=path)
 
 
 def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], path: Path) -> BankCell:

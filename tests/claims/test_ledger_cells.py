@@ -1,0 +1,22 @@
+"""Each cell of a ledger has the overrides with which its rows were trained: today's files compose their hashes."""
+
+import pytest
+
+from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
+from normexp.claims.evidence.keep import grid_claim
+from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, ledger_of_bank
+from normexp.claims.spec.bank import load_bank
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["small", "drawn", "serious"])
+def test_the_first_row_of_each_cell_has_the_hash_of_todays_configuration(name, tmp_path):
+    bank = load_bank(name)
+    stored = StoredEvidence(EVIDENCE if name == "small" else ledger_of_bank(bank))
+    claim = grid_claim(bank)
+    rows = stored.grid_rows(claim.cells.values()).drop_duplicates("cell")
+    assert set(rows["cell"]) == set(claim.cells) <= set(stored.cells)
+    columns = rows[["cell", "norm", "seed", "lr"]].itertuples(index=False)
+    keys = [RunKey(cell, norm, "", int(seed), float(lr)) for cell, norm, seed, lr in columns]
+    specs = DiskRuns(claim, tmp_path).specs(keys)
+    assert [spec.hash for spec in specs] == rows["hash"].tolist()
