@@ -4,6 +4,7 @@ import pytest
 
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.keep import grid_claim
+from normexp.claims.evidence.measured import measured
 from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence, ledger_of_bank
 from normexp.claims.spec.bank import load_bank
 
@@ -20,3 +21,11 @@ def test_the_first_row_of_each_cell_has_the_hash_of_todays_configuration(name, t
     keys = [RunKey(cell, norm, "", int(seed), float(lr)) for cell, norm, seed, lr in columns]
     specs = DiskRuns(claim, tmp_path).specs(keys)
     assert [spec.hash for spec in specs] == rows["hash"].tolist()
+
+
+def test_the_serious_settings_are_measured_in_a_ledger_of_their_own():
+    bank = load_bank("serious")
+    assert ledger_of_bank(bank) == EVIDENCE / "serious"
+    assert [point.name for point in measured(bank)] == list(bank.cells)
+    updates = {point.name: set(point.runs["steps"]) for point in measured(bank)}
+    assert updates["shakespeare_gpt"] == {2000}  # the small bank has 400 under that name
