@@ -143,6 +143,7 @@ def audit(
     print(f"{right} of {len(results)} rows came out again")
     if keep:
         record = {"of": len(audit_rows), "seed": seed, "tolerance": TOLERANCE, "rows": results}
+        keep.mkdir(parents=True, exist_ok=True)
         write_json(keep / AUDIT, record, indent=1)
         write_manifest(keep, [AUDIT])
         print(keep / AUDIT)
