@@ -87,6 +87,7 @@ def grid(args: SimpleNamespace, bank: Bank) -> int:
             print(f"{name}: has no pilot yet: {to_type('evidence')} pilot bank={bank.name}")
             return 1
         stored = StoredEvidence(folder)
+        stored.check_cells(bank.at_lengths(name))
         if all(f"bank/{sized.name}.csv" in stored.manifest for sized in bank.at_lengths(name)):
             continue
         if not left:

@@ -20,6 +20,7 @@ from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registry import digest, register
 from normexp.claims.verify_claims import Verdicts, show_plan
+from normexp.cli.evidence import main
 from normexp.runs import TestExamples
 from normexp.runs.read import HEADER, write_test_examples
 from normexp.sweeps.places.place import Options
@@ -290,6 +291,20 @@ def test_a_claim_trains_its_own_arms_in_finished_settings_alone_and_has_begun(tm
     assert {(key.setting, key.arm) for key in everything} == {
         (name, arm) for name in claim.cells for arm in claim.arms
     }
+
+
+def test_a_setting_whose_pilots_found_another_length_waits_for_a_grid_of_its_own(tmp_path, bank, capsys):
+    """Its name is that of the finished one."""
+    stored = kept_grid(tmp_path, bank, ["d001"])
+    pilots = [
+        {**pilot, "updates": 7 * PILOT["updates"]} for pilot in pilot_of(bank, ["d001", "d002", "d003"])
+    ]
+    longer = load_bank(write(tmp_path, pilots=pilots))
+    claim = claim_of(tmp_path, longer)
+    assert Known(claim, stored, None).ready == []
+    assert missing_keys(claim, Known(claim, stored, None)) == []
+    assert main(["grid", f"bank={longer.path}", f"to={tmp_path}/ledger/tiny"]) == 2
+    assert "has runs of another setting named d001; name a new folder" in capsys.readouterr().err
 
 
 def test_arms_that_no_grid_trains_wait_for_none(tmp_path, bank):

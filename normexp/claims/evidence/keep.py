@@ -113,8 +113,7 @@ def keep_runs(folder: Path, known: Known) -> int:
     codes: dict[str, Any] = {}
     tables: list[pd.DataFrame] = []
     stored = StoredEvidence(folder)
-    if other := [name for name, cell in claim.cells.items() if not stored.has_cell(cell)]:
-        raise ValueError(f"{folder}: has runs of another setting named {other[0]}; name a new folder")
+    stored.check_cells(claim.cells.values())
     for cell in claim.cells.values():
         rows = known.finished(cell)
         if "bank" in rows and not of_grid:

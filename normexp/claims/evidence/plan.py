@@ -156,13 +156,13 @@ class Known:
     @property
     def ready(self) -> list[BankCell]:
         """The settings that a claim may train in: not those in which the bank's grid is still to train its arms."""
-        manifest = self.stored.manifest if self.stored else None
+        stored = self.stored
         return [
             cell
             for cell in self.claim.cells.values()
             if not cell.draw
-            or manifest is None
-            or f"bank/{cell.name}.csv" in manifest
+            or stored is None
+            or (f"bank/{cell.name}.csv" in stored.manifest and stored.has_cell(cell))
             or not grid_arms(self.claim, cell)
         ]
 

@@ -115,6 +115,13 @@ class StoredEvidence:
         """Whether the rows of this name are of this cell. A ledger without digests is taken at its word."""
         return self.cells.get(cell.name, cell.digest) == cell.digest
 
+    def check_cells(self, cells: Iterable[BankCell]) -> None:
+        """Raise ValueError with one line if runs of another cell of the same name would be written over."""
+        if other := [cell.name for cell in cells if not self.has_cell(cell)]:
+            raise ValueError(
+                f"{self.folder}: has runs of another setting named {other[0]}; name a new folder"
+            )
+
     def grid_rows(self, cells: Iterable[BankCell]) -> pd.DataFrame:
         """The rows of the grid in these cells; a cell that is not in the ledger has none."""
         paths = [
