@@ -75,5 +75,6 @@ def test_a_row_that_was_made_up_does_not_come_out_again(tmp_path, monkeypatch, c
     record = json.loads(StoredEvidence(tmp_path / "kept").read("audit.json").read_text())
     wrong = [row for row in record["rows"] if row["differences"]]
     assert [row["off"]["accuracy"] for row in wrong] == [0.0]
-    assert wrong[0]["off"]["loss"] == pytest.approx(1e-6 / rows.loc[1, "val_loss"], rel=1e-3)
-    assert (record["of"], record["seed"], len(record["rows"])) == (3, 1, 3)
+    # a ledger keeps nine digits, so 1e-6 of a loss above 1 is known to a hundredth
+    assert wrong[0]["off"]["loss"] == pytest.approx(1e-6 / rows.loc[1, "val_loss"], rel=1e-2)
+    assert (record["of"], record["seed"], len(record["rows"])) == (len(rows), 1, 3)

@@ -20,7 +20,7 @@ def test_the_first_row_of_each_cell_has_the_hash_of_todays_configuration(name, t
     columns = rows[["cell", "norm", "seed", "lr"]].itertuples(index=False)
     keys = [RunKey(cell, norm, "", int(seed), float(lr)) for cell, norm, seed, lr in columns]
     specs = DiskRuns(claim, tmp_path).specs(keys)
-    assert [spec.hash for spec in specs] == rows["hash"].tolist()
+    assert [spec.digest for spec in specs] == rows["hash"].tolist()
 
 
 def test_the_serious_settings_are_measured_in_a_ledger_of_their_own():
