@@ -141,6 +141,28 @@ def test_runs_of_another_setting_of_the_same_name_are_not_read_and_not_written_o
     assert (tmp_path / "ledger" / "bank" / "small.csv").read_bytes() == before
 
 
+def test_an_arm_that_was_edited_finds_none_of_its_old_runs(tmp_path):
+    """Its rows have the claim, the cell and the arm by name; the arm may have been narrower then."""
+    arms = {norm: [f"norm={norm}", "model.width=8"] for norm in NORMS}
+    claim = dataclasses.replace(grid_claim(bank_of(tmp_path)), id="Q1", name="mine", arms=arms)
+    runs, ledger = MadeRuns(tmp_path / "outputs", np.random.default_rng(0)), tmp_path / "ledger"
+    keep_runs(ledger, Known(claim, None, runs))
+    stored = StoredEvidence(ledger)
+    assert len(stored.rows(claim, claim.cells["small"])) == 30
+    first, *others = NORMS
+    edited = dataclasses.replace(claim, arms=arms | {first: [f"norm={first}", "model.width=16"]})
+    assert set(stored.rows(edited, claim.cells["small"])["norm"]) == set(others)
+    missing = missing_keys(edited, Known(edited, stored, None))
+    assert {key.arm for key in missing} == {first}
+    assert len(missing) == 15
+    renamed = dataclasses.replace(claim, factor={"model.depth": [""]})
+    assert stored.own_rows(renamed).empty
+    before = (ledger / "claims" / "Q1" / "runs.csv").read_bytes()
+    with pytest.raises(ValueError, match=f"has runs of another arm named {first}; name a new folder"):
+        keep_runs(ledger, Known(edited, None, runs))
+    assert (ledger / "claims" / "Q1" / "runs.csv").read_bytes() == before
+
+
 def test_runs_without_the_facts_of_their_setting_are_not_taken_for_failures(kept):
     """Of no answers on validation, every run would have had none right."""
     bank, _, stored = kept

@@ -19,7 +19,7 @@ KEPT = sorted(
 def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
     claim = CLAIMS[name]
     assert missing_keys(claim, Known(claim, STORED, None)) == []
-    table = STORED.own_rows(name)
+    table = STORED.own_rows(claim)
     assert not table.duplicated(["cell", "norm", "level", "lr", "seed"]).any()
     assert not table["dirty"].any()
     verdict = judged(name)

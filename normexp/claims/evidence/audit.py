@@ -57,7 +57,7 @@ def rows_of(stored: StoredEvidence, bank: Bank, claims: Sequence[Claim]) -> tupl
         rows = (
             stored.grid_rows(claim.cells.values()).assign(level="")
             if claim in grid
-            else stored.own_rows(claim.id)
+            else stored.own_rows(claim)
         )
         if rows.empty:
             continue

@@ -15,7 +15,6 @@ import pandas as pd
 
 from normexp.claims.evidence.metric import check_metric, late_gain, read_metric
 from normexp.claims.evidence.protocol import with_recipe
-from normexp.claims.evidence.stored import FLOAT32
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import equal_passes
@@ -291,7 +290,7 @@ def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
         "mode": summary["execution"].get("mode", ""),
         **{name: summary["execution"].get(name, "") for name in ("threads", "processor")},
         "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
-        "precision": summary["execution"].get("precision", FLOAT32),
+        "precision": summary["execution"].get("precision", "32-true"),
         "hash": summary["hash"],
         "finished": summary["finished"],
         "started": first["started"] if first["started"] is not None else UNKNOWN,

@@ -16,6 +16,7 @@ from normexp.claims.evidence.curves import bank_curves, curves_of_runs, own_curv
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import (
+    ARMS,
     CELLS,
     COSTS,
     MANIFEST,
@@ -114,6 +115,8 @@ def keep_runs(folder: Path, known: Known) -> int:
     tables: list[pd.DataFrame] = []
     stored = StoredEvidence(folder)
     stored.check_cells(claim.cells.values())
+    if not of_grid:
+        stored.check_arms(claim)
     for cell in claim.cells.values():
         rows = known.finished(cell)
         if "bank" in rows and not of_grid:
@@ -143,6 +146,9 @@ def keep_runs(folder: Path, known: Known) -> int:
     if codes:
         before = json.loads(beside.read_text()) if beside.exists() else {}
         beside.write_text(json.dumps(before | codes, indent=1, sort_keys=True) + "\n")
+    if not of_grid:
+        arms = stored.arms(claim.id) | {arm: claim.digest_of(arm) for arm in claim.arms}
+        write_json(place / ARMS, dict(sorted(arms.items())), indent=1)
     kept = {cell.name: cell.digest for cell in claim.cells.values() if cell.overrides}
     write_json(folder / CELLS, dict(sorted((stored.cells | kept).items())), indent=1)
     files = [*place.iterdir(), beside, folder / CELLS]

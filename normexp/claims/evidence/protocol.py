@@ -164,12 +164,6 @@ def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
     return plain_values(compose(with_recipe(words))[0])
 
 
-def precision_of(overrides: Iterable[str]) -> str:
-    """The trainer's precision that overrides ask for, such as `32-true`."""
-    words = (word for word in overrides if word.lstrip("+").startswith(("trainer=", "trainer.precision=")))
-    return unchecked(tuple(words))["trainer"]["precision"]
-
-
 def names_data(overrides: Iterable[str]) -> bool:
     """Whether overrides choose a data set."""
     return any(override.startswith("data=") for override in overrides)

@@ -9,7 +9,8 @@
   about one setting.
 - `registry.jsonl`, `commits.json`: the registered protocols, and what the registry was at each commit of these runs.
 - `code.json` beside rows says what each digest of code in them stands for.
-- `cells.json`: the digest of each cell's overrides, since a cell of another file may have its name.
+- `cells.json`, `claims/<id>/arms.json`: the digest of the overrides of each cell and of each arm, since another file
+  may have a cell of this name, or an arm may be edited.
 - `audit.json`: how random rows came out when they were trained again.
 - `manifest.json`: the digest of each file, and the code of normexp that computed the rows.
 
@@ -28,7 +29,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.protocol import precision_of
 from normexp.claims.spec.bank import Bank, BankCell, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.code import different_code
@@ -41,11 +41,10 @@ PLACE = Path("docs") / "evidence"
 EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
 LEDGER, OWN_LEDGER, KEPT = PLACE / "bank", PLACE / "claims", PLACE / "verdicts"
 MANIFEST = "manifest.json"
-CELLS = "cells.json"
+CELLS, ARMS = "cells.json", "arms.json"
 AUDIT = "audit.json"  # what the last audit of the ledger found
 SECOND_ARCHIVE = ("losses.npz", "curves.csv.gz")  # ends of names
 RUN = ["norm", "level", "seed", "lr"]  # with the cell, what names a run
-FLOAT32 = "32-true"  # the precision of rows that name none
 # Judging again cannot restore these.
 COSTS = ("seconds", "command", "runs", "learning_rates", "learning_rates_at_edge")
 
@@ -115,6 +114,23 @@ class StoredEvidence:
         """Whether the rows of this name are of this cell. A ledger without digests is taken at its word."""
         return self.cells.get(cell.name, cell.digest) == cell.digest
 
+    def arms(self, claim: str) -> dict[str, str]:
+        """Arm -> the digest of what it changed when its rows were trained."""
+        path = self.read(f"claims/{claim}/{ARMS}")
+        return json.loads(path.read_text()) if path else {}
+
+    def edited_arms(self, claim: Claim) -> list[str]:
+        """The arms of which this ledger has rows of another arm. A ledger without digests is taken at its word."""
+        kept = self.arms(claim.id)
+        return [arm for arm in claim.arms if kept.get(arm, claim.digest_of(arm)) != claim.digest_of(arm)]
+
+    def check_arms(self, claim: Claim) -> None:
+        """Raise ValueError with one line if runs of an arm that was edited since would be written over."""
+        if edited := self.edited_arms(claim):
+            raise ValueError(
+                f"claim={claim.id}: {self.folder} has runs of another arm named {edited[0]}; name a new folder"
+            )
+
     def check_cells(self, cells: Iterable[BankCell]) -> None:
         """Raise ValueError with one line if runs of another cell of the same name would be written over."""
         if other := [cell.name for cell in cells if not self.has_cell(cell)]:
@@ -130,17 +146,18 @@ class StoredEvidence:
         tables = [_table(path, file_digest(path)) for path in paths]
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["cell", "lr"])
 
-    def own_rows(self, claim: str) -> pd.DataFrame:
+    def own_rows(self, claim: Claim) -> pd.DataFrame:
         """The rows of a claim's own runs; empty if it has none."""
-        path = self.read(f"claims/{claim}/runs.csv")
+        path = self.read(f"claims/{claim.id}/runs.csv")
         if path is None:
             return pd.DataFrame({"cell": []})
-        return _table(path, file_digest(path))
+        rows = _table(path, file_digest(path))
+        return rows[~rows["norm"].isin(self.edited_arms(claim))]
 
     def rows(self, claim: Claim, cell: BankCell) -> pd.DataFrame:
         """The runs that a claim may read in a cell, at any rate, each once and named by its arm; `bank` is true for
-        those of the grid. Only runs in the precision that their arm asks for."""
-        claim_rows = self.own_rows(claim.id)
+        those of the grid."""
+        claim_rows = self.own_rows(claim)
         if not self.has_cell(cell):
             return claim_rows.iloc[:0]
         parts = [claim_rows[claim_rows["cell"] == cell.name].assign(bank=False)]
@@ -156,14 +173,7 @@ class StoredEvidence:
         parts = [part for part in parts if len(part)]
         if not parts:
             return claim_rows.iloc[:0]
-        rows = pd.concat(parts, ignore_index=True)
-        of_arm = {
-            arm: precision_of([*cell.overrides, *claim.fixed, *arm_overrides])
-            for arm, arm_overrides in claim.arms.items()
-        }
-        arm_precision = rows["level"] if "trainer.precision" in claim.factor else rows["norm"].map(of_arm)
-        run_precision = rows["precision"].fillna(FLOAT32) if "precision" in rows else FLOAT32
-        return rows[arm_precision == run_precision].drop_duplicates(RUN, ignore_index=True)
+        return pd.concat(parts, ignore_index=True).drop_duplicates(RUN, ignore_index=True)
 
     def examples(self, claim: Claim, cell: BankCell) -> Callable[[str], TestExamples | None]:
         """A function from the hash of a run to its test examples; None if none are stored."""

@@ -155,6 +155,11 @@ class Claim:
             return self.fixed
         return [word for word in self.fixed if not word.startswith("monitor")]
 
+    def digest_of(self, arm: str) -> str:
+        """Tells arms of one name apart: what they change in every setting, and the name of the factor."""
+        words = [*self.fixed_of(arm), *self.arms[arm], *self.factor]
+        return hashlib.sha256("\n".join(words).encode()).hexdigest()[:12]
+
     @property
     def protocol(self) -> str:
         """Hash of everything that decides the verdict. A verdict with another protocol is not this claim's."""
