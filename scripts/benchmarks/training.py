@@ -155,7 +155,8 @@ def families(overrides: list[str], replicas: int, epochs: int, options: Options)
     """Seconds of a whole run (validation, records, checkpoints, evaluation): of replicas, over one by one. As many
     processes as cores do so side by side."""
     rates = [0.03, 0.1, 0.3, 1.0] if "model=mlp" in overrides else [0.0003, 0.001, 0.003, 0.01]
-    common = ["monitor=none", *overrides, *options.root, *["data.train_size=256"] * options.quick]
+    root = () if "data=digits" in overrides else options.root  # the digits lie inside scikit-learn
+    common = ["monitor=none", *overrides, *root, *["data.train_size=256"] * options.quick]
     together = [*common, f"replicas={{seeds: {replicas // 4}, lr: {rates}}}"]
     length = "max_steps=1" if options.quick else f"max_epochs={epochs}"
     with ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn")) as pool:
