@@ -81,11 +81,15 @@ def signs_of_recipe(study: Study) -> list[str]:
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
     sentences = []
     for arm, arm_runs in runs[guessed].groupby("arm", sort=False):
-        levels = ", ".join(f"{level:g}" for level in sorted(arm_runs[study.x].unique())) if study.x else ""
-        at = f" ({label(study.x)} {levels})" if study.x else ""
+        same, at = runs["arm"] == arm, ""
+        if study.x:
+            levels = sorted(arm_runs[study.x].unique())
+            same &= runs[study.x].isin(levels)
+            at = f" at {label(study.x)} {', '.join(f'{level:g}' for level in levels)}"
+        ends = "ends" if len(arm_runs) == 1 else "end"
         sentences.append(
-            f"{len(arm_runs)} of {(runs['arm'] == arm).sum()} runs of {arm}{at} end with a training loss near that of "
-            "guessing: the recipe, not the norm, is likely at fault."
+            f"{len(arm_runs)} of {same.sum()} runs of {arm}{at} {ends} with a training loss near that of guessing: the "
+            "recipe, not the norm, is likely at fault."
         )
     return sentences
 

@@ -170,10 +170,12 @@ def _refuse_twins(cells: list[Cell]) -> None:
         for folder in cell.folders:
             twin = seen.setdefault(folder, cell)
             if twin is not cell:
-                raise ValueError(
-                    f"cells '{twin.name}' and '{cell.name}' are the same run, {folder}: values that only say how a "
-                    "run is computed or where it is kept make no axis of a sweep"
+                why = (
+                    "replicas train the seeds from seed= on; leave seed= out, or name all by replicas.seeds=[...]"
+                    if len(cell.specs) > 1
+                    else "values that only say how a run is computed or where it is kept make no axis of a sweep"
                 )
+                raise ValueError(f"cells '{twin.name}' and '{cell.name}' are the same run, {folder}: {why}")
 
 
 TIMED = 0.1  # seconds that are timed at least, after a step that warms up

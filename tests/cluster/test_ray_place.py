@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.skipif(bool(ray_nodes.missing()), reason=str(ray_nodes.missing())),
 ]
 RUN = [
+    "name=runs",
     "model.width=16",
     "batch_size=32",
     "monitor=none",

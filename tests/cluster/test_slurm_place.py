@@ -21,8 +21,15 @@ pytestmark = [
     pytest.mark.timeout(1500),
     pytest.mark.skipif(bool(slurm.missing()), reason=str(slurm.missing())),
 ]
-SMALL = ["model.depth=1", "model.width=8", "batch_size=32", "monitor=none", "trainer=cpu"]
-LONG = ["model.width=16", "batch_size=32", "monitor=none", "trainer=cpu", "val_every_n_steps=200"]
+SMALL = ["name=runs", "model.depth=1", "model.width=8", "batch_size=32", "monitor=none", "trainer=cpu"]
+LONG = [
+    "name=runs",
+    "model.width=16",
+    "batch_size=32",
+    "monitor=none",
+    "trainer=cpu",
+    "val_every_n_steps=200",
+]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +79,7 @@ def curves(outputs: Path) -> dict[str, list[tuple[str, str, str]]]:
 def test_array_of_eight_that_is_sent_usr2_twice_is_requeued_and_goes_on_to_the_end(cluster, tmp_path):
     """As Slurm does before a time limit. The runs save, submitit puts them back into the queue; each ends as if nothing
     had been."""
-    run = ["model.width=16", "max_epochs=400", "monitor=none", "trainer=cpu", "threads=1"]
+    run = ["name=runs", "model.width=16", "max_epochs=400", "monitor=none", "trainer=cpu", "threads=1"]
     process = start(cluster, tmp_path / "screen", *run, "seed=range(0,8)", f"outputs={tmp_path / 'o'}")
     for _ in range(2):
         since = time.time()
@@ -180,7 +187,8 @@ def test_job_that_is_killed_is_tried_again_and_one_that_is_cancelled_is_not(clus
     assert "without a result; try 2 of 3" in (tmp_path / "screen").read_text()
     assert states(tmp_path / "o") == ["completed"] * 2
     assert logs(tmp_path / "o").count("resuming from checkpoints/last.ckpt") == 1
-    process = start(cluster, tmp_path / "next", *arguments, "name=other", "seed=5,6")
+    others = [*LONG[1:], "max_steps=15000", "name=other", "seed=5,6", f"outputs={tmp_path / 'o'}"]
+    process = start(cluster, tmp_path / "next", *others)
     until(lambda: queue(cluster).count("RUNNING") == 2)
     subprocess.run(["scancel", "--user=root"], env=cluster)
     assert process.wait(300) == 1

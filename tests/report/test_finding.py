@@ -139,6 +139,16 @@ def test_an_arm_at_chance_is_said_with_its_recipe(tmp_path):
     ]
 
 
+def test_runs_at_chance_are_counted_among_those_of_their_level(tmp_path):
+    write_study(tmp_path, ("none", "batchnorm"), (8, 16), seeds=5, examples=500)
+    for folder in tmp_path.glob("mlp/*"):
+        change(folder, **{"train/loss": 2.29 if folder.name.startswith("none-bs16-s3") else 0.2})
+    (line,) = (line for line in cautions(open_study(tmp_path)) if "guessing" in line)
+    assert line.startswith(
+        "1 of 5 runs of none at batch size 16 ends with a training loss near that of guessing:"
+    )
+
+
 def test_a_final_loss_far_above_guessing_is_a_failure_that_is_counted(tmp_path):
     """Issue 26: a finite loss of 2e8 was completed and entered means."""
     write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5)

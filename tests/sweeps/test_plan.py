@@ -114,8 +114,20 @@ def test_cell_of_several_runs_is_finished_when_all_of_them_are(make, tmp_path):
 
 def test_two_cells_that_are_one_run_are_refused(make):
     configs = [config("none", 2, 0), config("none", 2, 0, threads=2)]
-    with pytest.raises(ValueError, match="are the same run"):
+    with pytest.raises(ValueError, match=r"are the same run.* make no axis of a sweep"):
         make(configs)
+
+
+def test_seeds_that_replicas_train_already_are_refused_with_the_remedy(make, tmp_path):
+    """`replicas=2 seed=0,1`: the replicas of seed 0 are seeds 0 and 1."""
+    runs = [
+        [spec(config("none", 2, seed, outputs=str(tmp_path))) for seed in pair] for pair in ((0, 1), (1, 2))
+    ]
+    together = [[dataclasses.replace(run, together="x") for run in cell_runs] for cell_runs in runs]
+    with pytest.raises(
+        ValueError, match=r"are the same run, .*: replicas train the seeds from seed= on; leave seed="
+    ):
+        plan(["seed=0", "seed=1"], together)
 
 
 def cell(state: str, seconds: float | None, tmp_path: Path, **more) -> Cell:
