@@ -217,6 +217,9 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path, capsys):
     assert main([f"page={tmp_path}", f"out={tmp_path / 'none'}"]) == 2
     assert "is a folder with other files" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    (tmp_path / "empty").mkdir()
+    assert main([f"page={tmp_path / 'empty'}", f"out={tmp_path / 'none'}"]) == 0
+    assert (tmp_path / "empty" / "index.html").exists()
 
 
 def test_a_sentence_about_every_value_has_a_page(tmp_path, verdict):
