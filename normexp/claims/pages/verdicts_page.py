@@ -119,9 +119,11 @@ def when_of(verdicts: dict[str, dict[str, Any]]) -> dict[str, When]:
 
 
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
-    """Words over drawn settings that are no arithmetic, with the p of their share against one half, Benjamini and
-    Hochberg's q over all of them, and whether the word stays if, with 95%, none of the page may be false (Holm). Empty
-    if there are none."""
+    """A table of the words over drawn settings that are no arithmetic; empty if there are none.
+
+    Each has the p of its share against one half, and Benjamini and Hochberg's q over all of them. The last column says
+    whether it stays if none of the page may be false with 95% (Holm).
+    """
     from scipy.stats import false_discovery_control
 
     tested = {
