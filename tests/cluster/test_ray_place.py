@@ -78,7 +78,8 @@ def test_two_drivers_of_one_sweep_share_its_runs_and_both_end_well(nodes, tmp_pa
 
 
 def test_sweep_of_twelve_survives_the_death_of_a_node_and_does_each_once(nodes, tmp_path):
-    arguments = ["train.py", "-m", *RUN, "max_steps=2000", "norm=none,layernorm", "seed=range(0,6)"]
+    # a run must last longer than Ray takes to miss a node
+    arguments = ["train.py", "-m", *RUN, "max_steps=10000", "norm=none,layernorm", "seed=range(0,6)"]
     arguments.append(f"outputs={tmp_path / 'o'}")
     process = start(nodes, tmp_path / "screen", *arguments)
     # in the middle: some are done, and the second node is at work on one
