@@ -106,7 +106,7 @@ def runs_of(
     """The runs of a composed configuration; see `specs`. `choices` are needed where it has no node `hydra`; `known` as
     in `fingerprint`."""
     packages = None if allowed is None else tuple(allowed)
-    pickled = pickle.dumps(cfg)
+    pickled = _pickled(cfg)
     found = choices if choices is not None else dict(cfg.hydra.runtime.choices)
     task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     first = resolved(task, packages)
@@ -165,6 +165,15 @@ def _asked(
         return [(config["seed"], None)] if config["replicas"] == ALONE else seeds_and_rates(config)
     own = [config["seed"]] if seeds is None else seeds
     return [(seed, rate) for rate in (rates or (None,)) for seed in own]
+
+
+def _pickled(cfg: DictConfig) -> bytes:
+    """The configuration, without types where they cannot be pickled: in a job of a launcher of Hydra's, its search for
+    plugins imports the class of the launcher's options a second time."""
+    try:
+        return pickle.dumps(cfg)
+    except pickle.PicklingError:
+        return pickle.dumps(OmegaConf.create(OmegaConf.to_container(cfg, resolve=False)))
 
 
 def _each_config(

@@ -1,10 +1,14 @@
 """Runs as plain values: what each is alone, whichever way it was asked for."""
 
+import dataclasses
 import pickle
+import sys
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
+from normexp.config import run_spec
 from normexp.config.compose import compose
 from normexp.config.run_spec import kind_of, resolved, specs
 
@@ -90,3 +94,21 @@ def test_kinds_are_equal_for_runs_that_differ_in_seed_and_rate_alone():
     assert len(set(kinds)) == 1
     different = [(), ("batch_size=8",), ("data.seed=3",), ("data.seed=4",), ("norm=none",)]
     assert len({kind_of(specs(own)[0]) for own in different}) == len(different)
+
+
+@dataclasses.dataclass
+class Queue:
+    """Options of a launcher."""
+
+    timeout_min: int = 60
+
+
+def test_a_launcher_whose_class_was_imported_twice_does_not_stop_its_jobs(monkeypatch):
+    """Hydra searches for plugins in each job, and pickle refuses the class of the first import."""
+    cfg = OmegaConf.create({"lr": 0.1, "rate": "${lr}", "hydra": {"launcher": OmegaConf.structured(Queue)}})
+    monkeypatch.setattr(sys.modules[__name__], "Queue", type("Queue", (), {}))
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(cfg)
+    again = pickle.loads(run_spec._pickled(cfg))
+    assert OmegaConf.to_container(again) == OmegaConf.to_container(cfg)
+    assert again.hydra.launcher.timeout_min == 60
