@@ -112,8 +112,8 @@ def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
     from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 
     for path in paths:
-        files = {file.name for file in path.iterdir()} if path.is_dir() else set()
-        if (path.is_dir() and path.suffix == ".md") or (files and not {"index.html", "claims"} <= files):
+        files = {file.name for file in path.iterdir()} if path.is_dir() else None
+        if files is not None and (path.suffix == ".md" or (files and not {"index.html", "claims"} <= files)):
             raise ValueError(
                 f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
             )

@@ -80,8 +80,5 @@ def test_a_row_that_was_made_up_does_not_come_out_again(tmp_path, monkeypatch, c
     edited = rows.loc[1, "val_loss"]
     exact = min(losses, key=lambda loss: abs(loss - edited))
     assert wrong[0]["off"]["loss"] == pytest.approx(abs(edited - exact) / edited, rel=1e-3)
-    assert (record["of"], record["seed"], len(record["rows"])) == (
-        5,
-        1,
-        3,
-    )  # three rates, and two beyond the edge
+    # Three rates, and two beyond the edge.
+    assert (record["of"], record["seed"], len(record["rows"])) == (5, 1, 3)

@@ -122,7 +122,7 @@ class StoredEvidence:
     def edited_arms(self, claim: Claim) -> list[str]:
         """The arms of which this ledger has rows of another arm. A ledger without digests is taken at its word."""
         kept = self.arms(claim.id)
-        return [arm for arm in claim.arms if kept.get(arm, claim.digest_of(arm)) != claim.digest_of(arm)]
+        return [arm for arm in claim.arms if arm in kept and kept[arm] != claim.digest_of(arm)]
 
     def check_arms(self, claim: Claim) -> None:
         """Raise ValueError with one line if runs of an arm that was edited since would be written over."""

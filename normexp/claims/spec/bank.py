@@ -167,7 +167,7 @@ class BankCell:
     @property
     def digest(self) -> str:
         """Tells cells of one name apart."""
-        return hashlib.sha256("\n".join(self.overrides).encode()).hexdigest()[:12]
+        return digest_of(self.overrides)
 
     @property
     def is_complete(self) -> bool:
@@ -257,6 +257,11 @@ def bank_file(name: str) -> Path:
     raise ValueError(
         f"bank={name}: {hint or f'no such bank; choose from {names}, or name a file: bank=mine.yaml'}"
     )
+
+
+def digest_of(overrides: Sequence[str]) -> str:
+    """First digits of the SHA-256 of overrides, in their order."""
+    return hashlib.sha256("\n".join(overrides).encode()).hexdigest()[:12]
 
 
 def pilots_file(path: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import SMALL, Bank, BankCell
+from normexp.claims.spec.bank import SMALL, Bank, BankCell, digest_of
 
 EVIDENCE = ("law", "initialization", "training", "none")
 VERDICTS = ("supported", "refuted", "undecided")  # verdicts that mathematics may give
@@ -157,8 +157,7 @@ class Claim:
 
     def digest_of(self, arm: str) -> str:
         """Tells arms of one name apart: what they change in every setting, and the name of the factor."""
-        words = [*self.fixed_of(arm), *self.arms[arm], *self.factor]
-        return hashlib.sha256("\n".join(words).encode()).hexdigest()[:12]
+        return digest_of([*self.fixed_of(arm), *self.arms[arm], *self.factor])
 
     @property
     def protocol(self) -> str:
