@@ -11,6 +11,12 @@ from norms.layers import CASES, LAYOUTS, norm_factory
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from normexp.config.compose import compose
+from normexp.lit_model import loss_and_right
+from normexp.models import CNN
+from normexp.norms import BatchNorm
+
+WORDS = {"depth", "width", "activation", "norm_position", "pool", "whiten", "initialization"}  # of a CNN
 READS_A_COUNT = {"batchnorm_frozen", "batchnorm_noisy"}  # of batches, which a fake tensor has not
 
 
@@ -59,6 +65,24 @@ def test_model_runs_where_its_input_is(name, norm):
         for training in (True, False):
             logits = fake.train(training)(torch.empty(inputs.shape, dtype=inputs.dtype, device="cuda"))
             assert logits.device.type == "cuda"
+
+
+def test_the_fast_network_for_a_gpu_trains_a_step_there_in_one_graph():
+    config, _ = compose(["model=cnn", "data=cifar10", "recipe=fast", "norm=batchnorm", "trainer=bf16"])
+    options = {key: value for key, value in config.model.items() if not key.startswith("_") and key in WORDS}
+    model = CNN((3, 32, 32), 10, BatchNorm, **options)
+    with FakeTensorMode():
+        fake = on_fake_gpu(model)
+        images = torch.empty(config.batch_size, 3, 32, 32, device="cuda")
+        targets = torch.empty(config.batch_size, dtype=torch.long, device="cuda")
+        loss, right, _ = loss_and_right(fake(images), targets, config.label_smoothing)
+        loss.backward()
+    assert (loss.device.type, right.device.type, loss.shape) == ("cuda", "cuda", ())
+    trained = [p for p in fake.parameters() if p.requires_grad]
+    assert {(p.grad.device.type, p.grad.shape == p.shape) for p in trained} == {("cuda", True)}
+    small = CNN((3, 32, 32), 10, BatchNorm, **options | {"width": 4})
+    graphs = torch._dynamo.explain(small)(torch.randn(2, 3, 32, 32))
+    assert (graphs.graph_count, graphs.graph_break_count) == (1, 0)
 
 
 def test_an_operand_on_the_cpu_would_be_noticed():

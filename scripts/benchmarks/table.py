@@ -85,6 +85,15 @@ MEASUREMENTS = {
         },
         {"mlp 64": 0.40, "mlp 256": 0.67}, guard=("digits, mlp 64", "mnist, mlp 256"), tolerance=0.3,
     ),
+    "studies": Measurement(
+        "Studies of twelve runs", "training.study", ("s, from start to end", "bare loops"),
+        {
+            "mnist, cnn 16, 600 steps": ("cnn", 600),
+            "mnist, resnet 8, 600 steps": ("resnet", 600),
+            "mnist, transformer 48, 600 steps": ("transformer", 600),
+        },
+        {"": 1.10},
+    ),
     "startup": Measurement(
         "Startup", "commands.commands", ("s", "reference"),
         {

@@ -6,6 +6,7 @@ import gc
 import io
 import itertools
 import multiprocessing
+import os
 import re
 import statistics
 import tempfile
@@ -19,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from hydra.utils import instantiate
 from rich.console import Console
+from torch import Tensor
 
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
@@ -29,6 +31,7 @@ from normexp.training.replicas.fit_replicas import fit_replicas
 from normexp.training.train import build, build_all
 
 from . import Measured, Options, Pair
+from .commands import once
 
 MODELS = {
     "mlp": ["model=mlp", "model.depth=3", "model.width=256"],
@@ -59,8 +62,9 @@ def trained(overrides: list[str], *callbacks: pl.Callback) -> float:
         return time.perf_counter() - started
 
 
-def bare_step(overrides: list[str]) -> Callable[[int], None]:
-    """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors."""
+def bare_loop(overrides: list[str]) -> tuple[Callable[[int], None], Callable[[str], None]]:
+    """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors, and
+    `evaluate(split)`: loss and right answers, of at most 10,000 examples."""
     parts = build(*specs(["recipe=plain", *overrides]))
     model, split = parts.module.model.train(), parts.data.splits["train"]
     text = parts.data.kind == "text"
@@ -70,19 +74,31 @@ def bare_step(overrides: list[str]) -> Callable[[int], None]:
     rows = parts.data.training_order(split).batches(0)
     convolves = parts.module.channels_last and not text
 
-    def step(i: int) -> None:
-        inputs, targets = train.take(rows[i % len(rows)])
+    def forward(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         if convolves and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         logits = model(inputs)
         if text:
             logits, targets = logits.flatten(0, -2), targets.flatten()
-        loss = F.cross_entropy(logits, targets)
+        return logits, targets
+
+    def step(i: int) -> None:
+        loss = F.cross_entropy(*forward(*train.take(rows[i % len(rows)])))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
 
-    return step
+    @torch.no_grad()
+    def evaluate(name: str) -> None:
+        examples = Rows(*parts.data.splits[name])
+        model.eval()
+        for part in torch.arange(min(len(parts.data.splits[name].y), 10_000)).split(512):
+            logits, targets = forward(*examples.take(part))
+            F.cross_entropy(logits, targets)
+            (logits.argmax(-1) == targets).sum()
+        model.train()
+
+    return step, evaluate
 
 
 class InTurn(pl.Callback):
@@ -115,7 +131,7 @@ def over_bare(model: str, batch_size: int, *more: str, options: Options) -> Meas
     """Training as `train.py` does it, with logging, light monitors, TensorBoard and the bar, over the bare loop."""
     data = [] if model == "gpt" else options.data
     overrides = [*MODELS[model], f"batch_size={batch_size}", *ENDLESS, *data]
-    in_turn = InTurn(bare_step(overrides), options)
+    in_turn = InTurn(bare_loop(overrides)[0], options)
     trained([*overrides, *more], in_turn)
     return in_turn.pairs, {}
 
@@ -140,7 +156,7 @@ def monitors(model: str, name: str, options: Options) -> Measured:
     overrides = [*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"]
     both = []
     for callbacks in ([], [instantiate(node) for node in nodes]):
-        in_turn = InTurn(bare_step(overrides), options, block=WARM_UP)
+        in_turn = InTurn(bare_loop(overrides)[0], options, block=WARM_UP)
         trained(overrides, in_turn, *callbacks)
         both.append(in_turn.pairs)
     plain, watched = both
@@ -172,6 +188,56 @@ def whole_runs(alone: list[str], together: list[str], runs: int, length: str, op
         steps = length if number else "max_steps=1"
         pairs.append((trained([*together, steps]) / runs, trained([*alone, steps])))
     return pairs[1:]
+
+
+STUDIES = {
+    "cnn": ["model=cnn", "model.width=16", "optimizer=adam"],
+    "resnet": ["model=resnet", "model.depth=8", "optimizer=adam"],
+    "transformer": ["model=transformer", "model.depth=3", "model.width=48", "norm=layernorm"],
+}
+RATES, STUDY_SEEDS = (0.001, 0.003, 0.01), range(4)
+
+
+def study(model: str, steps: int, options: Options) -> Measured:
+    """Seconds of a study of twelve runs by its command, from start to end, over those of twelve bare loops that
+    evaluate as often. Both have a process of one thread on each core; the loops are timed without start and data."""
+    steps = 20 if options.quick else steps
+    words = [
+        *STUDIES[model],
+        *options.data,
+        "batch_size=128",
+        "monitor=none",
+        "trainer=cpu",
+        f"max_steps={steps}",
+    ]
+    grid = f"lr={','.join(map(str, RATES))} seed={','.join(map(str, STUDY_SEEDS))}"
+    runs = [[*words, f"lr={lr}", f"seed={seed}"] for lr in RATES for seed in STUDY_SEEDS]
+    parts, pairs = [runs[core :: cores()] for core in range(cores())], []
+    for _ in itertools.islice(options.rounds(), 2):
+        with ProcessPoolExecutor(cores(), multiprocessing.get_context("spawn")) as pool:
+            bare = max(pool.map(bare_runs, range(cores()), parts, [steps] * cores()))
+        with tempfile.TemporaryDirectory() as place:
+            own, _ = once(f"train.py -m {' '.join(words)} {grid} recipe=plain outputs={place}")
+        pairs.append((own, bare))
+    return pairs, {}
+
+
+def bare_runs(core: int, runs: list[list[str]], steps: int) -> float:
+    """Seconds of these runs, one after the other, on one core: ten validations each, and what a run evaluates last."""
+    os.sched_setaffinity(0, {core})
+    torch.set_num_threads(1)
+    seconds = 0.0
+    for run in runs:
+        step, evaluate = bare_loop(run)
+        started = time.perf_counter()
+        for i in range(steps):
+            step(i)
+            if (i + 1) % (steps // 10) == 0:
+                evaluate("val")
+        evaluate("train")
+        evaluate("test")
+        seconds += time.perf_counter() - started
+    return seconds
 
 
 class Resident(pl.Callback):

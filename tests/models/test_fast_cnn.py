@@ -66,7 +66,9 @@ def test_unknown_pool_and_images_that_are_too_small_are_refused():
         CNN((1, 4, 4), 10, nn.Identity, depth=[1, 1, 1], width=4, pool="first")
 
 
-@pytest.mark.parametrize(("model", "data"), [("cnn", "mnist"), ("cnn", "cifar10_jpeg"), ("gpt", "text_file")])
+@pytest.mark.parametrize(
+    ("model", "data"), [("cnn", "mnist"), ("cnn", "cifar10"), ("cnn", "cifar10_jpeg"), ("gpt", "text_file")]
+)
 def test_each_fast_file_composes_with_muon_and_its_own_values(model, data):
     config, _ = compose([f"model={model}", f"data={data}", "recipe=fast"])
     assert config.recipe == "fast"
