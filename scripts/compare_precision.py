@@ -8,7 +8,7 @@ import dataclasses
 import sys
 from pathlib import Path
 
-import pandas as pd
+from doc_tables import table
 
 from normexp.claims.evidence.choose_rates import runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey, estimated_seconds, launch_folder, train
@@ -46,22 +46,32 @@ def main(first: int, names: list[str]) -> None:
             sys.exit(status)
 
     means: dict[tuple[str, str], tuple[float, float]] = {}
+    what = {cell.name: cell.what for _, _, cell, _, _ in pairs}
     for claim in claims:
         judged: list[tuple] = []
         for known, disk, cell, runs, keys in (pair for pair in pairs if pair[0].claim is claim):
             half = disk.rows(keys)
             both = [
-                setting_of_runs(cell, table, known.measure, known.examples(cell, table))
-                for table in (runs, half)
+                setting_of_runs(cell, read, known.measure, known.examples(cell, read))
+                for read in (runs, half)
             ]
             judged.append(tuple(both))
-            column = "test_loss" if both[0].measure == "loss" else "test_accuracy"
             for norm in runs["norm"].unique():
-                means[cell.name, norm] = tuple(t.loc[t["norm"] == norm, column].mean() for t in (runs, half))
+                means[cell.name, norm] = tuple(
+                    t.loc[t["norm"] == norm, "test_accuracy"].mean() for t in (runs, half)
+                )
         words = [judge([pair[i] for pair in judged], claim, drawn=True, asked=first) for i in (0, 1)]
         print(claim.id, *(f"{word['verdict']}: {word['holds']} of {word['n']}" for word in words), sep=" | ")
-    table = pd.Series({key: f"{full:.4f} {half:.4f}" for key, (full, half) in means.items()}).unstack()
-    print(table.to_markdown())
+    norms = list(dict.fromkeys(norm for _, norm in means))
+    rows = [
+        (
+            name,
+            what[name],
+            *(f"{100 * full:.1f} {100 * half:.1f}" for full, half in (means[name, norm] for norm in norms)),
+        )
+        for name in what
+    ]
+    print(table(["setting", "network", *norms], rows))
 
 
 if __name__ == "__main__":
