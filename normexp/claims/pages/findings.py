@@ -59,7 +59,8 @@ def write_findings(
     with atomic_write(path) as file:
         checked = bare_loop(verdicts, root)
         file.write(markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked).encode())
-    readme, drawn = root / "README.md", [place for place, verdict in enumerate(chosen) if is_drawn(verdict)]
+    drawn = [place for place, verdict in enumerate(chosen) if verdict["settings"] and verdict["drawn"]]
+    readme = root / "README.md"
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
         image, n = (root / "docs" / "images" / "atlas_drawn_best.png").exists(), chosen[drawn[0]]["n"]
         text = markdown_page("findings_readme.md.j2", rows=[rows[place] for place in drawn], n=n, image=image)
@@ -73,34 +74,24 @@ def bare_loop(verdicts: Mapping[str, dict[str, Any]], root: Path) -> str:
         return ""
     rows = []
     for name, arms in json.loads((root / BARE).read_text())["settings"].items():
-        by_claim = {claim: _in_setting(verdicts[claim], name) for claim in CHECKED}
+        by_claim = {
+            claim: next(row for row in verdicts[claim]["settings"] if row["name"] == name)
+            for claim in CHECKED
+        }
         labels = next(iter(by_claim.values()))["labels"]
         words = ", ".join(labels[key] for key in ("activation", "optimizer"))
         words += f", depth {labels['depth']}, batch {labels['batch size']}"
         cells = [f"{name}: {labels['model']} on {labels['data']}, {words}"]
         for claim, (_, scale) in CHECKED.items():
             comparison = verdicts[claim]["comparison"]
-            arm_values = arms[comparison["arm"]]
-            errors = (
-                np.array(arm_values["test"]) - arms[comparison["baseline"]]["test"]
-                if "baseline" in comparison
-                else None
-            )
-            bare = np.mean(arm_values["failed"] if errors is None else errors)
-            cells.append(f"{scale * by_claim[claim]['number']:.2f} / {scale * bare:.2f}")
+            bare = arms[comparison["arm"]]["failed"]
+            if "baseline" in comparison:
+                bare = np.subtract(arms[comparison["arm"]]["test"], arms[comparison["baseline"]]["test"])
+            cells.append(f"{scale * by_claim[claim]['number']:.2f} / {scale * np.mean(bare):.2f}")
         rows.append(cells)
     return markdown_table(
         ("setting", *(what for what, _ in CHECKED.values())), rows, range(1, 1 + len(CHECKED))
     )
-
-
-def _in_setting(verdict: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return next(row for row in verdict["settings"] if row["name"] == name)
-
-
-def is_drawn(verdict: Mapping[str, Any]) -> bool:
-    """Whether it has a word over drawn settings."""
-    return bool(verdict["settings"]) and verdict["drawn"]
 
 
 def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict[str, str]:
@@ -143,9 +134,7 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         f"It holds in {verdict['holds']} of {verdict['n']} settings drawn at random, so in {low} to {high} of all such "
         f"({100 * verdict['level']:.4g}% interval). {effect_text}"
     )
-    lost, of = (
-        sum(arm_failures[key] for arm_failures in verdict["failures"].values()) for key in ("failed", "of")
-    )
+    lost, of = (sum(arm[key] for arm in verdict["failures"].values()) for key in ("failed", "of"))
     text += f" {lost} of {of} runs failed and count as guesses." if lost else ""
     return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
 

@@ -47,7 +47,9 @@ def write_page(
 
         return write_findings(path, claims, verdicts, root, when_of(verdicts))
     if path.stem == FIRST_JUDGE.stem:
-        text, line = first_judge_page(root), "the words of the first judge"
+        # As they were published, with the registry's rows; never beside new ones.
+        text = markdown_page("first_judge.md.j2", cell=cell, **_read(root / FIRST_JUDGE))
+        line = "the words of the first judge"
     elif path.stem == "when":
         text, line = when_page(claims, verdicts, root), "when claims hold"
     else:
@@ -65,33 +67,23 @@ def page_of(
 ) -> str:
     """The page as text, with what `root` has of the judge's error rates."""
     words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
-    counts_by_letter = {
-        letter: Counter(words[key] for key in claims if key[0] == letter) for letter in SOURCES
-    }
-    rows = [(name, *(counts_by_letter[letter][word] for word in WORDS)) for letter, name in SOURCES.items()]
-    exact, trained = (
-        sum(
-            seconds_of(verdict)
-            for verdict in verdicts.values()
-            if (verdict["evidence"] == "training") == trained
-        )
-        for trained in (False, True)
-    )
+    rows = []
+    for letter, source in SOURCES.items():
+        n_of_word = Counter(word for name, word in words.items() if name[0] == letter)
+        rows.append((source, *(n_of_word[word] for word in WORDS)))
+    trained = [verdict for verdict in verdicts.values() if verdict["evidence"] == "training"]
+    others = [verdict for verdict in verdicts.values() if verdict["evidence"] != "training"]
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
         tables={letter: table(claims, verdicts, letter, root) for letter in SOURCES},
         unexpected=[verdict for verdict in verdicts.values() if verdict["as_expected"] is False],
         shares=shares(verdicts),
-        exact=duration(exact),
-        trained=duration(trained),
+        exact=duration(sum(verdict["seconds"] for verdict in others)),
+        # Those of all their runs, cached ones too.
+        trained=duration(sum(verdict["runs"]["training_seconds"] for verdict in trained)),
         errors=_read(root / ERRORS),
     )
-
-
-def first_judge_page(root: Path = CONFIGS.parent) -> str:
-    """The words of the first judge as they were published, with the registry's rows; never beside new ones."""
-    return markdown_page("first_judge.md.j2", cell=cell, **_read(root / FIRST_JUDGE))
 
 
 def when_page(
@@ -99,15 +91,10 @@ def when_page(
 ) -> str:
     """Where each claim over enough drawn settings holds, by the half of them that was not searched."""
     whens = when_of(verdicts)
-    rows = [
-        (
-            name,
-            cell(claims[name].sentence),
-            str(result) if result.found else "nothing found",
-            number(result.p),
-        )
-        for name, result in whens.items()
-    ]
+    rows = []
+    for name, result in whens.items():
+        said = str(result) if result.found else "nothing found"
+        rows.append((name, cell(claims[name].sentence), said, number(result.p)))
     table = markdown_table(("id", "sentence", "when", "p"), rows, numbers=(3,)) if rows else ""
     return markdown_page("when.md.j2", rows=table, fewest=FEWEST_SETTINGS, errors=_read(root / WHEN_ERRORS))
 
@@ -182,11 +169,6 @@ def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
     if claim.evidence == "none":
         return UNTESTABLE
     return verdict["verdict"] if verdict else NOT_RUN
-
-
-def seconds_of(verdict: dict[str, Any]) -> float:
-    """Seconds of a verdict. For training claims, those of all their runs, cached ones too."""
-    return verdict["runs"]["training_seconds"] if verdict["evidence"] == "training" else verdict["seconds"]
 
 
 def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from normexp.claims.evidence.curves import (
     bank_curves,
     curves_of,
@@ -49,7 +51,12 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
     word = status(claim, verdict)
     shown = with_scope(verdict) if verdict else word
     says, _, more = shown.partition(" (")
-    scope = "several settings" if verdict and verdict["settings"] else "one setting"
+    if verdict is None:
+        scope = "no verdict"
+    elif verdict["evidence"] == "law":
+        scope = "mathematics"
+    else:
+        scope = "several settings" if verdict["settings"] else "one setting"
     return {
         "id": claim.id,
         "sentence": claim.sentence,
@@ -63,11 +70,7 @@ def index_row(claim: Claim, verdict: dict[str, Any] | None) -> dict[str, Any]:
         "topic": topic(claim),
         "answer": capital(in_words(verdict)) if verdict else "",
         "evidence": claim.evidence,
-        "scope": "mathematics"
-        if verdict and verdict["evidence"] == "law"
-        else scope
-        if verdict
-        else "no verdict",
+        "scope": scope,
         "model": chosen(claim, "model"),
         "data": chosen(claim, "data"),
         "tone": kind_of(verdict) if verdict else "none",
@@ -170,17 +173,12 @@ def write_site(
     registry = read_registry(root / REGISTRY)
     dark = dark_colors([*OWN.values(), *FREE, *COLORS.values()])
     rows = [index_row(claim, verdicts.get(name)) for name, claim in claims.items()]
-    values_by_filter = {
-        name: [row[name] if isinstance(row[name], list) else [row[name]] for row in rows] for name in FILTERS
-    }
+    table = pd.DataFrame(rows, columns=list(FILTERS))  # an entry may be a list
     index: dict[str, Any] = {
         "rows": rows,
         "chapters": by_topic(rows),
         "filters": FILTERS,
-        "options": {
-            name: sorted({value for values in value_lists for value in values})
-            for name, value_lists in values_by_filter.items()
-        },
+        "options": {name: sorted(set(table[name].explode().dropna())) for name in FILTERS},
         "counts": Counter(row["word"] for row in rows).most_common(),
     }
     styles = (ENVIRONMENT.get_template(f"{name}.css.j2").render(dark=dark) for name in ("page", "site"))
