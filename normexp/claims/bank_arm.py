@@ -1,7 +1,6 @@
 """A norm of one's own beside a bank: only its arm is trained, the others are the bank's finished runs; its row and its
 badge, an SVG and the JSON that badge services read (https://shields.io/badges/endpoint-badge)."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from normexp.claims.judge.plain_words import ends
 from normexp.claims.rounds import Rounds
 from normexp.claims.spec.bank import LENGTHS, Bank, value_of
 from normexp.claims.spec.claim import Claim
+from normexp.claims.verify_claims import exit_status
 from normexp.config.code import in_words
 from normexp.format import pluralize
 from normexp.runs.files import atomic_write, write_json
@@ -111,9 +111,7 @@ def add(
     else:
         folder = out / "bank" / bank.name / claim.id
         rounds.run(options, lambda of, known: show(of, conclude(known.claim, known)[1], folder, at))
-    for reason in rounds.failed.values():
-        print(f"Error: {claim.id}: {reason}", file=sys.stderr)
-    return 1 if rounds.failed else 0
+    return exit_status(rounds.failed)
 
 
 def show(claim: Claim, verdict: dict[str, Any], folder: Path, at: str) -> None:

@@ -121,13 +121,18 @@ def verify_all(
     disk alone. The other arguments are those of `Verdicts`."""
     start, verdicts, words = time.perf_counter(), Verdicts(out, **given), Counter[str]()
     options = options or Options()
-    rounds = rounds_of(claims, verdicts, evidence)
+    rounds = None
+    if training := [claim for claim in claims if claim.evidence == "training"]:
+        from normexp.claims.rounds import Rounds
+
+        how = {"tuned": verdicts.tuned, "registries": verdicts.registries}
+        rounds = Rounds(training, out, command=verdicts.command, evidence=evidence, **how)
     failed: dict[str, str] = rounds.failed if rounds else {}
     show_plan(claims, rounds)
     if options.plan:
         if rounds:
             rounds.show_runs(options)
-        return _end(failed)
+        return exit_status(failed)
 
     def say(claim: Claim, verdict: dict[str, Any] | str) -> None:
         if isinstance(verdict, str):
@@ -158,41 +163,21 @@ def verify_all(
 
         import_data(plain)
         workers = cores() if options.workers is None else options.workers
-        made = (
-            fork_map(verdicts.verdict, plain, workers, measures_time)
-            if workers > 1
-            else map(verdicts.verdict, plain)
-        )
+        made = fork_map(verdicts.verdict, plain, workers, measures_time)
         for claim, verdict in zip(plain, made, strict=True):
             say(claim, verdict)
     if rounds:
         rounds.run(options, finished)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
-    return _end(failed)
+    return exit_status(failed)
 
 
-def _end(failed: dict[str, str]) -> int:
+def exit_status(failed: dict[str, str]) -> int:
+    """Print why claims have no verdict. Returns the exit status."""
     for name, reason in failed.items():
         print(f"Error: {name}: {reason}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def rounds_of(
-    claims: Sequence[Claim], verdicts: Verdicts, evidence: "StoredEvidence | None"
-) -> "Rounds | None":
-    """The rounds that train what claims need; None if none of them trains."""
-    training = [claim for claim in claims if claim.evidence == "training"]
-    if not training:
-        return None
-    from normexp.claims.rounds import Rounds
-
-    arguments: dict[str, Any] = {
-        "command": verdicts.command,
-        "tuned": verdicts.tuned,
-        "registries": verdicts.registries,
-    }
-    return Rounds(training, verdicts.out, evidence=evidence, **arguments)
 
 
 def show_plan(claims: Sequence[Claim], rounds: "Rounds | None") -> None:
