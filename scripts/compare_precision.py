@@ -13,7 +13,7 @@ from doc_tables import table
 from normexp.claims.evidence.choose_rates import runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey, estimated_seconds, launch_folder, train
 from normexp.claims.evidence.plan import Known
-from normexp.claims.evidence.settings_of_runs import setting_of_runs
+from normexp.claims.evidence.sources import setting_of_runs
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.select import known_claims
@@ -37,7 +37,7 @@ def main(first: int, names: list[str]) -> None:
                 for key in runs[["norm", "level", "seed", "lr"]].itertuples(index=False)
             ]
             specs |= {spec.folder: spec for spec in disk.missing(keys)}
-            shown |= disk.shown
+            shown |= disk.names
             pairs.append((known, disk, cell, runs, keys))
     if specs:
         times = estimated_seconds(list(specs.values()), Estimates(each_norm=False))

@@ -3,12 +3,10 @@
 import dataclasses
 import shlex
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from normexp.claims.conclude import of_the_grid, unregistered
 from normexp.claims.evidence.disk_runs import (
@@ -138,12 +136,9 @@ class Rounds:
         from normexp.sweeps.grid import Estimates
 
         specs = [spec for _, claim_specs in planned for spec in claim_specs]
-        shown = {
-            path: words
-            for known in self.known.values()
-            if known.disk
-            for path, words in known.disk.shown.items()
-        }
+        names: dict[Path, str] = {}
+        for known in self.known.values():
+            names |= known.disk.names if known.disk else {}
         folder = launch_folder(self.out / "cache")
         place = place_of(specs, options, folder)
         threads = max(place.threads, 1)
@@ -153,7 +148,7 @@ class Rounds:
         if options.plan:
             for line in by_setting(planned, [None if time is None else time * threads for time in times]):
                 print(line, flush=True)
-        cells = cells_of(specs, [shown[spec.folder] for spec in specs], times)
+        cells = cells_of(specs, [names[spec.folder] for spec in specs], times)
         for cell in cells:
             cell.memory = self._estimates.memory
         if not options.plan:
@@ -206,15 +201,10 @@ def by_setting(planned: Planned, times: Sequence[float | None]) -> Iterator[str]
     remaining = iter(times)
     for known, specs in planned:
         claim, shown = known.claim, known.disk.shown if known.disk else {}
-        rows = [
-            (shown[spec.folder].split(), seconds)
-            for spec, seconds in zip(specs, remaining, strict=False)
-            if claim.settings
-        ]
-        names = [next(w for w in words if w.startswith("setting=")).partition("=")[2] for words, _ in rows]
-        times_of = pd.Series([seconds for _, seconds in rows], dtype=float).groupby(
-            pd.Index(names), sort=False
-        )
-        for name, group in times_of if rows else ():
-            cost = "" if group.isna().any() else f", {core_minutes(group.sum())}"
-            yield f"    {claim.id} {name} ({claim.cells[name].what}): {pluralize(len(group), 'run')}{cost}"
+        seconds_of: dict[str, list[float | None]] = defaultdict(list)
+        for spec, seconds in zip(specs, remaining, strict=False):
+            if claim.settings:
+                seconds_of[shown[spec.folder].setting].append(seconds)
+        for name, times_of in seconds_of.items():
+            cost = "" if None in times_of else f", {core_minutes(sum(filter(None, times_of)))}"
+            yield f"    {claim.id} {name} ({claim.cells[name].what}): {pluralize(len(times_of), 'run')}{cost}"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from normexp.claims.judge.tuning import RatedRun, complete_runs, tuned, widened_rates
+from normexp.claims.evidence.choose_rates import RatedRun, complete_runs, tuned, widened_rates
 
 RATES = [0.01, 0.03, 0.1, 0.3]
 

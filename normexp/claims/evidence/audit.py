@@ -15,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.evidence.curves import level_text
-from normexp.claims.evidence.disk_runs import DiskRuns, RunKey, complete_cells, launch_folder, train
+from normexp.claims.evidence.disk_runs import NUMBERS, DiskRuns, RunKey, complete_cells, launch_folder, train
 from normexp.claims.evidence.keep import grid_claim, write_manifest
 from normexp.claims.evidence.stored import AUDIT, StoredEvidence
 from normexp.claims.spec.bank import Bank
@@ -26,7 +26,6 @@ from normexp.sweeps.cell import cells_of
 from normexp.sweeps.places.place import Options
 
 SAME = ("processor", "threads", "torch", "mode", "replicas")
-NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
 TOLERANCE = {
     "loss": 0.1,
     "accuracy": 0.03,
@@ -80,14 +79,11 @@ def _together(rows: pd.DataFrame) -> Iterator[pd.DataFrame]:
     for (*_, mode, replicas), group in rows.groupby(
         ["cell", "norm", "level", "mode", "replicas"], sort=False
     ):
-        if mode != "replica":
-            yield from (group.iloc[[place]] for place in range(len(group)))
+        if mode == "replica" and len(group) == replicas:
+            yield group
         else:
-            yield from (
-                [group]
-                if len(group) == replicas
-                else (subset for _, subset in group.groupby("started", sort=False))
-            )
+            process = group["started"] if mode == "replica" else group.index
+            yield from (subset for _, subset in group.groupby(process, sort=False))
 
 
 def audit(
@@ -116,7 +112,7 @@ def audit(
         for spec in disk.missing(audit_row.keys):  # two processes of one arm stay two
             specs[spec.folder] = replace(spec, together=process if len(audit_row.keys) > 1 else "")
     if specs:
-        names = {path: name for disk in disks.values() for path, name in disk.shown.items()}
+        names = {path: name for disk in disks.values() for path, name in disk.names.items()}
         cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
         folder = launch_folder(out / str(seed))
         if status := train(cells, options, folder, command, what="rows trained again"):

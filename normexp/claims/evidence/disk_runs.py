@@ -1,11 +1,11 @@
 """The runs of claims on this disk: where each lies, what it came to, and what must be trained; and what a cell of a
 bank leaves out, found in its configuration and its data: rates, the kind of test, and facts."""
 
+import contextlib
 import dataclasses
 import hashlib
-import itertools
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -59,10 +59,12 @@ def complete(cell: BankCell) -> BankCell:
     data = load_data(config, None)
     answers = {split: data.splits[split].y.flatten() for split in ("train", "val", "test")}
     frequency = torch.bincount(answers["val"])
+    # Each seed cuts its own split where a setting of the data follows the seed.
+    cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
     return dataclasses.replace(
         cell,
         rates=cell.rates or tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
-        test=cell.test or ("blocks" if data.kind == "text" else _kind_of_split(cell)),
+        test=cell.test or ("blocks" if data.kind == "text" else "cut again" if cut_again else "test set"),
         validation=cell.validation or len(answers["val"]),
         chance=cell.chance or frequency.max().item() / len(answers["val"]),
         guess_loss=cell.guess_loss or data.chance_loss("train"),
@@ -70,13 +72,8 @@ def complete(cell: BankCell) -> BankCell:
     )
 
 
-def _kind_of_split(cell: BankCell):
-    """Whether each seed cuts its own split: a setting of the data follows the seed."""
-    follows = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
-    return "cut again" if follows else "test set"
-
-
 OF_RUNS = ("test/error", "test/loss", "train/loss", "failed")  # metrics that every row has
+NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
 # Of validation accuracy, as in `summary.json`.
 SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 MOST_FAILURES = 3  # of a run, until no plan asks for it
@@ -108,7 +105,7 @@ class DiskRuns:
         self.claim, self.cache = claim, cache
         self.failures = Counter() if failures is None else failures
         self.new: set[Path] = set()  # planned by this command
-        self.shown: dict[Path, str] = {}  # the name of each of these
+        self.shown: dict[Path, RunKey] = {}  # the run in each of these
         self._composer = composer()
         self._specs: dict[RunKey, RunSpec] = {}
         self._rows: dict[RunKey, dict[str, Any]] = {}
@@ -118,17 +115,15 @@ class DiskRuns:
         from normexp.config.run_spec import specs
 
         new = [key for key in keys if key not in self._specs]
-        for (setting, arm, level), group in itertools.groupby(
-            sorted(new, key=_place), key=lambda key: key[:3]
-        ):
-            group_keys = list(group)
-            rates = sorted({key.lr for key in group_keys if key.lr is not None}) or None
+        groups: dict[tuple, list[RunKey]] = defaultdict(list)
+        for key in sorted(new, key=lambda key: (key.setting, key.arm, str(key.level))):
+            groups[key[:3]].append(key)
+        for (setting, arm, level), group in groups.items():
+            seeds = sorted({key.seed for key in group})
+            rates = sorted({key.lr for key in group if key.lr is not None}) or None
             words, replicas = self._words(setting, arm, level)
-            arm_specs = specs(
-                words, seeds=sorted({key.seed for key in group_keys}), rates=rates, using=self._composer
-            )
             together = f"{self.claim.id} {setting} {arm} {level}" if replicas else ""
-            for spec in arm_specs:
+            for spec in specs(words, seeds=seeds, rates=rates, using=self._composer):
                 key = RunKey(setting, arm, level, spec.config["seed"], spec.config["lr"] if rates else None)
                 self._specs[key] = dataclasses.replace(spec, together=together)
         return [self._specs[key] for key in keys]
@@ -151,7 +146,7 @@ class DiskRuns:
         for key, spec in zip(keys, self.specs(keys), strict=True):
             if key not in self._rows and spec.folder not in by_folder:
                 by_folder[spec.folder] = spec
-                self.shown[spec.folder] = self.name(key)
+                self.shown[spec.folder] = key
         trainable = {
             folder: spec for folder, spec in by_folder.items() if self.failures[folder] < MOST_FAILURES
         }
@@ -162,8 +157,12 @@ class DiskRuns:
         self.new |= trainable.keys()
         return list(trainable.values())
 
-    def name(self, key: RunKey) -> str:
-        """What a run is called on the screen."""
+    @property
+    def names(self) -> dict[Path, str]:
+        """What the runs that this command planned are called on the screen."""
+        return {folder: self._name(key) for folder, key in self.shown.items()}
+
+    def _name(self, key: RunKey) -> str:
         fields = {"claim": self.claim.id, **key._asdict()}
         words = [f"{name}={value}" for name, value in fields.items() if value not in (None, "")]
         return " ".join(words).replace(", ", ",")
@@ -203,7 +202,9 @@ class DiskRuns:
         """The overrides that all seeds and rates share, and whether these train side by side."""
         claim, cell = self.claim, self.claim.cells.get(setting)
         replicas = cell.replicas if cell else claim.replicas
-        fixed = [*_of_cell(cell), *claim.fixed_of(arm)]
+        # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
+        words = [word.replace("${seed}", r"$\{seed\}") for word in (cell.overrides if cell else ())]
+        fixed = [*(word for word in words if word != "monitor=none"), *claim.fixed_of(arm)]
         # Monitors are no part of a run's identity, but a claim that reads their logs needs a run that had them.
         monitors = [override for override in fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
@@ -212,8 +213,7 @@ class DiskRuns:
             study += "-replicas"
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
         factor = claim.factor_of(level)
-        overrides = [*claim.fixed, *claim.arms[arm], *factor]
-        length = equal_passes(cell, overrides) if cell else []
+        length = equal_passes(cell, [*claim.fixed, *claim.arms[arm], *factor]) if cell else []
         return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas
 
 
@@ -236,12 +236,10 @@ def estimated_seconds(specs: "Sequence[RunSpec]", estimates: "Estimates") -> lis
     """Seconds of each run, from a few steps of each kind; None on a GPU, and for one that cannot run, which its own
     process will say."""
     together = Counter(spec.together for spec in specs)
-    seconds: list[float | None] = []
-    for spec in specs:
-        try:
-            seconds.append(estimates.seconds(spec, together[spec.together] if spec.together else 1))
-        except ValueError:
-            seconds.append(None)
+    seconds: list[float | None] = [None] * len(specs)
+    for place, spec in enumerate(specs):
+        with contextlib.suppress(ValueError):
+            seconds[place] = estimates.seconds(spec, together[spec.together] if spec.together else 1)
     return seconds
 
 
@@ -258,39 +256,22 @@ def drop_checkpoints(folders: Iterable[Path]) -> None:
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
 
 
-def _of_cell(cell: BankCell | None) -> list[str]:
-    # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
-    words = cell.overrides if cell else ()
-    return [word.replace("${seed}", r"$\{seed\}") for word in words if word != "monitor=none"]
-
-
-def _place(key: RunKey) -> tuple[str, str, str]:
-    return key.setting, key.arm, str(key.level)
-
-
 def row_of(cell: str, summary: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of a run that a verdict needs, as one flat row."""
     config, checkout = summary["config"], summary.get("checkout") or {}
     first = summary.get("first", {"started": ""})  # older runs do not say when they were launched first
-    metrics = {
-        f"{split}_{name}": summary["metrics"].get(f"{split}/{name}")
-        for split in ("train", "val", "test")
-        for name in ("loss", "accuracy")
-    }
+    execution = {"mode": "", "threads": "", "processor": "", "replicas": 1, "precision": "32-true"}
     return {
         "cell": cell,
         "norm": summary["choices"]["norm"],
         "lr": config["lr"],
         "seed": config["seed"],
         "status": summary["status"],
-        **metrics,
+        **{name: summary["metrics"].get(name.replace("_", "/")) for name in NUMBERS},
         "steps": summary["steps"],
         **{name: summary["convergence"].get(name) for name in SPEED},
-        "seconds": round(summary["seconds"], 2),
-        "mode": summary["execution"].get("mode", ""),
-        **{name: summary["execution"].get(name, "") for name in ("threads", "processor")},
-        "replicas": summary["execution"].get("replicas", 1),  # whose seconds are those of all together
-        "precision": summary["execution"].get("precision", "32-true"),
+        "seconds": round(summary["seconds"], 2),  # of all replicas together
+        **{name: summary["execution"].get(name, default) for name, default in execution.items()},
         "hash": summary["hash"],
         "finished": summary["finished"],
         "started": first["started"] if first["started"] is not None else UNKNOWN,

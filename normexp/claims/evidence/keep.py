@@ -34,7 +34,7 @@ from normexp.config.code.parts import MONITORS, NORMEXP, parts
 from normexp.runs import TestExamples
 from normexp.runs.files import alone, atomic_write, write_json
 
-MEASURES = ("error", "loss")  # what claims ask of a grid
+MEASURES = ("error", "loss")  # what claims ask of test examples
 
 
 def grid_claim(bank: Bank) -> Claim:
@@ -121,16 +121,13 @@ def keep_runs(folder: Path, known: Known) -> int:
         rows = known.finished(cell)
         if "bank" in rows and not of_grid:
             rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
-        if "folder" not in rows or rows.empty or not rows["folder"].notna().any():
+        if "folder" not in rows or not rows["folder"].notna().any():
             continue  # all of them are in the ledger
         rows = _with_code(rows, codes)
         read_hashes = _read_in_grid(claim, cell, rows) if of_grid else _read_by(claim, known, cell)
         of = known.examples(cell, rows)
-        examples = {
-            run: run_examples
-            for run in rows["hash"]
-            if run in read_hashes and (run_examples := of(run)) is not None
-        }
+        asked = {run: of(run) for run in read_hashes.intersection(rows["hash"])}
+        examples = {run: stored_one for run, stored_one in asked.items() if stored_one is not None}
         losses = not cell.draw and (of_grid or "loss" in _measures(claim))
         write_examples(place, cell.name, examples, losses=losses)
         tables.append(rows)
@@ -140,7 +137,7 @@ def keep_runs(folder: Path, known: Known) -> int:
     for name, rows in tables_by_name.items():
         _write_curves(bank_curves(place, name) if of_grid else own_curves(folder / "claims", claim.id), rows)
         aside = ["folder", "sources", "bank", "censored", *["level", "value", "check"] * of_grid]
-        table = rows.drop(columns=[column for column in aside if column in rows])
+        table = rows.drop(columns=aside, errors="ignore")
         _write_csv(place / f"{name}.csv", table, float_format="%.9g")
     beside = (place if of_grid else place.parent) / "code.json"
     if codes:
@@ -165,7 +162,7 @@ def _with_code(rows: pd.DataFrame, codes: dict[str, Any]) -> pd.DataFrame:
 
 
 def _measures(claim: Claim) -> set[str]:
-    return {measure_of(claim.metric_of(arm)) for arm in claim.arms} & {"error", "loss"}
+    return {measure_of(claim.metric_of(arm)) for arm in claim.arms} & set(MEASURES)
 
 
 def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
@@ -253,11 +250,9 @@ def _keep_commits(folder: Path) -> None:
     commits = {
         commit for path in tables for commit in pd.read_csv(path, usecols=["commit"])["commit"].dropna()
     }
-    last_hashes, path = kept_commits(open_registry(folder / REGISTRY.name), commits), folder / COMMITS
+    path = folder / COMMITS
     recorded = json.loads(path.read_text()) if path.exists() else {}
-    write_json(
-        path, recorded | {name: last for name, last in last_hashes.items() if last is not None}, indent=1
-    )
+    write_json(path, recorded | kept_commits(open_registry(folder / REGISTRY.name), commits), indent=1)
 
 
 def export(folder: Path, path: Path) -> int:

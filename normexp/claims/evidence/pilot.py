@@ -4,14 +4,15 @@
 trained again, so an interrupted command goes on where it was.
 """
 
-import itertools
 import json
 import math
 import os
 import statistics
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,10 @@ from normexp.claims.evidence.disk_runs import (
 )
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
-from normexp.claims.evidence.settings_of_runs import failed_runs
+from normexp.claims.evidence.sources import failed_runs
 from normexp.claims.spec.bank import FACTS, Bank, BankCell, pilots_file
 from normexp.claims.spec.population import drawn_bank
+from normexp.config.code import checkout
 from normexp.config.compose import composer
 from normexp.machine import processor
 from normexp.runs.read import read_checked
@@ -49,6 +51,8 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
         return show_plan(bank, out)
     keep_out_of_git(out)
     path, population = pilots_file(bank.path), bank.known_population
+    commit = (checkout() or {}).get("commit", "")
+    where_computed = {"commit": commit, "torch": version("torch"), "processor": processor()}
     row: dict[str, Any] | None
     while (cell := next((cell for cell in bank.cells.values() if not cell.updates), None)) is not None:
         if most <= 0:
@@ -63,7 +67,7 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
         if row is None:
             return status
         most -= 1
-        row = {"draw": cell.draw, "setting": cell.name, **row, **where_computed()}
+        row = {"draw": cell.draw, "setting": cell.name, **row, **where_computed}
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
@@ -100,16 +104,6 @@ def show_plan(bank: Bank, out: Path) -> int:
     return 0
 
 
-def where_computed() -> dict[str, str]:
-    """Commit, versions and processor, for the row of a pilot."""
-    from importlib.metadata import version
-
-    from normexp.config.code import checkout
-
-    here = checkout() or {}
-    return {"commit": here.get("commit", ""), "torch": version("torch"), "processor": processor()}
-
-
 def with_facts(bank: Bank, cell: BankCell) -> BankCell:
     """The setting with the rates of its first search and the facts of its data. Raises ValueError for data that cannot
     be read."""
@@ -126,8 +120,8 @@ class Pilot:
         self._composer = composer()
         self._folders: dict[PilotRun, Path] = {}
         self._rows: dict[PilotRun, dict[str, Any]] = {}
-        (self.step_seconds, self.values), passes = self._time(), self._updates_of_a_pass()
-        start = max(int(self.length["updates"]), math.ceil(self.length["passes"] * passes))
+        self.step_seconds, self.values, updates_of_a_pass = self._time()
+        start = max(int(self.length["updates"]), math.ceil(self.length["passes"] * updates_of_a_pass))
         self.rules = Rules(bank.norms, self.cell.rates, start, self.step_seconds, self.length)
 
     def run(self, options: Options, command: str) -> tuple[dict[str, Any] | None, int]:
@@ -170,11 +164,13 @@ class Pilot:
         from normexp.config.run_spec import specs
 
         spec_of_run = {}
-        for (norm, updates), group in itertools.groupby(sorted(runs, key=_together), key=_together):
-            rates = sorted({run.rate for run in group})
+        rates_of: dict[tuple[str, int], set[float]] = defaultdict(set)
+        for run in runs:
+            rates_of[run.norm, run.updates].add(run.rate)
+        for (norm, updates), rates in sorted(rates_of.items()):
             words = self._words(norm, updates)
             together = f"{self.cell.draw} {norm} {updates}" if self.cell.replicas and len(rates) > 1 else ""
-            for spec in specs(words, seeds=[self.seed], rates=rates, using=self._composer):
+            for spec in specs(words, seeds=[self.seed], rates=sorted(rates), using=self._composer):
                 run = PilotRun(norm, spec.config["lr"], updates)
                 spec_of_run[run] = replace(spec, together=together)
                 self._folders[run] = spec.folder
@@ -208,37 +204,27 @@ class Pilot:
 
     # Time.
 
-    def _parts(self, norm: str) -> Any:
-        from normexp.config.run_spec import specs
-        from normexp.training.train import build
-
-        (spec,) = specs(self._words(norm), using=self._composer)
-        return build(spec)
-
-    def _updates_of_a_pass(self) -> int:
-        from normexp.training.lightning import Pace
-
-        data = self._built[0].data
-        return Pace(len(data.training_order(data.splits["train"]))).steps
-
-    def _time(self) -> tuple[float, int]:
+    def _time(self) -> tuple[float, int, int]:
         """(core-seconds of an update, the mean over the norms; the fewest values that a BatchNorm takes its statistics
-        over in this network)."""
+        over in this network; the updates of a pass over the training split)."""
         import torch
+
+        from normexp.config.run_spec import specs
+        from normexp.training.lightning import Pace
+        from normexp.training.train import build
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            self._built = [self._parts(norm) for norm in self.bank.norms]
-            values = fewest_values(self._built[-1])
-            seconds = statistics.mean(step_seconds(parts) for parts in self._built)
+            runs = [specs(self._words(norm), using=self._composer) for norm in self.bank.norms]
+            built = [build(spec) for (spec,) in runs]
+            values = fewest_values(built[-1])
+            seconds = statistics.mean(step_seconds(parts) for parts in built)
         finally:
             torch.set_num_threads(threads)
-        return float(f"{seconds:.3g}"), values
-
-
-def _together(run: PilotRun) -> tuple[str, int]:
-    return run.norm, run.updates
+        data = built[0].data
+        steps = Pace(len(data.training_order(data.splits["train"]))).steps
+        return float(f"{seconds:.3g}"), values, steps
 
 
 def step_seconds(parts: Any) -> float:

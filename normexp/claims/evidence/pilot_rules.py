@@ -30,7 +30,7 @@ class Result:
     Attributes:
         score: error on validation; of a text, its loss.
         learned: error on the training split divided by that of guessing; of a text infinite, since no text is learned.
-        failed: by the rule of `settings_of_runs.failed_runs`.
+        failed: by the rule of `sources.failed_runs`.
     """
 
     score: float

@@ -15,8 +15,7 @@ import pandas as pd
 from normexp.claims.evidence.choose_rates import next_grid, rates_of, runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
-from normexp.claims.evidence.settings_of_runs import Examples, setting_of_runs, unfitted_arms
-from normexp.claims.evidence.sources import MANIPULATION, table_of
+from normexp.claims.evidence.sources import MANIPULATION, Examples, setting_of_runs, table_of, unfitted_arms
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_bank
 from normexp.claims.judge.outcomes import COLUMNS, Setting, check_complete
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
@@ -48,8 +47,7 @@ class Known:
         self._read: list[pd.DataFrame] = []  # the runs behind it
         self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
         self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
-        # The runs of a setting, or of arms in it, of which none is missing.
-        self._whole: dict[tuple, pd.DataFrame] = {}
+        self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of a setting of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished: first from the ledger, then from this disk. All keys are of
@@ -103,9 +101,8 @@ class Known:
         arms = list(itertools.product(self.claim.arms, self.claim.levels))
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
         groups = [[arm] for arm in arms] if cell.draw else [arms]
-        parts = [self._at_rates(cell, group, seeds) for group in groups]
-        rows = pd.concat([group_rows for group_rows, _ in parts], ignore_index=True)
-        missing = list(itertools.chain(*(missing for _, missing in parts)))
+        tables, lacking = zip(*(self._at_rates(cell, group, seeds) for group in groups), strict=True)
+        rows, missing = pd.concat(tables, ignore_index=True), list(itertools.chain(*lacking))
         if not missing:
             self._whole[place] = rows
         return rows, missing
@@ -113,12 +110,12 @@ class Known:
     def _at_rates(
         self, cell: BankCell, arms: list[tuple[str, Any]], seeds: tuple[int, ...]
     ) -> tuple[pd.DataFrame, list[RunKey]]:
-        place = (cell.name, cell.rates, tuple(arms), seeds)
-        if place in self._whole:
-            return self._whole[place], []
-        if cell.draw:
-            cell = cell.with_rates(self._first_rates(cell, *arms[0]))
         own_rates = self.claim.rate == "own"
+        if cell.draw:
+            ((arm, level),) = arms
+            choice = self.claim.arms[arm] if own_rates else []  # else the same in every arm
+            rates = rates_of(cell, [*self.claim.fixed, *choice, *self.claim.factor_of(level)])
+            cell = dataclasses.replace(cell, rates=rates)
         tried = [cell.rates if own_rates else (cell.rate(self.claim.rate),)]
         while True:
             keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in tried[-1]]
@@ -128,13 +125,8 @@ class Known:
                 return rows, missing
             wider = next_grid(tried, rows, cell, self.measure) if own_rates else tried[-1]
             if wider == tried[-1]:
-                self._whole[place] = rows
                 return rows, []
             tried.append(wider)
-
-    def _first_rates(self, cell: BankCell, arm: str, level: Any) -> tuple[float, ...]:
-        choice = self.claim.arms[arm] if self.claim.rate == "own" else []  # else the same in every arm
-        return rates_of(cell, [*self.claim.fixed, *choice, *self.claim.factor_of(level)])
 
     @property
     def measure(self) -> str:
@@ -258,9 +250,8 @@ class Known:
     def tuned(self) -> Rates:
         """The best learning rate of each arm at each level, from one grid, by mean validation accuracy over the tuning
         runs. The lower validation loss breaks ties. A rate that diverged once is excluded."""
-        keys, arms = tuning_keys(self.claim), itertools.product(self.claim.arms, self.claim.levels)
-        if not keys:
-            return dict.fromkeys(arms)
+        if not (keys := tuning_keys(self.claim)):
+            return dict.fromkeys(itertools.product(self.claim.arms, self.claim.levels))
         runs = self.rows(keys)
         runs["diverged"] = runs["status"] == "diverged"
         by_rate = runs.groupby(["norm", "level", "lr"], sort=False)
@@ -268,11 +259,8 @@ class Known:
         scores.loc[scores["diverged"], ["val_accuracy", "val_loss"]] = 0.0
         order = {"diverged": True, "val_accuracy": False, "val_loss": True}
         best = scores.sort_values([*order], ascending=[*order.values()], kind="stable")
-        best = best.drop_duplicates(["norm", "level"])
-        return {
-            (arm, level): float(lr)
-            for arm, level, lr in best[["norm", "level", "lr"]].itertuples(index=False)
-        }
+        best = best.drop_duplicates(["norm", "level"])[["norm", "level", "lr"]]
+        return {(arm, level): float(lr) for arm, level, lr in best.itertuples(index=False)}
 
     def values(self, seeds: range) -> pd.DataFrame:
         """The claim's metric of every arm, level and seed."""

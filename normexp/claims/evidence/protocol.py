@@ -8,10 +8,9 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from normexp.claims.evidence.settings_of_runs import FAILURE_RULES
-from normexp.claims.evidence.sources import DIFFERENT
+from normexp.claims.evidence.choose_rates import RATE_RULES
+from normexp.claims.evidence.sources import DIFFERENT, FAILURE_RULES
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
-from normexp.claims.judge.tuning import RATE_RULES
 from normexp.claims.spec.bank import Bank, BankCell
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.registry import Seeds, digest
@@ -47,6 +46,8 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         raise ValueError(f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out")
     configurations = resolved_cells(cells(claim)) if claim.drawn_from is None else _of_sample(claim)
     trained, check = claim.evidence == "training" and claim.settings, claim.manipulation
+    by_setting = {name: split_options(overrides)[1] for name, overrides in claim.settings.items()}
+    options = {name: changed for name, changed in by_setting.items() if changed}
     return {
         "claim": claim.id,
         "budget": claim.budget,  # "quick", the literal of the bank `small`
@@ -56,7 +57,8 @@ def resolved_protocol(claim: Claim) -> dict[str, Any]:
         and {"metric": check.metric, "function": check.function, "comparison": check.comparison.shown()},
         "monitors": [override for override in claim.fixed if override.startswith("monitor")],
         "rules": RULES | RATE_RULES | FAILURE_RULES,
-        **options_of_settings(claim),
+        # Those of the function that settings change.
+        **({"options of settings": options} if options else {}),
         **({"rate": claim.rate, "grids": _grids(claim.cells)} if trained else {}),
         **configurations,
     }
@@ -82,16 +84,6 @@ def bank_digest(bank: Bank) -> str:
     return digest(bank_protocol(bank))
 
 
-def options_of_settings(claim: Claim) -> dict[str, Any]:
-    """The options of the function that settings change, by name of the setting; empty if none does."""
-    options_by_setting = {
-        name: options
-        for name, overrides in claim.settings.items()
-        if (options := split_options(overrides)[1])
-    }
-    return {"options of settings": options_by_setting} if options_by_setting else {}
-
-
 def _grids(cells: Mapping[str, BankCell]) -> dict[str, Any]:
     """The learning rates of cells, which come from their bank and not from a claim's yaml."""
     return {
@@ -106,38 +98,29 @@ def cells(claim: Claim) -> dict[str, list[str]]:
     for setting, overrides in (claim.settings or {"": []}).items():
         for arm, arm_overrides in claim.arms.items():
             for level in claim.levels:
-                factor = [
-                    word
-                    for word in claim.factor_of(level)
-                    if claim.evidence == "training" or "." in word.partition("=")[0]
-                ]
+                words = [*split_options(overrides)[0], *claim.fixed, *arm_overrides]
+                for word in claim.factor_of(level):  # else an option of the function
+                    if claim.evidence == "training" or "." in word.partition("=")[0]:
+                        words.append(word)
                 name = " / ".join(filter(None, (setting, arm, str(level))))
-                overrides_by_name[name] = [
-                    *split_options(overrides)[0],
-                    *claim.fixed,
-                    *arm_overrides,
-                    *factor,
-                ]
+                overrides_by_name[name] = words
     return overrides_by_name
 
 
 def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
     are omitted, because they are no part of a run's identity."""
-    flats = {
-        name: _flat(identity(unchecked(tuple(cell_overrides)))) for name, cell_overrides in overrides.items()
-    }
+    flats = {name: _flat(identity(unchecked(tuple(words)))) for name, words in overrides.items()}
     first = next(iter(flats.values()), {})
-    keys = sorted({key for flat in flats.values() for key in flat})
-    same = [
-        key
-        for key in keys
-        if all(flat.get(key, NOTHING) == first.get(key, NOTHING) for flat in flats.values())
-    ]
-    cells = {
-        name: {key: value for key, value in flat.items() if key not in same} for name, flat in flats.items()
+    common = {
+        key: value
+        for key, value in sorted(first.items())
+        if all(flat.get(key, NOTHING) == value for flat in flats.values())
     }
-    return {"common": {key: first.get(key, NOTHING) for key in same}, "cells": cells}
+    cells = {
+        name: {key: value for key, value in flat.items() if key not in common} for name, flat in flats.items()
+    }
+    return {"common": common, "cells": cells}
 
 
 def check_cells(overrides: Mapping[str, Sequence[str]]) -> None:

@@ -104,11 +104,15 @@ class StoredEvidence:
             )
         return path
 
+    def _json(self, name: str) -> dict[str, Any]:
+        """What a file of JSON holds, checked; nothing if there is none."""
+        path = self.read(name)
+        return json.loads(path.read_text()) if path else {}
+
     @functools.cached_property
     def cells(self) -> dict[str, str]:
         """Cell -> the digest of the overrides with which its rows were trained."""
-        path = self.read(CELLS)
-        return json.loads(path.read_text()) if path else {}
+        return self._json(CELLS)
 
     def has_cell(self, cell: BankCell) -> bool:
         """Whether the rows of this name are of this cell. A ledger without digests is taken at its word."""
@@ -116,8 +120,7 @@ class StoredEvidence:
 
     def arms(self, claim: str) -> dict[str, str]:
         """Arm -> the digest of what it changed when its rows were trained."""
-        path = self.read(f"claims/{claim}/{ARMS}")
-        return json.loads(path.read_text()) if path else {}
+        return self._json(f"claims/{claim}/{ARMS}")
 
     def edited_arms(self, claim: Claim) -> list[str]:
         """The arms of which this ledger has rows of another arm. A ledger without digests is taken at its word."""
@@ -161,15 +164,10 @@ class StoredEvidence:
         if not self.has_cell(cell):
             return claim_rows.iloc[:0]
         parts = [claim_rows[claim_rows["cell"] == cell.name].assign(bank=False)]
-        if arms := grid_arms(claim, cell):
-            grid = self.grid_rows([cell])
-            norms = grid["norm"].tolist() if len(grid) else []
-            named = [
-                (place, *arm) for arm, of in arms.items() for place, norm in enumerate(norms) if norm == of
-            ]
-            runs = grid.iloc[[place for place, _, _ in named]]
-            names = {"norm": [arm for _, arm, _ in named], "level": [level for _, _, level in named]}
-            parts.append(runs.assign(**names, value=runs.get("train_loss"), bank=True))
+        if (arms := grid_arms(claim, cell)) and len(grid := self.grid_rows([cell])):
+            for (arm, level), norm in arms.items():
+                runs = grid[grid["norm"] == norm]
+                parts.append(runs.assign(norm=arm, level=level, value=runs["train_loss"], bank=True))
         parts = [part for part in parts if len(part)]
         if not parts:
             return claim_rows.iloc[:0]
@@ -207,10 +205,7 @@ class StoredEvidence:
         """The parts of today's code that are not those which computed these rows: parts of normexp, and classes of the
         user's own. `watched`: whether the code of monitors counts."""
         other = set(different_code(self.code, watched=watched))
-        codes: dict[str, dict[str, str]] = {}
-        for name in ("bank/code.json", "claims/code.json"):
-            if path := self.read(name):
-                codes |= json.loads(path.read_text())
+        codes = self._json("bank/code.json") | self._json("claims/code.json")
         for digest in set(rows["code"]) & codes.keys():
             recorded = codes[digest].items()
             users = {k: part for k, part in recorded if k != MONITORS and k.split(".")[0] != NORMEXP}

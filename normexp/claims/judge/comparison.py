@@ -145,14 +145,6 @@ class Comparison:
             if key[0] in arms and self.at in (None, key[1])
         }
 
-    @property
-    def scaled_target(self) -> float:
-        """Of values the logarithm of the target if logarithms are compared; 0 if there is none. A target of a slope of
-        logarithms is no value, and stays."""
-        if self.target and self.log and self.kind not in TRENDS:
-            return math.log(self.target)
-        return self.target or 0.0
-
     def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal.
 
@@ -179,7 +171,10 @@ class Comparison:
         scale = 1e-9 * max(np.abs(arm).max(), np.abs(baseline).max())
         if np.isfinite(scale) and scale > 0:
             effects = np.round(effects / scale) * scale
-        return effects - self.scaled_target
+        target = self.target or 0.0
+        if target and self.log and self.kind not in TRENDS:
+            target = math.log(target)  # that of a slope of logarithms is no value, and stays
+        return effects - target
 
 
 def practical_margin(baseline: float, measure: str) -> float:

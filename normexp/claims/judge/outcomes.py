@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd  # who only reads claims, as `--help` does, needs none
 
 Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
+# Of evidence in one setting. A censored value is a time at which a run stopped before it reached its target.
 COLUMNS = ["arm", "factor", "seed", "value", "censored"]
 
 
@@ -73,13 +74,14 @@ class Setting:
 
     @classmethod
     def of_table(cls, table: "pd.DataFrame", name: str = "", **options) -> "Setting":
-        """A setting with one number per seed, from the columns arm, factor, seed and value. A value that is not a
-        number is a failure."""
+        """A setting with one number per seed, from the columns arm, factor, seed, value and, if runs may fail with a
+        number, failed. A value that is not a number is a failure."""
         outcomes: dict[Arm, Outcomes] = {}
         for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
             rows = rows.sort_values("seed")
             values = rows["value"].to_numpy(float)
-            outcomes[str(arm), level] = Outcomes(rows["seed"].to_numpy(), values, ~np.isfinite(values))
+            failed = ~np.isfinite(values) | (rows["failed"].to_numpy(bool) if "failed" in rows else False)
+            outcomes[str(arm), level] = Outcomes(rows["seed"].to_numpy(), values, failed)
         return cls(name, outcomes, **options)
 
 
@@ -87,18 +89,6 @@ def paired_runs(by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
     """The runs of the seeds at which every one of them gave a number."""
     trained = ~np.any([outcomes.failed for outcomes in by_arm.values()], axis=0)
     return {arm: outcomes.at(trained) for arm, outcomes in by_arm.items()}
-
-
-def make_table(rows: list[dict]) -> "pd.DataFrame":
-    """Evidence in one setting, with the columns arm, factor, seed, value, censored. `factor` and `censored` may be
-    omitted. A censored value is a time at which a run stopped before it reached its target."""
-    import pandas as pd
-
-    table = pd.DataFrame(rows)
-    for column, default in (("factor", ""), ("censored", False)):
-        if column not in table:
-            table[column] = default
-    return table[COLUMNS]
 
 
 def check_complete(table: "pd.DataFrame", arms: list[str], factors: list, seeds: list[int]) -> None:

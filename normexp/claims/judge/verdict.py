@@ -185,11 +185,9 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
         word = SEEN if word == SUPPORTED else NOT_SEEN
     failures: dict[str, dict[str, int]] = {}
     for (arm, _), outcomes in setting.outcomes.items() if trained else ():
-        before = failures.get(arm, {"failed": 0, "of": 0})
-        failures[arm] = {
-            "failed": before["failed"] + int(outcomes.failed.sum()),
-            "of": before["of"] + len(outcomes.seeds),
-        }
+        lost = failures.setdefault(arm, {"failed": 0, "of": 0})
+        lost["failed"] += int(outcomes.failed.sum())
+        lost["of"] += len(outcomes.seeds)
     return {
         **_head(claim, word, scope),
         **decided,

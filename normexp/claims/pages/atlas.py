@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normexp.claims.evidence.measured import Measured
-from normexp.claims.evidence.settings_of_runs import failed_runs
+from normexp.claims.evidence.sources import failed_runs
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.plain_words import ends
@@ -225,31 +225,14 @@ def draw_failures(
 
 def audit_in_words(record: Mapping[str, Any]) -> str:
     """What an audit of the ledger found, see `normexp.claims.evidence.audit`."""
-    rows, room = record["rows"], record["tolerance"]
-    same, others = [row for row in rows if not row["other"]], [row for row in rows if row["other"]]
-    equal, near = (sum(not row["differences"] for row in part) for part in (same, others))
+    same, others = ([row for row in record["rows"] if bool(row["other"]) == other] for other in (False, True))
+    near = [row["off"] for row in others if not row["differences"]]
+    off = {kind: max((deviation[kind] for deviation in near), default=0.0) for kind in ("loss", "accuracy")}
     machines = dict.fromkeys(
         f"{on['processor']}, {pluralize(int(on['threads']), 'thread')}, torch {on['torch']}, commit {on['commit'][:12]}"
-        for on in (row["on"] for row in rows)
+        for on in (row["on"] for row in record["rows"])
     )
-    parts = [
-        f"{len(rows)} of {record['of']:,} rows of the ledger, drawn with seed {record['seed']}, were trained again "
-        f"({'; '.join(machines)}).",
-        f"{len(same)} were first trained on the same kind of processor, with as many threads and the same torch: "
-        f"{equal} of {len(same)} came out equal to the last digit.",
-    ]
-    if others:
-        sizes = [
-            max((row["off"][kind] for row in others if not row["differences"]), default=0.0)
-            for kind in ("loss", "accuracy")
-        ]
-        parts.append(
-            f"{len(others)} were first trained on another kind: {near} of {len(others)} came out within the tolerance "
-            f"of {room['loss']:.0%} of a loss and {100 * room['accuracy']:g} points of accuracy. Their largest "
-            f"deviation is {sizes[0]:.2g} of a loss and {100 * sizes[1]:.2g} points."
-        )
-    wrong = [f"{row['row']} ({'; '.join(row['differences'])})" for row in rows if row["differences"]]
-    return " ".join(parts) + "".join(f"\n\n- not so: {line}" for line in wrong)
+    return markdown_page("audit.md.j2", same=same, others=others, off=off, machines=machines, **record)
 
 
 def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path | None = None) -> str:

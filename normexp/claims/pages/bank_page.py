@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from normexp.claims.evidence.choose_rates import runs_at
-from normexp.claims.evidence.settings_of_runs import failed_runs, setting_of_runs
+from normexp.claims.evidence.sources import failed_runs, setting_of_runs
 from normexp.claims.judge.estimate import SeedMean
 from normexp.claims.judge.plain_words import ends
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
@@ -61,7 +61,8 @@ def rate_table(bank: Bank, ledger: pd.DataFrame) -> str:
 
 def finished(bank: Bank, ledger: pd.DataFrame) -> list[BankCell]:
     """The cells of which every run is in the ledger."""
-    return [cell for cell in bank.cells.values() if bank.has_all(cell, ledger)]
+    runs, runs_per_rate = ledger["cell"].value_counts(), len(bank.norms) * bank.seeds
+    return [cell for cell in bank.cells.values() if runs.get(cell.name, 0) == len(cell.rates) * runs_per_rate]
 
 
 def draw_rates(bank: Bank, ledger: pd.DataFrame, path: Path) -> None:

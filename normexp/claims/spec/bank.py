@@ -30,8 +30,6 @@ from normexp.claims.spec.shape import (
 from normexp.config.folder import CONFIGS, brought_hint, config_file
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from normexp.claims.spec.population import Population
 
 Sample = Literal["test set", "cut again", "blocks"]
@@ -143,9 +141,6 @@ class BankCell:
         """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""
         return self.rates[{"lowest": 0, "middle": (len(self.rates) - 1) // 2, "highest": -1}[which]]
 
-    def with_rates(self, rates: tuple[float, ...]) -> "BankCell":
-        return dataclasses.replace(self, rates=rates)
-
     def at_length(self, at: str, early: float) -> "BankCell":
         """A drawn setting at its `final` length, or at its `early` one, which has a name of its own."""
         updates = self.updates if at == FINAL else max(1, round(self.updates / early))
@@ -230,10 +225,6 @@ class Bank:
         """A drawn setting at its final and its early length."""
         early = self.known_population.length["early"]
         return [self.cells[name].at_length(at, early) for at in LENGTHS]
-
-    def has_all(self, cell: BankCell, runs: "pd.DataFrame") -> bool:
-        """Whether every run of a cell is among these."""
-        return int((runs["cell"] == cell.name).sum()) == len(cell.rates) * len(self.norms) * self.seeds
 
     def with_labels(self, labels: Mapping[str, str | list[str]]) -> list[str]:
         """Names of the cells whose labels have these values, or one of each list of values."""

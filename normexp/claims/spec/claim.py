@@ -162,20 +162,10 @@ class Claim:
     @property
     def protocol(self) -> str:
         """Hash of everything that decides the verdict. A verdict with another protocol is not this claim's."""
-        always = [
-            "function",
-            "metric",
-            "arms",
-            "fixed",
-            "options",
-            "factor",
-            "seeds",
-            "better",
-            "tune",
-            "comparisons",
-        ]
-        if_set = ["first_seed", "replicas", "settings", "universal", "first", "manipulation", "search"]
-        names = [*always, *(name for name in if_set if getattr(self, name)), *["rate"] * (self.rate != "own")]
+        always = ("function", "metric", "arms", "fixed", "options", "factor", "seeds", "better", "tune")
+        if_set = ("first_seed", "replicas", "settings", "universal", "first", "manipulation", "search")
+        names = [*always, "comparisons", *(name for name in if_set if getattr(self, name))]
+        names += ["rate"] * (self.rate != "own")
         text = json.dumps({name: getattr(self, name) for name in names}, default=_plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

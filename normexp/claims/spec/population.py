@@ -131,16 +131,12 @@ class Population:
             yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
 
 
-def read_pilots(text: str) -> dict[str, dict[str, Any]]:
-    """Name of a draw -> what its pilots found, or {"rejected": reason}. A last line that was cut off is left out."""
-    return {row["draw"]: row for row in map(json.loads, text.split("\n")[:-1])}
-
-
 def drawn_bank(node: dict[str, Any], path: Path, lines: str) -> Bank:
     """The bank of a yaml with `strata` and the lines of its pilots. Raises ValueError with one line for the first
     mistake."""
     population = read_population(node, path)
-    pilots = read_pilots(lines)
+    # Name of a draw -> what its pilots found, or {"rejected": reason}. A last line that was cut off is left out.
+    pilots = {row["draw"]: row for row in map(json.loads, lines.split("\n")[:-1])}
     rejected = {name for name, row in pilots.items() if "rejected" in row}
     cells = {cell.name: with_pilot(cell, pilots.get(cell.draw, {})) for cell in population.drawn(rejected)}
     grid = node.get("grid", {})
@@ -160,14 +156,12 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
     if "updates" not in pilot:
         return cell
     arm_rates = {norm: tuple(rates) for norm, rates in pilot["rates"].items()}
-    centers = sorted(rates[len(rates) // 2] for rates in arm_rates.values())
+    by_center = sorted(arm_rates.values(), key=lambda rates: rates[len(rates) // 2])
     return dataclasses.replace(
         cell,
         updates=pilot["updates"],
         step_seconds=pilot["step_seconds"],
-        rates=next(
-            rates for rates in arm_rates.values() if rates[len(rates) // 2] == centers[len(centers) // 2]
-        ),
+        rates=by_center[len(by_center) // 2],
         arm_rates=arm_rates,
         labels={**cell.labels, "values per statistic": str(pilot["values_per_statistic"])},
         test=pilot["test"],
@@ -275,21 +269,20 @@ def summary(bank: Bank) -> list[str]:
     population = bank.known_population
     rejected = {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row}
     shares = {name: stratum["share"] for name, stratum in population.node["strata"].items()}
-    long = {cell.draw: cell.updates * cell.step_seconds for cell in bank.cells.values() if cell.updates}
-    lines = []
+    lines, long = [], list[float]()
     for name, share in shares.items():
-        drawn, piloted, out = (
-            [draw for draw in draws if draw.rpartition(" ")[0] == name]
-            for draws in ([cell.draw for cell in bank.cells.values()], long, rejected)
-        )
-        mean = sum(long[draw] for draw in piloted) / max(len(piloted), 1)
+        cells = [cell for cell in bank.cells.values() if cell.draw.rpartition(" ")[0] == name]
+        seconds = [cell.updates * cell.step_seconds for cell in cells if cell.updates]
+        out = sum(draw.rpartition(" ")[0] == name for draw in rejected)
+        mean = f", {sum(seconds) / len(seconds):.1f} core-seconds a long run" if seconds else ""
         lines.append(
-            f"{name}: {share} of each {sum(shares.values())}; {len(drawn)} settings, {len(piloted)} with a pilot; "
-            f"{len(out)} draws rejected{f', {mean:.1f} core-seconds a long run' * bool(piloted)}"
+            f"{name}: {share} of each {sum(shares.values())}; {len(cells)} settings, {len(seconds)} with a pilot; "
+            f"{out} draws rejected{mean}"
         )
-    total, mean_text = sum(long.values()), "known when a setting has a pilot"
+        long += seconds
+    total, mean_text = sum(long), "known when a setting has a pilot"
     if long:
-        mean_text = f"{total / len(long):.1f} core-seconds, the longest {max(long.values()):.2g}"
+        mean_text = f"{total / len(long):.1f} core-seconds, the longest {max(long):.2g}"
     lines.append(f"mean of a long run: {mean_text}; at most {population.length['seconds']:g} are allowed")
     pilots, runs = sum(row["seconds"] for row in bank.pilots.values()), len(bank.norms) * bank.seeds * RATES
     hours = total * runs * (1 + 1 / population.length["early"]) / 3600

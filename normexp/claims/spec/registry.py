@@ -105,19 +105,16 @@ def _check(rows: Sequence[Row], where: str) -> None:
     """Check the last row against the rows before it."""
     row, earlier = rows[-1], rows[:-1]
     subject_rows = [earlier_row for earlier_row in earlier if earlier_row.subject == row.subject]
-    before, last = earlier[-1].hash if earlier else "", subject_rows[-1].number if subject_rows else None
-    expected = {
-        "number": (len(rows), f"must be {len(rows)}; restore the file from git"),
-        "before": (before, "is not the hash of the row before it; restore the file"),
-        "amends": (last, f"must be {last}, the subject's last row"),
-        "alpha": (
-            alpha_of(len(subject_rows)),
-            f"must be {alpha_of(len(subject_rows))} after {len(subject_rows)} rows of {row.subject}",
-        ),
+    expected = _behind(earlier, subject_rows)
+    words = {
+        "number": f"must be {len(rows)}; restore the file from git",
+        "before": "is not the hash of the row before it; restore the file",
+        "amends": f"must be {expected['amends']}, the subject's last row",
+        "alpha": f"must be {expected['alpha']} after {len(subject_rows)} rows of {row.subject}",
     }
-    for key, (value, words) in expected.items():
+    for key, value in expected.items():
         if getattr(row, key) != value:
-            raise ValueError(f"{where}{key}={getattr(row, key)}: {words}")
+            raise ValueError(f"{where}{key}={getattr(row, key)}: {words[key]}")
     if earlier and row.date < earlier[-1].date:
         raise ValueError(
             f"{where}date={row.date}: lies before that of the row before it; rows are only added"
@@ -126,6 +123,16 @@ def _check(rows: Sequence[Row], where: str) -> None:
         raise ValueError(
             f"{where}seeds={row.seeds}: row {clash.number} had some of them; an amendment takes fresh seeds"
         )
+
+
+def _behind(rows: Sequence[Row], subject_rows: Sequence[Row]) -> dict[str, Any]:
+    """What a row has from the rows before it, and from those of its subject among them."""
+    return {
+        "number": len(rows) + 1,
+        "before": rows[-1].hash if rows else "",
+        "amends": subject_rows[-1].number if subject_rows else None,
+        "alpha": alpha_of(len(subject_rows)),
+    }
 
 
 def alpha_of(amendments: int) -> float:
@@ -166,15 +173,12 @@ def register(
                 "done"
             )
         row = Row(
-            number=len(rows) + 1,
-            before=rows[-1].hash if rows else "",
+            **_behind(rows, subject_rows),
             subject=subject,
             protocol=protocol,
             reason=" ".join(reason.split()),
             date=date or datetime.now(UTC).isoformat(timespec="seconds"),
             commit=commit,
-            amends=subject_rows[-1].number if subject_rows else None,
-            alpha=alpha_of(len(subject_rows)),
             seeds=seeds,
         )
         if clash := seen(subject_rows, seeds):
@@ -244,9 +248,7 @@ def open_registry(path: Path) -> Registry:
     # At each commit that was kept the rows up to the last one that it has.
     place = {row.hash: number for number, row in enumerate(rows, 1)}
     last = json.loads(beside.read_text())
-    rows_at_commit = {
-        commit: rows[: place.get(last_hash, 0)] for commit, last_hash in last.items() if last_hash is not None
-    }
+    rows_at_commit = {commit: rows[: place.get(last_hash, 0)] for commit, last_hash in last.items()}
     return Registry(path, rows, rows_at_commit.get)
 
 
@@ -339,13 +341,10 @@ def history_of(path: Path) -> RowsAt:
     return rows_at
 
 
-def kept_commits(registry: Registry, commits: Iterable[str]) -> dict[str, str | None]:
-    """What `commits.json` keeps: commit -> hash of its registry's last row, "" for none, None outside the history."""
-    rows_at_commit = {commit: registry.rows_at(commit) for commit in sorted(set(commits) - {""})}
-    return {
-        commit: None if rows is None else rows[-1].hash if rows else ""
-        for commit, rows in rows_at_commit.items()
-    }
+def kept_commits(registry: Registry, commits: Iterable[str]) -> dict[str, str]:
+    """What `commits.json` keeps: commit of the history -> hash of its registry's last row, "" for none."""
+    rows_at_commit = ((commit, registry.rows_at(commit)) for commit in sorted(set(commits) - {""}))
+    return {commit: rows[-1].hash if rows else "" for commit, rows in rows_at_commit if rows is not None}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
