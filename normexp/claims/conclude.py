@@ -55,7 +55,7 @@ def conclude(
     from normexp.claims.evidence.plan import cost  # what reads runs knows what trains them
 
     source: Source = known or InitialSource(claim, stored.table if stored else None)
-    cells, open_ = claim.settings, list[str]()
+    cells = claim.settings
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: overrides for name, overrides in cells.items() if known.is_finished(claim.cells[name])}
     open_ = [name for name in claim.settings if name not in cells]

@@ -195,17 +195,15 @@ def p_of_share(holds: int, n: int) -> float:
 def near_margin(settings: Sequence[Setting], comparisons: Sequence[Comparison]) -> list[str]:
     """Names of the settings that need two more seeds: those with fewer than four whose number lies within a standard
     error of a margin that decides, on whichever side. With two seeds, these are the settings whose seeds disagree."""
-    names = []
-    for setting in settings:
-        for comparison in comparisons:
-            row = number_in(setting, comparison)
-            if row.number is None or row.seeds >= MOST_SEEDS or math.isnan(row.error):
-                continue
-            ends = [end for part in comparison.region(row.margin) for end in part if math.isfinite(end)]
-            if any(abs(row.number - end) <= row.error for end in ends):
-                names.append(setting.name)
-                break
-    return names
+
+    def is_near(setting: Setting, comparison: Comparison) -> bool:
+        row = number_in(setting, comparison)
+        if row.number is None or row.seeds >= MOST_SEEDS:
+            return False
+        ends = [end for part in comparison.region(row.margin) for end in part]
+        return any(abs(row.number - end) <= row.error for end in ends)  # false of an error that is no number
+
+    return [setting.name for setting in settings if any(is_near(setting, c) for c in comparisons)]
 
 
 def worst_setting(settings: Sequence[Setting], comparison: Comparison) -> str:
@@ -221,7 +219,7 @@ def worst_setting(settings: Sequence[Setting], comparison: Comparison) -> str:
     return min(settings, key=room).name
 
 
-def counterexample(again: Setting, comparison: Comparison, alpha: float) -> tuple[float, SeedMean]:
+def counterexample(again: Setting, comparison: Comparison) -> tuple[float, SeedMean]:
     """(p that the sentence is false in this setting, the mean over its fresh seeds). Fresh seeds need no correction for
     the choice of the setting."""
     by_arm = runs_with_guesses(again, comparison.reads(again.outcomes))

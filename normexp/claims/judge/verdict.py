@@ -151,7 +151,7 @@ def _universal(claim: "Claim", settings: Sequence[Setting], again: Setting | Non
     worst = worst_setting(settings, claim.comparisons[0])
     if again is None or again.name != worst:
         return UNDECIDED, f"the worst setting, {worst}, is to be trained again with fresh seeds"
-    p, mean = counterexample(again, claim.comparisons[0], ALPHA)
+    p, mean = counterexample(again, claim.comparisons[0])
     shown = f"{worst}, {mean.df + 1:.0f} fresh seeds: {number(mean.effect)}{ends(mean.interval(1 - ALPHA))}"
     return (
         (REFUTED, f"counterexample: {shown}") if p <= ALPHA else (NO_COUNTEREXAMPLE, f"the worst is {shown}")

@@ -81,8 +81,7 @@ def means_table(
     verdict: dict[str, Any], names: Mapping[str, str]
 ) -> tuple[list[str], list[tuple[str, list[str]]]] | None:
     """(arms, rows of a setting or level with its values): the mean of each arm."""
-    arms = verdict.get("arms")
-    if not arms:
+    if not (arms := verdict.get("arms")):
         return None
     places = dict.fromkeys(place for means in arms.values() for place in means)
     return list(arms), [
