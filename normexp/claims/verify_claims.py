@@ -125,8 +125,8 @@ def verify_all(
     if training := [claim for claim in claims if claim.evidence == "training"]:
         from normexp.claims.rounds import Rounds
 
-        how = {"tuned": verdicts.tuned, "registries": verdicts.registries}
-        rounds = Rounds(training, out, command=verdicts.command, evidence=evidence, **how)
+        rounds = Rounds(training, out, command=verdicts.command, tuned=verdicts.tuned, evidence=evidence,
+                        registries=verdicts.registries)  # fmt: skip
     failed: dict[str, str] = rounds.failed if rounds else {}
     show_plan(claims, rounds)
     if options.plan:

@@ -101,8 +101,9 @@ class Known:
         arms = list(itertools.product(self.claim.arms, self.claim.levels))
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
         groups = [[arm] for arm in arms] if cell.draw else [arms]
-        tables, lacking = zip(*(self._at_rates(cell, group, seeds) for group in groups), strict=True)
-        rows, missing = pd.concat(tables, ignore_index=True), list(itertools.chain(*lacking))
+        parts = [self._at_rates(cell, group, seeds) for group in groups]
+        rows = pd.concat([group_rows for group_rows, _ in parts], ignore_index=True)
+        missing = list(itertools.chain(*(group_missing for _, group_missing in parts)))
         if not missing:
             self._whole[place] = rows
         return rows, missing
