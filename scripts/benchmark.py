@@ -3,10 +3,11 @@
     python scripts/benchmark.py run [NAME ...] [--out FOLDER] [--quick] [data.root=/data]
     python scripts/benchmark.py run monitors --only stream --out docs/data    # cases whose name has a word
     python scripts/benchmark.py check [NAME ...]     # short measurements against the committed ratios
-    python scripts/benchmark.py page                 # writes docs/performance.md from docs/data
+    python scripts/benchmark.py page                 # writes docs/performance.md and docs/recipes.md from docs/data
 
-Each measurement of benchmarks/table.py has a process of its own, on one thread of a CPU. One that fails is named, and
-the others go on.
+Each measurement of benchmarks/table.py has a process of its own, on one thread of a CPU or on all its cores. One that
+fails is named, and the others go on. `fast` reads MNIST, CIFAR-10 and tinyshakespeare in the folder that NORMEXP_DATA
+names, and takes 40 minutes of a machine on which nothing else runs.
 """
 
 import argparse
@@ -31,6 +32,8 @@ from benchmarks import Options
 from benchmarks.page import DATA, FILE, write_page
 from benchmarks.table import MEASUREMENTS
 from doc_tables import ROOT, read_rows, write_rows
+
+from normexp.machine import cores, processor
 
 Row = dict[str, Any]
 
@@ -81,7 +84,8 @@ def run(name: str, given: argparse.Namespace, root: tuple[str, ...]) -> bool:
 def measured(name: str, cases: list[str], options: Options) -> tuple[list[Row], list[str]]:
     """Rows of a measurement from a process of its own, and a line for each case that gave none."""
     words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    threads = cores() if MEASUREMENTS[name].all_cores else 1
+    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, __file__, "cases", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
@@ -124,8 +128,6 @@ def row(name: str, case: str, pairs: list[tuple[float, float]], extra: dict[str,
 def machine() -> str:
     """Processor, cores, GPU, threads and versions, in one line."""
     import torch
-
-    from normexp.machine import processor
 
     parts = [processor(), f"{os.cpu_count()} cores", "no GPU", f"threads: {torch.get_num_threads()}"]
     parts += [f"Python {platform.python_version()}", f"torch {torch.__version__}"]
