@@ -7,7 +7,7 @@ from doc_tables import DATA, DOCS, filled, read_rows, table
 
 from .table import MEASUREMENTS, Measurement
 
-FILE = "performance.json"
+FILE, PRECISION = "performance.json", "precision.json"  # in docs/data
 Rows = list[dict[str, Any]]
 SAYS_HOW = {"rounds", "commit", "date", "machine"}
 COMMON = {"measurement", "case", "ratio", "low", "high", "own", "reference"} | SAYS_HOW
@@ -25,7 +25,8 @@ def write_page() -> None:
 def pages(rows: Rows) -> dict[str, dict[str, str]]:
     """Page -> marker -> text."""
     by_page: dict[str, dict[str, str]] = {}
-    for name, text in tables(rows).items():
+    parts = tables(rows) | {"bfloat16": accuracies(read_rows(DATA / PRECISION))}
+    for name, text in parts.items():
         page = MEASUREMENTS[name].page if name in MEASUREMENTS else "performance.md"
         by_page.setdefault(page, {})[name] = text
     return by_page
@@ -92,6 +93,16 @@ def reached(rows: Rows) -> str:
         start = f"{statistics.median(starts):.0f}" if starts else None
         lines.append([row["case"], row["runs"][0]["steps"], ends, f"{row['own']:.0f}", start])
     return table(["goal", "steps", "on test, seeds 0 to 4", "training, s", "start and end, s"], lines)
+
+
+def accuracies(rows: Rows) -> str:
+    """A line for each setting: the accuracy under each norm in float32 and in bfloat16, in %."""
+    norms, lines = list(rows[0]["accuracy"]), []
+    for row in rows:
+        both = (row["accuracy"][norm] for norm in norms)
+        cells = (f"{100 * full:.1f} {100 * half:.1f}" for full, half in both)
+        lines.append([row["setting"], row["network"], *cells])
+    return table(["setting", "network", *norms], lines)
 
 
 def draw_curves(rows: Rows) -> None:
