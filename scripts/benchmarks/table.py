@@ -101,9 +101,7 @@ MEASUREMENTS = {
     ),
     "startup": Measurement(
         "Startup", "commands.commands", ("s", "reference"),
-        {
-            "train.py --help, over 0.6 s": ("train.py --help", 0.6),
-        },
+        {"train.py --help, over 0.6 s": ("train.py --help", 0.6)},
         {"--help, over 0.6 s": 1.0}, seconds=30,
     ),
     "sweeps": Measurement(

@@ -161,14 +161,8 @@ def study(model: str, steps: int, options: Options) -> Measured:
     """Seconds of a study of twelve runs by its command, from start to end, over those of twelve bare loops that
     evaluate as often. Both have a process of one thread on each core; the loops are timed without start and data."""
     steps = 20 if options.quick else steps
-    words = [
-        *STUDIES[model],
-        *options.data,
-        "batch_size=128",
-        "monitor=none",
-        "trainer=cpu",
-        f"max_steps={steps}",
-    ]
+    common = f"batch_size=128 monitor=none trainer=cpu max_steps={steps}"
+    words = [*STUDIES[model], *options.data, *common.split()]
     grid = f"lr={','.join(map(str, RATES))} seed={','.join(map(str, STUDY_SEEDS))}"
     runs = [[*words, f"lr={lr}", f"seed={seed}"] for lr in RATES for seed in STUDY_SEEDS]
     parts, pairs = [runs[core :: cores()] for core in range(cores())], []
