@@ -149,3 +149,9 @@ def write_files(root: Path, patch: pytest.MonkeyPatch) -> None:
             archive.addfile(entry, content)
     letters = random.choice(list("abcdefgh ,.\n"), 20_000)
     (root / "text.txt").write_text("".join(letters))
+
+
+if __name__ == "__main__":
+    out, checkout, *rooms = sys.argv[1:]
+    content = {"place": place(), "runs": record(Path(checkout), rooms)}
+    Path(out).write_text(json.dumps(content))
