@@ -5,8 +5,8 @@
     python scripts/benchmark.py check [NAME ...]     # short measurements against the committed ratios
     python scripts/benchmark.py page                 # writes docs/performance.md and docs/recipes.md from docs/data
 
-Each measurement of benchmarks/table.py has a process of its own, on one thread of a CPU or on all its cores. One that
-fails is named, and the others go on. `fast` reads MNIST, CIFAR-10 and tinyshakespeare in the folder that NORMEXP_DATA
+Each measurement of benchmarks/table.py has a process of its own on the CPU, mostly with one thread. One that fails is
+named, and the others go on. `fast` reads MNIST, CIFAR-10 and tinyshakespeare in the folder that NORMEXP_DATA
 names, and takes 40 minutes of a machine on which nothing else runs.
 """
 
@@ -84,7 +84,7 @@ def run(name: str, given: argparse.Namespace, root: tuple[str, ...]) -> bool:
 def measured(name: str, cases: list[str], options: Options) -> tuple[list[Row], list[str]]:
     """Rows of a measurement from a process of its own, and a line for each case that gave none."""
     words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
-    threads = cores() if MEASUREMENTS[name].all_cores else 1
+    threads = MEASUREMENTS[name].threads or cores()
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
     command = [sys.executable, __file__, "cases", *words]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
@@ -143,13 +143,12 @@ def check(names: list[str], root: tuple[str, ...]) -> None:
         cases = [case for case in measurement.guard if (name, case) in committed]
         slower: dict[str, str] = {}
         for _ in range(2):  # what looks worse is measured a second time
-            rows, errors = (
-                measured(name, cases, Options(measurement.seconds / 3, root=root)) if cases else ([], [])
-            )
-            if errors:
-                sys.exit(f"Error: {name}: {errors[0]}")
-            slower = regressions(rows, committed, measurement.tolerance)
-            cases = list(slower)
+            if cases:
+                rows, errors = measured(name, cases, Options(measurement.seconds / 3, root=root))
+                if errors:
+                    sys.exit(f"Error: {name}: {errors[0]}")
+                slower = regressions(rows, committed, measurement.tolerance)
+                cases = list(slower)
         said = "worse" if cases else "as committed" if measurement.guard else "not checked"
         print(f"{name}: {said}", flush=True)
         worse += [f"regression  {name}, {line}" for line in slower.values()]
