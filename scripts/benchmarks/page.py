@@ -3,7 +3,7 @@
 import statistics
 from typing import Any
 
-from doc_tables import DATA, DOCS, filled, read_rows, table
+from doc_tables import DATA, DOCS, fill, read_rows, table
 
 from .table import MEASUREMENTS, Measurement
 
@@ -17,8 +17,7 @@ def write_page() -> None:
     """Fill the tables of docs/performance.md and docs/recipes.md, and draw the curves of the second."""
     rows = read_rows(DATA / FILE)
     for name, parts in pages(rows).items():
-        page = DOCS / name
-        page.write_text(filled(page.read_text(), parts))
+        fill(DOCS / name, parts)
     draw_curves([row for row in rows if row["measurement"] == "fast"])
 
 
