@@ -26,6 +26,7 @@ from normexp.claims.evidence.disk_runs import (
     row_of,
     train,
 )
+from normexp.claims.evidence.ngrams import ngram_loss
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.settings_of_runs import failed_runs
@@ -128,7 +129,10 @@ class Pilot:
         self._rows: dict[PilotRun, dict[str, Any]] = {}
         (self.step_seconds, self.values), passes = self._time(), self._updates_of_a_pass()
         start = max(int(self.length["updates"]), math.ceil(self.length["passes"] * passes))
-        self.rules = Rules(bank.norms, self.cell.rates, start, self.step_seconds, self.length)
+        self.counts_loss = self._counts_loss()
+        self.rules = Rules(
+            bank.norms, self.cell.rates, start, self.step_seconds, self.length, self.counts_loss or math.inf
+        )
 
     def run(self, options: Options, command: str) -> tuple[dict[str, Any] | None, int]:
         """(what was found, 0), or (None, the exit status) if it was interrupted or a run failed to train."""
@@ -156,6 +160,8 @@ class Pilot:
             for norm, end in ends.items()
         }
         facts = {fact: getattr(self.cell, fact) for fact in FACTS}
+        if self.counts_loss is not None:
+            row["counts_loss"] = round(self.counts_loss, 4)
         return row | {"ends": errors, "values_per_statistic": self.values, "test": self.cell.test, **facts}
 
     # Runs.
@@ -220,6 +226,14 @@ class Pilot:
 
         data = self._built[0].data
         return Pace(len(data.training_order(data.splits["train"]))).steps
+
+    def _counts_loss(self) -> float | None:
+        """Loss on validation of counts of as many tokens as the bank says; None without them."""
+        data = self._built[0].data
+        if data.kind != "text" or "ngrams" not in self.length:
+            return None
+        train, validation = (data.splits[name].x.long().numpy() for name in ("train", "val"))
+        return ngram_loss(train, validation, int(self.length["ngrams"]), data.num_classes)
 
     def _time(self) -> tuple[float, int]:
         """(core-seconds of an update, the mean over the norms; the fewest values that a BatchNorm takes its statistics
