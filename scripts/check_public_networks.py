@@ -18,7 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
+from doc_tables import DATA, DOCS, ROOT, fill, read_rows, table, write_rows
 from torch import nn
 
 from normexp.check.finding import declared
@@ -93,11 +93,8 @@ def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tup
             make = partial(hugging_face, transformers, *words)
             builders[f"transformers {name}"] = "transformers", make, partial(batch, kind)
     for model, norm in OURS:
-        builders[f"{model}, {norm}"] = (
-            "normexp",
-            partial(own_model, model, norm),
-            partial(own_batch, model, norm),
-        )
+        make, data = partial(own_model, model, norm), partial(own_batch, model, norm)
+        builders[f"{model}, {norm}"] = "normexp", make, data
     return builders
 
 
@@ -191,7 +188,7 @@ def main(arguments: list[str]) -> None:
             rows = {other["network"]: other for other in read_rows(ROWS)} | {name: entry}
             write_rows(ROWS, list(rows.values()))
             print(f"{name}: {entry['seconds']} s, {' '.join(cells(entry)[2::2])}", flush=True)
-    PAGE.write_text(filled(PAGE.read_text(), {"networks": markdown(read_rows(ROWS)), "limits": limits()}))
+    fill(PAGE, {"networks": markdown(read_rows(ROWS)), "limits": limits()})
 
 
 if __name__ == "__main__":

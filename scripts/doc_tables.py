@@ -35,6 +35,11 @@ def filled(page: str, parts: dict[str, str]) -> str:
     return page
 
 
+def fill(page: Path, parts: dict[str, str]) -> None:
+    """Write these parts into a page; see `filled`."""
+    page.write_text(filled(page.read_text(), parts))
+
+
 def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     """A JSON list with a row on each line, which git can merge."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from urllib.parse import unquote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-from doc_tables import DATA, DOCS, ROOT, filled, read_rows, table, write_rows
+from doc_tables import DATA, DOCS, ROOT, fill, read_rows, table, write_rows
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
@@ -41,10 +41,6 @@ SEEDS = 5  # a rate with fewer was given up
 ALLOWED = {"accuracy": 0.02, "loss": 0.1}  # difference from the tuned best
 FAR_OFF = {"accuracy": 0.0, "loss": 100.0}  # the value of a diverged run
 Row = dict[str, Any]  # model, norm, lr, recipe (whether the rate is the recipe's); val and test of each seed
-
-
-def fill(page: Path, parts: dict[str, str]) -> None:
-    page.write_text(filled(page.read_text(), parts))
 
 
 def norms() -> dict[str, str]:
@@ -112,13 +108,11 @@ def recipe_lines(rows: list[Row]) -> list[list[str]]:
         metric, tests = metric_of(recipe["model"]), values(recipe, "test")
         scale, digits, worst = (100, 1, min) if metric == "accuracy" else (1, 3, max)
         gap = behind(recipe, best, "test")
-        cells = [f"{scale * x:.{digits}f}" for x in (statistics.fmean(tests), worst(tests))]
-        cells += [
-            str(recipe["test"].count(None)),
-            f"{scale * statistics.fmean(values(best, 'test')):.{digits}f}",
-        ]
-        fits = "yes" if gap <= ALLOWED[metric] else "**no**"
-        lines.append([f"`{norm}`", *cells, f"{best['lr']:g}", f"{scale * gap:+.{digits}f}", fits])
+        results = (statistics.fmean(tests), worst(tests), statistics.fmean(values(best, "test")))
+        mean, least, tuned = (f"{scale * result:.{digits}f}" for result in results)
+        diverged, fits = str(recipe["test"].count(None)), "yes" if gap <= ALLOWED[metric] else "**no**"
+        behind_by = f"{scale * gap:+.{digits}f}"
+        lines.append([f"`{norm}`", mean, least, diverged, tuned, f"{best['lr']:g}", behind_by, fits])
     return lines
 
 

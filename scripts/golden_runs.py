@@ -35,11 +35,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("record", "train"):  # `train` is what `record` starts, with the code of the checkout
-        recorder = commands.add_parser(name, help="train the golden runs" if name == "record" else None)
-        recorder.add_argument("out", type=Path)
-        recorder.add_argument("--checkout", type=Path, default=HERE, help="of the code; default: this one")
-        recorder.add_argument("--room", action="append", choices=ROOMS, help="may be repeated; default: all")
+    recorder = commands.add_parser("record", help="train the golden runs")
+    recorder.add_argument("out", type=Path)
+    recorder.add_argument("--checkout", type=Path, default=HERE, help="of the code; default: this one")
+    recorder.add_argument("--room", action="append", choices=ROOMS, help="may be repeated; default: all")
     comparer = commands.add_parser("compare", help="record that two versions are equal")
     comparer.add_argument("before", type=Path)
     comparer.add_argument("after", type=Path)
@@ -49,23 +48,17 @@ def main() -> None:
     if given.command == "compare":
         before, after = (json.loads(path.read_text()) for path in (given.before, given.after))
         sys.exit(compare(before, after, given.to, dict(text.split("=", 1) for text in given.where)))
-    rooms, out, checkout = given.room or ["all"], given.out.resolve(), given.checkout.resolve()
-    if given.command == "train":
-        sys.path.append(str(HERE / "tests"))  # small files in the layouts of the standard data sets
-        from golden.record import place, record
-
-        out.write_text(json.dumps({"place": place(), "runs": record(checkout, rooms)}))
-        return
-    record_checkout(out, checkout, rooms)
+    record(given.out.resolve(), given.checkout.resolve(), given.room or ["all"])
 
 
-def record_checkout(out: Path, checkout: Path, rooms: list[str]) -> None:
+def record(out: Path, checkout: Path, rooms: list[str]) -> None:
     """Train with the code of a checkout, in a new process with one thread, and write the results and the version."""
-    command = [sys.executable, str(Path(__file__).resolve()), "train", str(out), "--checkout", str(checkout)]
-    options = [word for room in rooms for word in ("--room", room)]
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    # tests: small files in the layouts of the standard data sets
+    paths = os.pathsep.join(map(str, (checkout, HERE / "scripts", HERE / "tests")))
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     code = version(checkout)  # before the training, in which files may be edited
-    subprocess.run([*command, *options], env=environment, cwd=checkout, check=True)
+    command = [sys.executable, "-m", "golden.record", str(out), str(checkout), *rooms]
+    subprocess.run(command, env=environment, cwd=checkout, check=True)
     content = {"version": code, "rooms": rooms, **json.loads(out.read_text())}
     out.write_text(json.dumps(content, indent=1) + "\n")
 

@@ -28,6 +28,7 @@ from normexp.config.folder import CONFIGS
 
 Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 DIRECTIONAL = ("supported", "refuted")
+HALVES = Comparison(kind="greater", arm="a", baseline="b")  # of the seeds of one arm
 SIZES = (24, 48)
 SHARES = (0.6, 0.7, 0.75, 0.8, 0.9, 1.0)
 # a seed's deviation in spreads of settings: between settings it is 10 to 20 times the seeds' error
@@ -148,7 +149,7 @@ def simulate(trials: int) -> dict[str, Any]:
 def equal_arms(claims: list[Claim], root: Path) -> dict[str, Any]:
     """The same arm twice: in the settings of each claim, the first half of an arm's seeds against the other half. Only
     the seeds differ, so each directional word is false."""
-    rows = [halves_count(halves) for halves in compared(claims, root)]
+    rows = [count(halves, HALVES, 0.95) for halves in compared(claims, root)]
     p = [p_of_share(row["holds"], row["n"]) for row in rows]
 
     def expected(counts: Callable[[int, int], bool]) -> float:
@@ -188,10 +189,6 @@ def halved(setting: Setting, arm: Arm) -> Setting:
     first, second = outcomes.at(np.arange(half)), outcomes.at(np.arange(half, 2 * half))
     arms: dict[Arm, Any] = {("a", ""): first, ("b", ""): dataclasses.replace(second, seeds=first.seeds)}
     return dataclasses.replace(setting, outcomes=arms)
-
-
-def halves_count(settings: list[Setting]) -> dict[str, Any]:
-    return count(settings, Comparison(kind="greater", arm="a", baseline="b"), 0.95)
 
 
 def main() -> None:

@@ -64,14 +64,10 @@ def false_words(share: float, claims: int, alike: float, trials: int) -> tuple[s
 def power(name: str, wrong: float, trials: int) -> tuple[str, ...]:
     """A row: how often a planted condition leads to a "when", alone and among ten claims."""
     generator = np.random.default_rng(0)
-    p = np.ones(trials)
+    p, rule = np.ones(trials), PLANTED[name]
     for trial in range(trials):
         rows = [
-            {
-                "name": str(place),
-                "labels": setting,
-                "holds": PLANTED[name](setting) != (generator.random() < wrong),
-            }
+            {"name": str(place), "labels": setting, "holds": rule(setting) != (generator.random() < wrong)}
             for place, setting in enumerate(labels(generator))
         ]
         condition = when(f"{name} {trial}", rows)

@@ -1,4 +1,4 @@
-"""scripts/benchmark.py: what it compares, what it keeps, and that docs/performance.md shows the committed numbers."""
+"""scripts/benchmark.py: what it compares, what it keeps, and that the pages show the committed numbers."""
 
 import importlib
 import json
@@ -10,7 +10,8 @@ import benchmark
 import pytest
 import torch
 from benchmarks import Options
-from benchmarks.page import FILE, tables
+from benchmarks.bare_loop import BareLoop
+from benchmarks.page import FILE, pages, tables
 from benchmarks.table import MEASUREMENTS, Measurement
 from doc_tables import DATA, DOCS, filled, read_rows
 
@@ -68,9 +69,10 @@ def test_committed_rows_are_cases_of_the_table_and_guards_have_committed_rows():
     assert all(row["low"] <= row["ratio"] <= row["high"] and row["commit"] and row["date"] for row in ROWS)
 
 
-def test_the_page_shows_the_committed_numbers():
-    page = (DOCS / "performance.md").read_text()
-    assert filled(page, tables(ROWS)) == page, "run python scripts/benchmark.py page"
+@pytest.mark.parametrize(("name", "parts"), pages(ROWS).items())
+def test_a_page_shows_the_committed_numbers(name, parts):
+    page = (DOCS / name).read_text()
+    assert filled(page, parts) == page, "run python scripts/benchmark.py page"
 
 
 def test_targets_say_by_how_much_they_are_missed():
@@ -96,6 +98,21 @@ def test_a_measurement_that_ends_early_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark, "__file__", str(script))
     monkeypatch.setitem(MEASUREMENTS, "fake", Measurement("Fake", "norms.norms", ("us", "us"), {"a": ()}))
     assert benchmark.measured("fake", ["a"], FAST) == ([], ["ended with 1: no memory"])
+
+
+def test_the_bare_loop_moves_images_within_reflected_borders():
+    loop = BareLoop(["model=mlp", "data=digits", "data.augment=true", "batch_size=64"])
+    inputs, targets = loop.batch(0)
+    originals, labels = loop.train.take(loop.rows[0])
+    assert torch.equal(targets, labels)
+    for image, original, (down, right, mirrored) in zip(
+        inputs, originals, loop.draws[0].tolist(), strict=True
+    ):
+        padded = torch.nn.functional.pad(original, (1,) * 4, mode="reflect")
+        moved = padded[:, 1 - down : 9 - down, 1 - right : 9 - right]
+        assert torch.equal(image, moved.flip(2) if mirrored else moved)
+    assert len(loop.draws[0].unique(dim=0)) == 9
+    assert not torch.equal(loop.batch(len(loop.loader))[0], inputs)  # a new epoch has a new order
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 tensors of two devices is an error. What a GPU computes, `DEVICES` and `training/test_gpu.py` compare where one is."""
 
 import copy
+import inspect
 import warnings
 
 import pytest
@@ -16,7 +17,6 @@ from normexp.lit_model import loss_and_right
 from normexp.models import CNN
 from normexp.norms import BatchNorm
 
-WORDS = {"depth", "width", "activation", "norm_position", "pool", "whiten", "initialization"}  # of a CNN
 READS_A_COUNT = {"batchnorm_frozen", "batchnorm_noisy"}  # of batches, which a fake tensor has not
 
 
@@ -70,7 +70,8 @@ def test_model_runs_where_its_input_is(name, norm):
 def test_the_fast_network_for_a_gpu_runs_there_and_is_one_graph():
     """Autograd asks the driver for the device, so the backward pass is that of a CPU."""
     config, _ = compose(["model=cnn", "data=cifar10", "recipe=fast", "norm=batchnorm", "trainer=bf16"])
-    options = {key: value for key, value in config.model.items() if key in WORDS}
+    words = inspect.signature(CNN).parameters
+    options = {key: value for key, value in config.model.items() if key in words}
     model = CNN((3, 32, 32), 10, BatchNorm, **options)
     with FakeTensorMode():
         images = torch.empty(config.batch_size, 3, 32, 32, device="cuda")

@@ -1,11 +1,11 @@
-"""The page of recipes: what it trains, what it calls the tuned best, and that docs/recipes.md is made from its file."""
+"""The page of recipes: what it trains, what it calls the tuned best, and that docs/recipes.md is made from its file.
+The table of `recipe=fast` there is a measurement: tests/test_benchmarks.py."""
 
 import json
 
 import documentation
 import pytest
-import time_to_accuracy
-from doc_tables import DOCS, filled, read_rows
+from doc_tables import DOCS, filled
 
 from normexp.config.compose import compose
 
@@ -60,8 +60,6 @@ def test_a_line_compares_the_recipe_with_the_tuned_best(recipe, tuned, cells, mo
 def test_the_page_is_that_of_its_file():
     page = (DOCS / "recipes.md").read_text()
     assert filled(page, documentation.recipes(ROWS)) == page
-    fast = time_to_accuracy.fast_table(read_rows(time_to_accuracy.FILE))
-    assert filled(page, {"fast": fast}) == page
 
 
 def test_every_recipe_of_the_page_fits_and_is_todays():

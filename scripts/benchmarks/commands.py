@@ -53,12 +53,10 @@ def commands(command: str, reference: str | float, options: Options) -> Measured
 
 
 def check(network: str, data: str, seconds: float, options: Options) -> Measured:
-    """Seconds of `normexp check` on two threads, with the start of Python, over those allowed."""
+    """Seconds of `normexp check`, with the start of Python, over those allowed."""
     data = f"2x{data.partition('x')[2]}" if options.quick and data[0].isdigit() else data
     words = f"{network} --data {data} --precision 16-mixed --steps 100 --devices 1"
-    start = "import sys, torch; torch.set_num_threads(2); sys.path.append('scripts')"
-    code = f"{start}; from normexp.cli.check import main; main({words.split()})"
-    return commands(f'-c "{code}"', seconds, options)
+    return commands(f"-m normexp check {words}", seconds, options)
 
 
 def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:

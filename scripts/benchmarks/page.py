@@ -1,21 +1,34 @@
-"""The tables of docs/performance.md, from the rows in docs/data. The text is in the page itself."""
+"""The tables of docs/performance.md and docs/recipes.md, from the rows in docs/data. The text is in the pages."""
 
+import statistics
 from typing import Any
 
-from doc_tables import DATA, DOCS, filled, read_rows, table
+from doc_tables import DATA, DOCS, fill, read_rows, table
 
 from .table import MEASUREMENTS, Measurement
 
-FILE = "performance.json"
+FILE, PRECISION = "performance.json", "precision.json"  # in docs/data
 Rows = list[dict[str, Any]]
 SAYS_HOW = {"rounds", "commit", "date", "machine"}
 COMMON = {"measurement", "case", "ratio", "low", "high", "own", "reference"} | SAYS_HOW
 
 
 def write_page() -> None:
-    """Fill the tables of docs/performance.md."""
-    page = DOCS / "performance.md"
-    page.write_text(filled(page.read_text(), tables(read_rows(DATA / FILE))))
+    """Fill the tables of docs/performance.md and docs/recipes.md, and draw the curves of the second."""
+    rows = read_rows(DATA / FILE)
+    for name, parts in pages(rows).items():
+        fill(DOCS / name, parts)
+    draw_curves([row for row in rows if row["measurement"] == "fast"])
+
+
+def pages(rows: Rows) -> dict[str, dict[str, str]]:
+    """Page -> marker -> text."""
+    by_page: dict[str, dict[str, str]] = {}
+    parts = tables(rows) | {"bfloat16": accuracies(read_rows(DATA / PRECISION))}
+    for name, text in parts.items():
+        page = MEASUREMENTS[name].page if name in MEASUREMENTS else "performance.md"
+        by_page.setdefault(page, {})[name] = text
+    return by_page
 
 
 def tables(rows: Rows) -> dict[str, str]:
@@ -39,7 +52,8 @@ def section(name: str, rows: Rows) -> str:
     if not cases:
         return "**Not measured.**\n"
     where = dict.fromkeys(f"{row['date']} at {row['commit']}, on {row['machine']}" for row in cases)
-    lines = pivot(cases) if name == "norms" else listed(MEASUREMENTS[name], cases)
+    others = {"norms": pivot, "fast": reached}
+    lines = others[name](cases) if name in others else listed(MEASUREMENTS[name], cases)
     return lines + "\nMeasured " + "; ".join(where) + ".\n"
 
 
@@ -66,6 +80,46 @@ def pivot(rows: Rows) -> str:
         for name in dict.fromkeys(line for line, _ in cells)
     ]
     return table(["", *columns], lines)
+
+
+def reached(rows: Rows) -> str:
+    """A line for each goal: what each seed came to on test, in nats or %, and the median seconds of all."""
+    lines = []
+    for row in rows:
+        scale, digits = (1, 3) if "nats" in row["case"] else (100, 2)
+        ends = ", ".join(f"{scale * run['test']:.{digits}f}" for run in row["runs"])
+        starts = [run["start"] for run in row["runs"] if run["start"] is not None]
+        start = f"{statistics.median(starts):.0f}" if starts else None
+        lines.append([row["case"], row["runs"][0]["steps"], ends, f"{row['own']:.0f}", start])
+    return table(["goal", "steps", "on test, seeds 0 to 4", "training, s", "start and end, s"], lines)
+
+
+def accuracies(rows: Rows) -> str:
+    """A line for each setting: the accuracy under each norm in float32 and in bfloat16, in %."""
+    norms, lines = list(rows[0]["accuracy"]), []
+    for row in rows:
+        both = (row["accuracy"][norm] for norm in norms)
+        cells = (f"{100 * full:.1f} {100 * half:.1f}" for full, half in both)
+        lines.append([row["setting"], row["network"], *cells])
+    return table(["setting", "network", *norms], lines)
+
+
+def draw_curves(rows: Rows) -> None:
+    """The figure of docs/recipes.md: accuracy over seconds on CIFAR-10, of the recipe and of its peers."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 3.4), layout="constrained")
+    of_images = [row for row in rows if row["case"].startswith("CIFAR-10")]
+    for row, color in zip(of_images, ("#0067a0", "#a84000", "#777777"), strict=False):
+        title = row["case"].partition(": ")[2] if row["runs"][0]["start"] is None else "recipe=fast"
+        for place, run in enumerate(row["runs"]):
+            x, y = zip(*run["points"], strict=True)
+            label = None if place else title
+            axes.plot(x, [100 * value for value in y], color=color, label=label, marker=".", linewidth=1)
+    axes.axhline(88, color="#cccccc", linewidth=0.8, zorder=0)
+    axes.set(xlabel="seconds of training on two cores", ylabel="validation accuracy, %", ylim=(20, 95))
+    axes.legend(frameon=False, loc="lower right")
+    figure.savefig(DOCS / "images" / "time_to_accuracy.png", dpi=150)
 
 
 def said(row: dict[str, Any] | None) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 MNIST, CIFAR = ("data=mnist", "data.val_size=2000"), ("data=cifar10_jpeg", "data.val_size=2000")
 PART = "data.train_size=5000"
+SHAKESPEARE = "${oc.env:NORMEXP_DATA,data}/tinyshakespeare.txt.gz"
 MODELS = ("mlp", "cnn", "transformer")
 # Norm -> the most that its kernels may take of torch's layer: what was reached, and what was asked of rmsnorm.
 NORMS = {
@@ -37,6 +38,8 @@ class Measurement:
         columns: what is measured, with its unit, and its reference.
         cases: name -> arguments.
         limits: the end of a case's name -> the most that its ratio may be.
+        page: of docs, where its table stands.
+        threads: of its process, and of those that it starts; 0: as many as cores.
         seconds: that a case is measured for.
         guard: names of the cases that `check` measures, and the part by which their ratios may be worse.
     """
@@ -46,6 +49,8 @@ class Measurement:
     columns: tuple[str, str]
     cases: dict[str, tuple[Any, ...]]
     limits: dict[str, float] = field(default_factory=dict)
+    page: str = "performance.md"
+    threads: int = 1
     seconds: float = 0
     guard: tuple[str, ...] = ()
     tolerance: float = 0.2
@@ -96,9 +101,7 @@ MEASUREMENTS = {
     ),
     "startup": Measurement(
         "Startup", "commands.commands", ("s", "reference"),
-        {
-            "train.py --help, over 0.6 s": ("train.py --help", 0.6),
-        },
+        {"train.py --help, over 0.6 s": ("train.py --help", 0.6)},
         {"--help, over 0.6 s": 1.0}, seconds=30,
     ),
     "sweeps": Measurement(
@@ -121,10 +124,10 @@ MEASUREMENTS = {
             "resnet18, 32 x 3 x 224 x 224": ("resnet18", "32x3x224x224", 20.0),
             "vit_b_16, 32 x 3 x 224 x 224": ("vit_b_16", "32x3x224x224", 60.0),
             "GPT, 6 blocks of width 384, 32 x 256 characters": (
-                "benchmarks.blocks:small_gpt", "benchmarks.blocks:texts", 20.0,
+                "scripts.benchmarks.blocks:small_gpt", "scripts.benchmarks.blocks:texts", 20.0,
             ),
         },
-        {"": 1.0},
+        {"": 1.0}, threads=2,
     ),
     "growth": Measurement(
         "Growth", "commands.growth", ("s", "allowed"),
@@ -151,5 +154,21 @@ MEASUREMENTS = {
         {f"{name}, {model}": (model, name) for model, name in product(MODELS, MONITORS)},
         {f"light, {model}": 1.03 for model in MODELS},
         seconds=10, guard=("light, mlp",), tolerance=0.05,
+    ),
+    "fast": Measurement(
+        "Fast recipes", "fast.fast", ("s of training", "allowed"),
+        {
+            "MNIST: 99% in 20 s": ("recipe", "model=cnn data=mnist norm=batchnorm", 20.0),
+            "CIFAR-10: 88% in 240 s": ("recipe", "model=cnn data=cifar10_jpeg norm=batchnorm trainer=bf16", 240.0),
+            "tinyshakespeare: 1.6 nats in 300 s": (
+                "recipe", f"model=gpt data=text_file data.path={SHAKESPEARE} norm=rmsnorm", 300.0,
+            ),
+            "CIFAR-10: airbench's network, bare loop": ("airbench", "model=cnn batch_size=512", 240.0),
+            "CIFAR-10: ResNet-20, bare loop": (  # as He et al. 2015 trained it
+                "resnet", "model=resnet norm=batchnorm batch_size=128 optimizer=sgd lr=0.1 optimizer.weight_decay=1e-4",
+                240.0,
+            ),
+        },
+        page="recipes.md", threads=0,
     ),
 }  # fmt: skip

@@ -17,20 +17,18 @@ from pathlib import Path
 
 import pytorch_lightning as pl
 import torch
-import torch.nn.functional as F
 from hydra.utils import instantiate
 from rich.console import Console
-from torch import Tensor
 
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
-from normexp.data.rows import Rows
 from normexp.machine import cores
 from normexp.training.fit import fit
 from normexp.training.replicas.fit_replicas import fit_replicas
-from normexp.training.train import build, build_all
+from normexp.training.train import build_all
 
 from . import Measured, Options, Pair
+from .bare_loop import BareLoop
 from .commands import once
 
 MODELS = {
@@ -60,45 +58,6 @@ def trained(overrides: list[str], *callbacks: pl.Callback) -> float:
         started = time.perf_counter()
         fit(parts[0], folders[0], console) if len(parts) == 1 else fit_replicas(parts, folders, console)
         return time.perf_counter() - started
-
-
-def bare_loop(overrides: list[str]) -> tuple[Callable[[int], None], Callable[[str], None]]:
-    """`step(i)` of the shortest loop that trains this model on this data, without logging and monitors, and
-    `evaluate(split)`: loss and right answers, of at most 10,000 examples."""
-    parts = build(*specs(["recipe=plain", *overrides]))
-    model, split = parts.module.model.train(), parts.data.splits["train"]
-    text = parts.data.kind == "text"
-    # windows of one stream, or rows
-    train = parts.data.rows("train", torch.device("cpu"), training=True) if text else Rows(*split)
-    optimizer = parts.module.make_optimizer(model.parameters(), fused=True)
-    rows = parts.data.training_order(split).batches(0)
-    convolves = parts.module.channels_last and not text
-
-    def forward(inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        if convolves and inputs.dim() == 4:
-            inputs = inputs.contiguous(memory_format=torch.channels_last)
-        logits = model(inputs)
-        if text:
-            logits, targets = logits.flatten(0, -2), targets.flatten()
-        return logits, targets
-
-    def step(i: int) -> None:
-        loss = F.cross_entropy(*forward(*train.take(rows[i % len(rows)])))
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-
-    @torch.no_grad()
-    def evaluate(name: str) -> None:
-        examples = Rows(*parts.data.splits[name])
-        model.eval()
-        for part in torch.arange(min(len(parts.data.splits[name].y), 10_000)).split(512):
-            logits, targets = forward(*examples.take(part))
-            F.cross_entropy(logits, targets)
-            (logits.argmax(-1) == targets).sum()
-        model.train()
-
-    return step, evaluate
 
 
 class InTurn(pl.Callback):
@@ -131,7 +90,7 @@ def over_bare(model: str, batch_size: int, *more: str, options: Options) -> Meas
     """Training as `train.py` does it, with logging, light monitors, TensorBoard and the bar, over the bare loop."""
     data = [] if model == "gpt" else options.data
     overrides = [*MODELS[model], f"batch_size={batch_size}", *ENDLESS, *data]
-    in_turn = InTurn(bare_loop(overrides)[0], options)
+    in_turn = InTurn(BareLoop(overrides).step, options)
     trained([*overrides, *more], in_turn)
     return in_turn.pairs, {}
 
@@ -156,7 +115,7 @@ def monitors(model: str, name: str, options: Options) -> Measured:
     overrides = [*MODELS[model], *options.data, *ENDLESS, "batch_size=128", "monitor=none"]
     both = []
     for callbacks in ([], [instantiate(node) for node in nodes]):
-        in_turn = InTurn(bare_loop(overrides)[0], options, block=WARM_UP)
+        in_turn = InTurn(BareLoop(overrides).step, options, block=WARM_UP)
         trained(overrides, in_turn, *callbacks)
         both.append(in_turn.pairs)
     plain, watched = both
@@ -202,14 +161,8 @@ def study(model: str, steps: int, options: Options) -> Measured:
     """Seconds of a study of twelve runs by its command, from start to end, over those of twelve bare loops that
     evaluate as often. Both have a process of one thread on each core; the loops are timed without start and data."""
     steps = 20 if options.quick else steps
-    words = [
-        *STUDIES[model],
-        *options.data,
-        "batch_size=128",
-        "monitor=none",
-        "trainer=cpu",
-        f"max_steps={steps}",
-    ]
+    common = f"batch_size=128 monitor=none trainer=cpu max_steps={steps}"
+    words = [*STUDIES[model], *options.data, *common.split()]
     grid = f"lr={','.join(map(str, RATES))} seed={','.join(map(str, STUDY_SEEDS))}"
     runs = [[*words, f"lr={lr}", f"seed={seed}"] for lr in RATES for seed in STUDY_SEEDS]
     parts, pairs = [runs[core :: cores()] for core in range(cores())], []
@@ -228,14 +181,14 @@ def bare_runs(core: int, runs: list[list[str]], steps: int) -> float:
     torch.set_num_threads(1)
     seconds = 0.0
     for run in runs:
-        step, evaluate = bare_loop(run)
+        loop = BareLoop(run)
         started = time.perf_counter()
         for i in range(steps):
-            step(i)
+            loop.step(i)
             if (i + 1) % (steps // 10) == 0:
-                evaluate("val")
-        evaluate("train")
-        evaluate("test")
+                loop.evaluate("val")
+        loop.evaluate("train")
+        loop.evaluate("test")
         seconds += time.perf_counter() - started
     return seconds
 

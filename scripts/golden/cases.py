@@ -1,6 +1,7 @@
 """The golden runs: each model x norm x optimizer, and at least one for every other part of a run."""
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,14 +113,8 @@ def _is_offered(override: str, offered: dict[str, set[str]]) -> bool:
 
 def case(model: str, norm: str, optimizer: str, *more: str, tests: tuple[str, ...], label: str = "") -> Case:
     chosen: dict[str, str] = {}
-    texts = (
-        f"model={model}",
-        *MODELS[model],
-        f"norm={norm}",
-        f"optimizer={optimizer}",
-        *OPTIMIZERS[optimizer],
-    )
-    for text in (*SHARED, *texts, *more):
+    own = (*MODELS[model], f"norm={norm}", f"optimizer={optimizer}", *OPTIMIZERS[optimizer])
+    for text in (*SHARED, f"model={model}", *own, *more):
         key, _, value = text.partition("=")
         chosen = {other: old for other, old in chosen.items() if not other.startswith(f"{key}.")}
         chosen[key] = value
@@ -161,18 +156,13 @@ def options() -> Iterator[Case]:
 
 
 def data() -> Iterator[Case]:
-    for name, given in DATA.items():
-        for augment in ("data.augment=true", "data.augment=false"):
-            more, label = (f"data={name}", *given, augment), f"data={name} {augment}"
-            yield case("cnn", "batchnorm", "sgd", *more, tests=("data",), label=label)
-            yield case(
-                "cnn", "batchnorm", "sgd", *more, "replicas=2", tests=("data",), label=f"{label} replicas=2"
-            )
-    for name, given in TEXTS.items():
-        more, label = (f"data={name}", *given), f"data={name}"
-        yield case("gpt", "layernorm", "sgd", *more, tests=("data",), label=label)
+    augmented = product(DATA.items(), [("data.augment=true",), ("data.augment=false",)])
+    images = [("cnn", "batchnorm", name, given, augment) for (name, given), augment in augmented]
+    texts = [("gpt", "layernorm", name, given, ()) for name, given in TEXTS.items()]
+    for (model, norm, name, given, augment), replicas in product(images + texts, [(), ("replicas=2",)]):
+        chosen, more = f"data={name}", (*augment, *replicas)
         yield case(
-            "gpt", "layernorm", "sgd", *more, "replicas=2", tests=("data",), label=f"{label} replicas=2"
+            model, norm, "sgd", chosen, *given, *more, tests=("data",), label=" ".join((chosen, *more))
         )
 
 

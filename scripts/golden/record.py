@@ -70,14 +70,7 @@ def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
     content = hashlib.sha256()
     for folder, summary, logged in zip(folders, summaries, rows, strict=True):
         speed = {name: value for name, value in summary["convergence"].items() if not is_time(name)}
-        facts = [
-            summary["status"],
-            summary["steps"],
-            summary["parameters"],
-            summary["metrics"],
-            speed,
-            logged,
-        ]
+        facts = [*(summary[key] for key in ("status", "steps", "parameters", "metrics")), speed, logged]
         content.update(json.dumps(facts, sort_keys=True).encode())
         content.update(weights_of(folder / "checkpoints" / "last.ckpt"))
     losses = [value for logged in rows for _, name, value in logged if name == "train/loss"]
@@ -88,11 +81,8 @@ def run(case: Case, checkout: Path, outputs: Path) -> dict[str, Any]:
 def rows_of(path: Path) -> list[tuple[int, str, str]]:
     """(step, metric, value) of each row whose value is not a time."""
     with path.open(newline="") as file:
-        return [
-            (int(row["step"]), row["metric"], row["value"])
-            for row in csv.DictReader(file)
-            if not is_time(row["metric"])
-        ]
+        rows = [row for row in csv.DictReader(file) if not is_time(row["metric"])]
+    return [(int(row["step"]), row["metric"], row["value"]) for row in rows]
 
 
 def is_time(name: str) -> bool:
@@ -159,3 +149,9 @@ def write_files(root: Path, patch: pytest.MonkeyPatch) -> None:
             archive.addfile(entry, content)
     letters = random.choice(list("abcdefgh ,.\n"), 20_000)
     (root / "text.txt").write_text("".join(letters))
+
+
+if __name__ == "__main__":
+    out, checkout, *rooms = sys.argv[1:]
+    content = {"place": place(), "runs": record(Path(checkout), rooms)}
+    Path(out).write_text(json.dumps(content))

@@ -129,7 +129,7 @@ def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):
         load_bank("absent.yaml")
     with pytest.raises(
         ValueError,
-        match=r"bank=huge: no such bank; choose from drawn, gpu, language, .*small, or name a file",
+        match=r"bank=huge: no such bank; choose from drawn, gpu, .*small, texts, or name a file",
     ):
         load_bank("huge")
 

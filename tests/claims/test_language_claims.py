@@ -13,9 +13,9 @@ from normexp.runs import read_summary
 from normexp.training.train import train
 
 LANGUAGE = {
-    name: claim for name, claim in CLAIMS.items() if claim.drawn_from and claim.drawn_from.name == "language"
+    name: claim for name, claim in CLAIMS.items() if claim.drawn_from and claim.drawn_from.name == "texts"
 }
-BANK = load_bank("language")
+BANK = load_bank("texts")
 SMALL = (
     "data=python_docs",
     "data.train_size=2000",

@@ -65,6 +65,21 @@ def test_an_arm_is_fitted_when_twice_the_length_gains_little():
     assert max(run.updates for run in known) == 800
 
 
+def test_a_text_on_the_plateau_of_counts_is_not_fitted():
+    # The loss stays at that of pairs up to 400 updates, falls by a fifth twice, and then by a hundredth.
+    def result(run):
+        doublings = math.log2(run.updates / 400)
+        return Result(2.5 * 0.8 ** min(max(doublings, 0), 2) * 0.99 ** max(doublings - 2, 0), math.inf, False)
+
+    found, _ = finish(rules(norms=("none",)), result)
+    assert found.updates == 100
+    found, known = finish(rules(norms=("none",), most_score=2.4), result)
+    assert found.updates == 1600
+    assert max(run.updates for run in known) == 3200
+    never, _ = finish(rules(norms=("none",), most_score=1.5), result)
+    assert never.rejected.startswith("none not known to be fitted at 3200 updates")
+
+
 def test_the_slowest_arm_decides_and_others_train_no_longer():
     def result(run):
         return Result(0.1, 0.0 if run.norm == "batchnorm" else 3 / run.updates, False)

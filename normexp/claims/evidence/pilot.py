@@ -27,6 +27,7 @@ from normexp.claims.evidence.disk_runs import (
     row_of,
     train,
 )
+from normexp.claims.evidence.ngrams import ngram_loss
 from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.sources import failed_runs
@@ -114,15 +115,21 @@ class Pilot:
     """The pilot of one complete setting. Raises ValueError for one that cannot be built."""
 
     def __init__(self, bank: Bank, cell: BankCell, out: Path):
+        from normexp.training.lightning import Pace
+
         self.bank, self.cache = bank, out / "cache"
         self.length, self.cell = bank.known_population.length, cell
         self.seed = int(self.length["seed"])
         self._composer = composer()
         self._folders: dict[PilotRun, Path] = {}
         self._rows: dict[PilotRun, dict[str, Any]] = {}
-        self.step_seconds, self.values, updates_of_a_pass = self._time()
+        self.step_seconds, self.values, data = self._time()
+        updates_of_a_pass = Pace(len(data.training_order(data.splits["train"]))).steps
         start = max(int(self.length["updates"]), math.ceil(self.length["passes"] * updates_of_a_pass))
-        self.rules = Rules(bank.norms, self.cell.rates, start, self.step_seconds, self.length)
+        self.counts_loss = self._counts_loss(data)
+        self.rules = Rules(
+            bank.norms, self.cell.rates, start, self.step_seconds, self.length, self.counts_loss or math.inf
+        )
 
     def run(self, options: Options, command: str) -> tuple[dict[str, Any] | None, int]:
         """(what was found, 0), or (None, the exit status) if it was interrupted or a run failed to train."""
@@ -150,6 +157,8 @@ class Pilot:
             for norm, end in ends.items()
         }
         facts = {fact: getattr(self.cell, fact) for fact in FACTS}
+        if self.counts_loss is not None:
+            row["counts_loss"] = round(self.counts_loss, 4)
         return row | {"ends": errors, "values_per_statistic": self.values, "test": self.cell.test, **facts}
 
     # Runs.
@@ -204,13 +213,19 @@ class Pilot:
 
     # Time.
 
-    def _time(self) -> tuple[float, int, int]:
+    def _counts_loss(self, data: Any) -> float | None:
+        """Loss on validation of counts of as many tokens as the bank says; None without them."""
+        if data.kind != "text" or "ngrams" not in self.length:
+            return None
+        train, validation = (data.splits[name].x.long().numpy() for name in ("train", "val"))
+        return ngram_loss(train, validation, int(self.length["ngrams"]), data.num_classes)
+
+    def _time(self) -> tuple[float, int, Any]:
         """(core-seconds of an update, the mean over the norms; the fewest values that a BatchNorm takes its statistics
-        over in this network; the updates of a pass over the training split)."""
+        over in this network; the data)."""
         import torch
 
         from normexp.config.run_spec import specs
-        from normexp.training.lightning import Pace
         from normexp.training.train import build
 
         threads = torch.get_num_threads()
@@ -222,9 +237,7 @@ class Pilot:
             seconds = statistics.mean(step_seconds(parts) for parts in built)
         finally:
             torch.set_num_threads(threads)
-        data = built[0].data
-        steps = Pace(len(data.training_order(data.splits["train"]))).steps
-        return float(f"{seconds:.3g}"), values, steps
+        return float(f"{seconds:.3g}"), values, built[0].data
 
 
 def step_seconds(parts: Any) -> float:

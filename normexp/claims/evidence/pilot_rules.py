@@ -2,8 +2,10 @@
 
 Every arm first searches its best rate at the first length, on validation. Then the length doubles, each arm at that
 rate, until every arm that did not fail is fitted: its error on the training split is below a share of guessing's
-(images), or twice the length lowers its error (text: its loss) on validation by less than a share. An arm that is
-fitted at one length is fitted at all longer ones. No rule compares arms.
+(images), or twice the length lowers its error (text: its loss) on validation by less than a share. A bank may add that
+a text is not fitted while counts of a few tokens in a row predict it better: a network that has learned pairs of
+characters stays at their loss for a while, where twice the length gains little, and learns more afterwards. An arm
+that is fitted at one length is fitted at all longer ones. No rule compares arms.
 """
 
 import math
@@ -47,6 +49,7 @@ class Rules:
         start: the first length in updates.
         step_seconds: core-seconds of an update, the mean over the arms.
         length: as in the bank's yaml.
+        most_score: an arm whose score is not below it is not fitted by what it gains.
     """
 
     norms: Sequence[str]
@@ -54,6 +57,7 @@ class Rules:
     start: int
     step_seconds: float
     length: Mapping[str, float]
+    most_score: float = math.inf
 
     def costs_too_much(self, updates: int) -> bool:
         return updates * self.step_seconds > self.length["seconds"]
@@ -138,8 +142,9 @@ def _fit(updates: int, rules: Rules, results: Mapping[PilotRun, Result], state: 
         state.to_train += missing
         return False
     for norm, run in doubled.items():
-        least = (1 - rules.length["gain"]) * results[runs[norm]].score
-        if results[run].failed or _number(results[run].score) > least:
+        score = results[runs[norm]].score
+        gains_little = results[run].failed or _number(results[run].score) > (1 - rules.length["gain"]) * score
+        if gains_little and score < rules.most_score:
             state.fitted[norm] = updates
     return bool(state.fitted) and all(norm in state.fitted for norm in trained)
 
