@@ -57,7 +57,7 @@ def draw(args: SimpleNamespace, bank: Bank) -> None:
 
 def pilot(args: SimpleNamespace, bank: Bank) -> int:
     """Train the pilots of a drawn bank. Returns the exit status."""
-    from normexp.claims.evidence.pilot import train_pilots
+    from normexp.claims.evidence.pilots.pilot import train_pilots
 
     words = f"{to_type('evidence')} pilot bank={args.bank}"
     return train_pilots(bank, args.out, args.engine, words, float(args.settings or "inf"))
@@ -68,7 +68,7 @@ def grid(args: SimpleNamespace, bank: Bank) -> int:
     drawn, each kept in the ledger. Returns the exit status."""
     from normexp.claims.evidence.disk_runs import drop_checkpoints
     from normexp.claims.evidence.keep import grid_claim, keep_claim, setting_claim
-    from normexp.claims.evidence.pilot import MORE
+    from normexp.claims.evidence.pilots.pilot import MORE
     from normexp.claims.rounds import Rounds
 
     words = f"{to_type('evidence')} grid bank={args.bank}"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from normexp.claims.evidence.ngrams import ngram_loss
+from normexp.claims.evidence.pilots.ngrams import ngram_loss
 
 
 def slow_probability(train, before, token, vocabulary):

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from normexp.claims.evidence.pilot import Pilot
-from normexp.claims.evidence.pilot_rules import Result, Rules, neighbor, progress, three_rates
+from normexp.claims.evidence.pilots.pilot import Pilot
+from normexp.claims.evidence.pilots.rules import Result, Rules, neighbor, progress, three_rates
 
 LENGTH = {"start_seconds": 6, "seconds": 60, "learned": 0.02, "gain": 0.05, "widenings": 4}
 RATES = (0.01, 0.03, 0.1)

@@ -129,6 +129,16 @@ def test_what_may_not_be_registered_is_one_line_and_writes_nothing(path, options
     assert path.read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("subject", "remedy"),
+    [("population texts", "set seed: 1001 in its length"), ("bank texts", "give the bank another name")],
+)
+def test_an_amended_bank_says_what_gives_fresh_seeds(path, subject, remedy):
+    add(path, subject=subject, protocol="five", seeds=[[1000, 1001]])
+    with pytest.raises(ValueError, match=f"{subject}: row 5 had some of its seeds; .* {remedy}"):
+        add(path, subject=subject, protocol="six", seeds=[[1000, 1001]])
+
+
 @pytest.fixture
 def repository(tmp_path):
     """One commit before the first row, one after it, one after the second."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from normexp.claims.evidence.pilot_rules import neighbor
+from normexp.claims.evidence.pilots.rules import neighbor
 from normexp.claims.spec.bank import Bank, BankCell, value_of
 
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened

@@ -84,7 +84,7 @@ class Population:
 
     @property
     def length(self) -> Mapping[str, float]:
-        """The rules of `normexp.claims.evidence.pilot`, by name."""
+        """The rules of `normexp.claims.evidence.pilots.pilot`, by name."""
         return self.node.get("length", {})
 
     @property

@@ -183,9 +183,12 @@ def register(
         )
         if clash := seen(subject_rows, seeds):
             first = max(end for subject_row in subject_rows for _, end in subject_row.seeds)
+            remedy = {
+                "population": f"set seed: {first} in its length",
+                "bank": "give the bank another name",
+            }.get(subject.partition(" ")[0], f"set first_seed: {first}")
             raise ValueError(
-                f"{subject}: row {clash.number} had some of its seeds; an amendment takes fresh ones, "
-                f"set first_seed: {first}"
+                f"{subject}: row {clash.number} had some of its seeds; an amendment takes fresh ones, {remedy}"
             )
         _check([*rows, row], f"{path}: ")
         before = path.read_bytes() if path.exists() else b""

@@ -27,8 +27,8 @@ from normexp.claims.evidence.disk_runs import (
     row_of,
     train,
 )
-from normexp.claims.evidence.ngrams import ngram_loss
-from normexp.claims.evidence.pilot_rules import PilotRun, Progress, Result, Rules, progress, shown
+from normexp.claims.evidence.pilots.ngrams import ngram_loss
+from normexp.claims.evidence.pilots.rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.sources import failed_runs
 from normexp.claims.spec.bank import FACTS, Bank, BankCell, pilots_file
