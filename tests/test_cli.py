@@ -162,7 +162,7 @@ def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):
     words = ["norm=none", "-m", "seed=0,1", "--config-dir", str(tmp_path), "name=x"]
     seen: list[str] = []
     monkeypatch.setenv(folder.ALLOWED, "")
-    monkeypatch.setattr(train, "prepare", lambda: None)
+    monkeypatch.setattr(train.process, "prepare", lambda: None)
     monkeypatch.setattr(train, "task", lambda: seen.extend(sys.argv[1:]))
     monkeypatch.setattr(sys, "argv", ["train.py", *words])
     train.main()

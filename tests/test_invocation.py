@@ -1,6 +1,5 @@
 """`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
 
-import importlib
 import os
 import shutil
 import subprocess
@@ -102,8 +101,8 @@ def test_relative_config_path_is_one_of_the_present_folder(monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize("name", [name for name in table() if name != "train"])
-def test_every_command_of_the_table_is_a_file_and_explains_its_words(name):
-    assert callable(importlib.import_module(f"normexp.cli.{name}").main)
+def test_every_command_of_the_table_is_a_function_and_explains_its_words(name):
+    assert callable(commands.function_of(name))
     text = help_of(name)
     for key, spec in table()[name].get("words", {}).items():
         assert not isinstance(spec, dict) or "help" not in spec or key in text, key

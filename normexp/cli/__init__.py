@@ -1,1 +1,1 @@
-"""The command line: words in, calls of the API out. Each command is one file with a function `main`."""
+"""The command line: words in, calls of the API out. `main` finds a command, `command` makes one of a function."""

@@ -10,7 +10,7 @@ FOUND = 1  # exit status with --strict
 PLAIN = ("precision", "accumulate", "devices", "converted_from", "steps", "samples")  # options as they are
 
 
-@command()
+@command("check")
 def main(args: SimpleNamespace) -> int:
     """Print what was found. Returns the exit status."""
     if len(args.others) != 1:

@@ -16,12 +16,11 @@ Command = Callable[[Sequence[str]], int]
 OWN = {"allow_targets": "", "config_dir": ""}  # words of the commands that take a user's packages and folder
 
 
-def command(more: Callable[[], str] = str) -> Callable[[Callable[[Any], int | None]], Command]:
+def command(name: str, more: Callable[[], str] = str) -> Callable[[Callable[[Any], int | None]], Command]:
     """Make a command of a function of its words, see `parse`; it takes arguments and returns the exit status. `more`
     gives what its help ends with."""
 
     def made(work: Callable[[Any], int | None]) -> Command:
-        name = work.__module__.rpartition(".")[2]
 
         @functools.wraps(work)
         def main(arguments: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from normexp.cli.command import command
 from normexp.config.process import fast_imports, typed
 
 
-@command()
+@command("compare")
 def main(args: SimpleNamespace) -> None:
     """Train, judge, write the page."""
     from normexp.compare.design import design_of, overrides_of, packages

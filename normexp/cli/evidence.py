@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from normexp.claims.rounds import Rounds
 
 
-@command()
+@command("evidence")
 def main(args: SimpleNamespace) -> int | None:
     """Do what the first word names. Returns the exit status, 1 for a ledger with a mistake."""
     action, *more = args.others or [next(iter(ACTIONS))]

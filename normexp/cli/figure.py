@@ -16,7 +16,7 @@ def listing() -> str:
     return "\n".join(["names:", *columns({name: entry.title for name, entry in figures().items()})])
 
 
-@command(more=listing)
+@command("figure", more=listing)
 def main(args: SimpleNamespace) -> None:
     """Make the figures that the words name."""
     from normexp.figures.gallery import chosen, make, write_page

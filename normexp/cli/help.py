@@ -115,14 +115,11 @@ def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
     left = max((len(name) for name in rows if len(name) <= MOST), default=0)
     lines = []
     for name, text in rows.items():
-        room = max(width - left - 4, 24) if width else None
-        first, *rest = (textwrap.wrap(text, room) if room else [text]) or [""]
+        texts = (textwrap.wrap(text, max(width - left - 4, 24)) if width else [text]) or [""]
         if len(name) > left and text:
-            lines.append(f"  {name}")
-            lines.append(f"  {'':<{left}}  {first}")
-        else:
-            lines.append(f"  {name:<{left}}  {first}".rstrip())
-        lines += [f"  {'':<{left}}  {line}" for line in rest]
+            texts = ["", *texts]
+        heads = [name, *[""] * (len(texts) - 1)]
+        lines += [f"  {head:<{left}}  {line}".rstrip() for head, line in zip(heads, texts, strict=True)]
     return lines
 
 
@@ -207,17 +204,11 @@ def sections(docstring: str) -> tuple[str, dict[str, str]]:
     """A docstring without its sections, and option -> its text in the sections Args, Options and Attributes."""
     prose: list[str] = []
     entries: dict[str, str] = {}
-    inside, names = "", list[str]()
-    for line in docstring.splitlines():
-        if head := re.fullmatch(r"(Args|Options|Attributes|Raises|Returns):", line):
-            inside = head[1]
-        elif line[:1].strip():  # back at the margin
-            inside = ""
-        if not inside:
-            prose.append(line)
-        elif (entry := re.match(r" {4}(\w+(?:, \w+)*): (.*)", line)) and inside not in ("Raises", "Returns"):
-            names = entry[1].split(", ")
-            entries |= dict.fromkeys(names, entry[2])
-        elif names and line.startswith(" " * 5) and inside not in ("Raises", "Returns"):
-            entries |= {name: f"{entries[name]} {line.strip()}" for name in names}
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(prose)).strip(), entries
+    for block in re.split(r"^(?=\S)", docstring, flags=re.M):  # each begins at the margin
+        head = re.match(r"(Args|Options|Attributes|Raises|Returns):\n", block)
+        if not head:
+            prose.append(block)
+        elif head[1] not in ("Raises", "Returns"):
+            for names, text in re.findall(r"^ {4}(\w+(?:, \w+)*): (.*(?:\n+ {5}.*)*)", block, re.M):
+                entries |= dict.fromkeys(names.split(", "), re.sub(r"\s*\n\s*", " ", text))
+    return re.sub(r"\n{3,}", "\n\n", "".join(prose)).strip(), entries

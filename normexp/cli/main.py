@@ -1,9 +1,10 @@
-"""The command `normexp`: `normexp train norm=layernorm`. Each command is one file with a function `main`."""
+"""The command `normexp`: `normexp train norm=layernorm`. It finds the function of each command by `commands.yaml`."""
 
 import contextlib
-import importlib
 import os
+import pkgutil
 import sys
+from collections.abc import Callable, Sequence
 
 from normexp import __version__
 from normexp.config.process import BAD_INPUT, fail, hide_command, run_as_process
@@ -34,10 +35,17 @@ def main() -> int:
     elif name in ("-h", "--help"):
         print(overview())
     elif name in commands():
-        return importlib.import_module(f"normexp.cli.{name}").main(sys.argv[2:])
+        return function_of(name)(sys.argv[2:])
     else:
         fail(f"{name}: no such command; {suggest(name, list(commands()))}", BAD_INPUT)
     return 0
+
+
+def function_of(name: str) -> Callable[[Sequence[str]], int]:
+    """The function of a command: `main` of the file with its name, or what its entry in the table says."""
+    from normexp.cli.help import commands
+
+    return pkgutil.resolve_name(f"normexp.cli.{commands()[name].get('at', f'{name}:main')}")
 
 
 def process() -> None:

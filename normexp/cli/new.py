@@ -28,7 +28,7 @@ USE = {
 }
 
 
-@command()
+@command("new")
 def main(args: SimpleNamespace) -> None:
     """Write the files that the words ask for."""
     if len(args.others) != 2:

@@ -1,15 +1,26 @@
-"""A report of a study: `normexp report outputs/<name>`; `--help` explains the rest."""
+"""What has been trained: `normexp report outputs/<name>` is the report of a study, `normexp runs` lists studies, or the
+runs of one, and `normexp evaluate outputs/<...>` evaluates saved runs again.
+
+pandas, matplotlib and torch take seconds to import, so they are imported only when needed.
+"""
 
 import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from normexp.cli.command import command
-from normexp.config.process import typed
+from normexp.config.folder import allow_from
+from normexp.config.process import cut_quietly, typed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CHOICES = ("model", "norm", "data")
 
 
-@command()
+@command("report")
 def main(args: SimpleNamespace) -> None:
     """Write the report that the words ask for."""
     filters = [word for word in args.others if "=" in word and not Path(word).exists()]
@@ -18,9 +29,6 @@ def main(args: SimpleNamespace) -> None:
     if not args.folders:
         raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
     print(f"report: {watch(args) if args.watch else report(args)}")
-
-
-# pandas and matplotlib take a second to import, so import them only when needed.
 
 
 def report(args: SimpleNamespace, refresh: int | None = None) -> Path:
@@ -60,3 +68,119 @@ def watch(args: SimpleNamespace) -> Path:
         if not running:
             return page
         time.sleep(args.watch)
+
+
+@command("runs")
+def list_runs(args: SimpleNamespace) -> None:
+    """List what lies below a folder."""
+    if len(args.others) > 1:
+        raise ValueError(f"{args.others[1]}: one folder at a time; --help explains")
+    with cut_quietly():
+        show_runs(Path(*args.others or ("outputs",)))
+
+
+def show_runs(folder: Path) -> None:
+    """Print a table of the studies in a folder, or of the runs if it is one study. Raises ValueError with one line."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from normexp.runs.table import find_runs, load_summaries, networks
+
+    def loaded(folder: Path) -> "pd.DataFrame":
+        runs = load_summaries(folder)
+        return runs.assign(model=networks(runs))
+
+    below = sorted(path for path in folder.glob("[!.]*") if path.is_dir()) if folder.is_dir() else [folder]
+    studies = {path.name: loaded(path) for path in below if find_runs(path)[0]}
+    if not studies:
+        loaded(folder)  # says that there is none
+    single = all((runs["name"] != name).all() for name, runs in studies.items())
+    rows = runs_of(loaded(folder)) if single else [study_of(name, runs) for name, runs in studies.items()]
+    table = Table(show_edge=False, pad_edge=False)
+    for name, value in rows[0].items():
+        table.add_column(name, justify="right" if value[:1].isdigit() and name != "finished" else "left")
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table, highlight=False)
+
+
+def study_of(name: str, runs: "pd.DataFrame") -> dict[str, str]:
+    """A study in one row."""
+    best = runs.iloc[int(runs["test/accuracy"].fillna(0).argmax())]
+    return {
+        "study": name, "runs": str(len(runs)), "failed": str(int(runs["failed"].sum())),
+        **{group: ", ".join(map(str, runs[group].unique())) for group in CHOICES},
+        "best test": f"{best['test/accuracy']:.2%} ({best['norm']})",
+        "finished": str(runs["finished"].max())[:16].replace("T", " "),
+    }  # fmt: skip
+
+
+def runs_of(runs: "pd.DataFrame") -> list[dict[Any, str]]:
+    """The runs of a study, one row each."""
+    columns = [*CHOICES, "batch_size", "lr", "seed", "status", "test/accuracy", "run"]
+    shown = runs.assign(**{"test/accuracy": runs["test/accuracy"].map("{:.2%}".format)})[columns]
+    shown = shown.rename(columns={"test/accuracy": "test", "batch_size": "batch"})
+    return shown.astype(str).to_dict("records")
+
+
+@command("evaluate")
+def evaluate_runs(args: SimpleNamespace) -> None:
+    """Evaluate the runs that the words name."""
+    if not args.others:
+        raise ValueError("name the folder of a run; --help explains")
+    first, *more = args.others
+    overrides = [word for word in more if not Path(word).is_dir()]
+    for run in (first, *(word for word in more if Path(word).is_dir())):
+        evaluate(Path(run), args.checkpoint, overrides)
+
+
+def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
+    """Print the metrics beside the recorded ones. Raises ValueError with one line if a run cannot be evaluated."""
+    from normexp.runs import read_summary
+
+    weights = run / "checkpoints" / f"{checkpoint}.ckpt"
+    summary = read_summary(run) or {}
+    if not weights.exists():
+        raise ValueError(f"{weights}: not found; name the folder of a run that was trained")
+    allow_from(overrides)
+    from normexp.config.identity import older, saved_identity
+    from normexp.config.run_spec import saved_spec
+    from normexp.training.checkpoint import load_checkpoint
+    from normexp.training.fit import final_metrics
+    from normexp.training.train import build
+
+    parts = build(saved_spec(run, summary, overrides))
+    state = load_checkpoint(weights, saved_identity(run))
+    try:
+        parts.module.load_state_dict(state["state_dict"])
+    except RuntimeError as error:
+        reason = " ".join(str(error).splitlines()[1].split()) if "\n" in str(error) else str(error)
+        changes = f"{' '.join(overrides)}: changes the model; leave it out"
+        remedy = changes if overrides else "train the run again"
+        raise ValueError(f"{weights}: does not fit the model ({reason.rstrip('.')}); {remedy}") from None
+    trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
+    parts.data.trainer = trainer
+    if parts.data.tasks_of_run:  # the trained batches say which task is evaluated
+        trainer.fit_loop.load_state_dict(state["loops"]["fit_loop"])
+    title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
+    show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}))
+    if summary and (note := older(summary)):
+        print(note)
+
+
+def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None]) -> None:
+    """Print each metric beside what the run recorded."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    print(title)
+    table = Table(show_edge=False)
+    for column in ("metric", "now", "recorded"):
+        table.add_column(column, justify="left" if column == "metric" else "right")
+    for name, value in metrics.items():
+        old = recorded.get(name)
+        table.add_row(Text(name), f"{value:.6f}", "" if old is None else f"{old:.6f}")
+    Console().print(table, highlight=False)

@@ -10,21 +10,10 @@ import sys
 from pathlib import Path
 
 from normexp import __version__
+from normexp.config import process
 from normexp.config.folder import CONFIGS, allow_from, long_flags
-from normexp.config.process import (
-    BAD_INPUT,
-    command,
-    cut_quietly,
-    fail,
-    fast_imports,
-    full_errors,
-    one_line_errors,
-    prepare,
-    restore_command,
-    typed,
-)
 
-with one_line_errors():  # for Ctrl-C too, since these imports take a while
+with process.one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig, OmegaConf, open_dict
@@ -39,7 +28,7 @@ OF_VERIFY = ("claim", "page")  # keys of another command
 
 def main() -> None:
     """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
-    prepare()
+    process.prepare()
     arguments = [absolute_config_path(argument) for argument in long_flags(sys.argv[1:])]
     if "--version" in arguments:
         print(f"normexp {__version__}")
@@ -48,10 +37,10 @@ def main() -> None:
         show_help(arguments)
         return
     if any(argument.startswith("--") for argument in arguments):
-        with one_line_errors():
+        with process.one_line_errors():
             arguments = launcher_flags(arguments)
     if mistake := find_mistake(arguments):
-        fail(mistake, BAD_INPUT)
+        process.fail(mistake, process.BAD_INPUT)
     # Hydra reads nan as a number, and a choice must be a word.
     arguments = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
     if "--info" not in arguments:  # argparse takes words at one place only, and people write flags anywhere
@@ -59,10 +48,10 @@ def main() -> None:
     sys.argv[1:] = [*arguments, *(f"name={name}" for name in (study_of(arguments),) if name)]
     # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
     # tells them that the user did not ask for it.
-    if not full_errors():
+    if not process.full_errors():
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
-    with one_line_errors():
+    with process.one_line_errors():
         allow_from(arguments)
         if any(argument.startswith("--config-") or "hydra.searchpath" in argument for argument in arguments):
             from normexp.config.compose import check_command_line
@@ -74,14 +63,14 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def task(cfg: DictConfig) -> None:
     """Hydra calls this for a run. The cells of a sweep go to the project's launcher."""
-    with one_line_errors():  # here, before Hydra adds lines of its own
+    with process.one_line_errors():  # here, before Hydra adds lines of its own
         run(cfg)
 
 
 def run(cfg: DictConfig) -> None:
     """Train the runs of a composed configuration."""
-    restore_command()
-    with fast_imports():
+    process.restore_command()
+    with process.fast_imports():
         if finished(cfg):
             return
         # torch and Lightning take seconds to import, so import them only after Hydra has found no mistake.
@@ -92,7 +81,7 @@ def run(cfg: DictConfig) -> None:
         with open_dict(cfg):
             cfg.hydra = node
         specs = list(runs_of(cfg, node.overrides.task))
-        train(specs, typed(sys.argv))
+        train(specs, process.typed(sys.argv))
 
 
 def finished(cfg: DictConfig) -> bool:
@@ -114,7 +103,7 @@ def finished(cfg: DictConfig) -> bool:
         return False
     from normexp.training.screen import make_console, show_finished
 
-    show_finished(folder, summary, config, choices, typed(sys.argv), make_console())
+    show_finished(folder, summary, config, choices, process.typed(sys.argv), make_console())
     return True
 
 
@@ -125,8 +114,8 @@ def show_help(arguments: list[str]) -> None:
     try:
         text = help_for([argument for argument in arguments if not argument.startswith("-")])
     except ValueError as error:
-        fail(str(error), BAD_INPUT)
-    with cut_quietly():
+        process.fail(str(error), process.BAD_INPUT)
+    with process.cut_quietly():
         print(text)
 
 
@@ -198,9 +187,7 @@ def find_mistake(arguments: list[str]) -> str | None:
             following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
         if equals and name in OF_VERIFY:
-            return (
-                f"{argument}: claims are verified, not trained by hand; write {command('verify')} {argument}"
-            )
+            return f"{argument}: claims are verified, not trained by hand; write {process.command('verify')} {argument}"
         # "." is what Lightning gives to each process that it starts for trainer=ddp.
         key, sweep = name.lstrip("+"), is_sweep(arguments)
         if (key == "hydra.run.dir" and value.strip("\"'") != ".") or (key == "hydra.sweep.dir" and not sweep):

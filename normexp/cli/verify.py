@@ -35,7 +35,7 @@ def claims_in_lines() -> str:
     return "\n".join(["Claims:", *lines_of(claims.values()), *others])
 
 
-@command(more=claims_in_lines)
+@command("verify", more=claims_in_lines)
 @tolerate_closed_stdout()
 def main(args: SimpleNamespace) -> int:
     """Judge the claims that the words name. Returns the exit status, which is 0 for any verdict."""

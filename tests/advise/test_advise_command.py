@@ -13,7 +13,7 @@ from normexp.advise.advice import beside, labels_of_own
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import LENGTH
 from normexp.claims.spec.registry import read_registry
-from normexp.cli.advise import main
+from normexp.cli.bank import advise as main
 
 TINY = {
     "seed": 3,

@@ -83,7 +83,7 @@ def test_a_resumed_run_goes_on_in_its_task(step, tmp_path):
 
 @pytest.mark.parametrize("kind", ["permuted", "relabeled"])
 def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
-    from normexp.cli.evaluate import evaluate
+    from normexp.cli.report import evaluate
 
     asked = specs([*SMALL, *SHORT, f"data.tasks={kind}", f"outputs={tmp_path}"])
     train(asked)

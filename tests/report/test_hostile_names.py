@@ -9,7 +9,7 @@ from fabricated import write_run
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from normexp.cli.evaluate import show
+from normexp.cli.report import show
 from normexp.report.page import write_report
 from normexp.report.study import open_study
 from normexp.report.tables import fenced, plain

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from normexp.cli import report
-from normexp.cli.evaluate import show
+from normexp.cli.report import show
 from normexp.config.code import changed
 from normexp.config.identity import older
 from normexp.config.run_spec import saved_spec

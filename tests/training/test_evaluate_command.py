@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.cli import evaluate as command
+from normexp.cli import report as command
 from normexp.config.run_spec import specs
 from normexp.training.train import build, launch
 
@@ -33,7 +33,7 @@ def evaluate(capsys):
     def run(*arguments) -> tuple[int, str, str]:
         capsys.readouterr()
         try:
-            status = command.main([str(argument) for argument in arguments])
+            status = command.evaluate_runs([str(argument) for argument in arguments])
         except SystemExit as stop:
             status = stop.code
         return status, *capsys.readouterr()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from normexp.cli import evaluate
+from normexp.cli.report import evaluate_runs
 from normexp.report.finding import cautions
 from normexp.report.study import open_study
 from normexp.runs import load, load_summaries
@@ -43,7 +43,7 @@ def test_the_report_says_so(older, train):
 
 def test_evaluating_it_says_so(older, capsys):
     capsys.readouterr()
-    assert evaluate.main([str(older)]) == 0
+    assert evaluate_runs([str(older)]) == 0
     assert "trained before models had recipes" in capsys.readouterr().out
 
 
