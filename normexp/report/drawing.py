@@ -17,6 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from normexp.report.study import Study, label, spread_over
@@ -37,9 +38,8 @@ def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points
 
     Invisible marks stand at the points. Other formats of the figure do not change.
     """
-    curves = vars(axes.get_figure(root=True)).setdefault(
-        "told", {}
-    )  # id of the marks -> name of the curve, its points
+    # id of the marks -> name of the curve, its points
+    curves = vars(axes.get_figure(root=True)).setdefault("told", {})
     key = f"told{len(curves)}"
     curves[key] = (name, list(points))
     axes.plot(
@@ -88,9 +88,9 @@ def dark_colors(colors: Iterable[str]) -> dict[str, str]:
     """Name of the variable -> color on a dark page, for all colors of figures, bright enough for text."""
     variables = {f"--c-{key}": value for key, value in DARK.items()}
     for color in sorted({color.lower().lstrip("#") for color in colors} - DARK.keys()):
-        hue, light, saturation = colorsys.rgb_to_hls(*(int(color[i : i + 2], 16) / 255 for i in (0, 2, 4)))
+        hue, light, saturation = colorsys.rgb_to_hls(*to_rgb(f"#{color}"))
         channels = colorsys.hls_to_rgb(hue, max(light, 0.62), min(saturation, 0.75))
-        variables[f"--c-{color}"] = "#" + "".join(f"{round(255 * channel):02x}" for channel in channels)
+        variables[f"--c-{color}"] = to_hex(channels)
     return variables
 
 

@@ -136,7 +136,7 @@ def cautions(study: Study) -> list[str]:
     """The limits of the comparison, one sentence each."""
     sentences = []
     chosen = study.chosen
-    seeds = chosen.groupby(["arm", *([study.x] if study.x else [])])["seed"].nunique()
+    seeds = chosen.groupby(study.point)["seed"].nunique()
     if seeds.min() < 2:
         sentences.append("Some points rest on a single seed and have no interval.")
     if seeds.min() != seeds.max():
@@ -252,6 +252,6 @@ def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[
 def look_at(folder: Path, address: str = "") -> list[str]:
     """The lines that start TensorBoard on a folder, and the address that gives each run the color of its norm."""
     lines = [f"look:   tensorboard --logdir {shlex.quote(str(folder))}"]
-    return lines + [f"        at http://localhost:6006/{address} (another --port: in place of 6006)"] * bool(
-        address
-    )
+    if address:
+        lines.append(f"        at http://localhost:6006/{address} (another --port: in place of 6006)")
+    return lines

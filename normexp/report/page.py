@@ -1,6 +1,6 @@
 """The report of one study: page, figures, tables and Markdown in a folder. The page contains everything it shows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,9 @@ def write_report(
     notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
     head, text, command = plain(study.name), markdown(study, table), fenced(study.command)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}
-    save_tables(tables, out)
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    for name, rows in tables.items():
+        rows.to_csv(out / "tables" / name, index=False)
     (out / "report.md").write_text(f"# {head}\n\n{plain(sentence)}\n\n{text}\n\n{notes}\n{command}\n")
     words = study.name.replace("_", " ")
     return save_page(
@@ -87,13 +89,6 @@ def save_page(out: Path, **values: Any) -> Path:
     """Write `index.html` from the template. Returns its path."""
     (out / "index.html").write_text(render("page.html.j2", **values))
     return out / "index.html"
-
-
-def save_tables(tables: Mapping[str, pd.DataFrame], out: Path) -> None:
-    """Write file name -> table under `tables/`."""
-    (out / "tables").mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        rows.to_csv(out / "tables" / name, index=False)
 
 
 def render(template: str, **values: Any) -> Markup:

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from normexp.report.statistics import (
     find_factors,
     is_axis,
 )
-from normexp.runs import TestExamples, load_summaries, load_test_examples
+from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.read import check_metric, other_code, read_metrics
 from normexp.runs.summary import decided_by, varying
 from normexp.runs.table import NETWORK, open_runs, read_ledgers, samples_seen
@@ -57,11 +57,10 @@ class Study:
     arms: list[str] = field(init=False)
     x: str | None = field(init=False)  # the numeric factor
     rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
-
-    _loaded_examples: dict[str, TestExamples | None] = field(init=False, default_factory=dict)
     goes_with: dict[str, str] = field(init=False)  # a column that differs -> the column that decides it
 
     def __post_init__(self) -> None:
+        self._examples = cache(lambda run: load_test_examples(self.path / run))
         runs = self.summaries
         check_data(self.path, runs)
         factors, self.goes_with = find_factors(runs)
@@ -188,11 +187,6 @@ class Study:
         largest = 1.0 if self.metric.endswith("accuracy") else math.inf
         values = runs[self.metric].to_numpy(dtype=float)
         return Values(list(runs["key"]), values, numbers, test_set, answer, largest)
-
-    def _examples(self, run: str) -> TestExamples | None:
-        if run not in self._loaded_examples:
-            self._loaded_examples[run] = load_test_examples(self.path / run)
-        return self._loaded_examples[run]
 
     @cached_property
     def points(self) -> dict[tuple[str, float], Values]:

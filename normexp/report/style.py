@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -93,9 +94,8 @@ class Style:
     def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
 
-    def band(self, axes: Axes, arm: str, xs: Sequence[float], ends: Any) -> None:
-        """The intervals of a curve, from the columns low and high."""
-        axes.fill_between(xs, ends["low"], ends["high"], color=self.colour[arm], alpha=0.15, linewidth=0)
+    def band(self, arm: str) -> dict[str, Any]:
+        return {"color": self.colour[arm], "alpha": 0.15, "linewidth": 0}
 
 
 def alike(first: str, second: str) -> bool:
@@ -203,23 +203,40 @@ def draw_line(
     return ys[-1] if ys else float("nan")
 
 
-def draw_intervals(
-    axes: Axes, style: Style, arm: str, xs: Sequence[float], estimates: Iterable[Estimate]
-) -> None:
-    """The intervals of an arm's points as bars, of those with enough seeds."""
-    for x, value in zip(xs, estimates, strict=True):
+def draw_curves(
+    axes: Axes, style: Style, curve: pd.DataFrame, x: str, point: str, name: str, marker: str = ""
+) -> dict[str, float]:
+    """The mean of each arm over a column with its band, from `statistics.curves`; `point` is a point in words, `step
+    {x:.0f}: {y:.3g}`. A point alone has a marker, because a line would not show. Returns where each line ends."""
+    ends = {}
+    for arm, rows in curve.groupby("arm", observed=True):
+        words = [point.format(x=x, y=y) for x, y in zip(rows[x], rows["mean"], strict=True)]
+        look = {"marker": marker or ("o" if len(rows) == 1 else "")}
+        ends[arm] = draw_line(axes, style, arm, rows[x], rows["mean"], f"{arm} {name}", words, **look)
+        axes.fill_between(rows[x], rows["low"], rows["high"], **style.band(arm))
+    return ends
+
+
+def draw_points(
+    study: Study, style: Style, axes: Axes, arm: str, points: Mapping[float, Estimate], xs: Sequence[float], place: str,
+    name: str, **look: Any,
+) -> float:  # fmt: skip
+    """An arm's means at `xs`, with intervals as bars where there are enough seeds. `place`: what xs are, in words.
+    Returns where the line ends."""
+    for x, value in zip(xs, points.values(), strict=True):
         if value.n >= FEWEST_DRAWN:
             axes.plot([x, x], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
+    means = [value.mean for value in points.values()]
+    words = [said(study, f"{place} {x:g}: ", value) for x, value in points.items()]
+    return draw_line(axes, style, arm, xs, means, name, words, marker=style.marker[arm], **look)
 
 
 def said(study: Study, place: str, value: Estimate) -> str:
     """A point in words: `batch size 2: 78.2% ± 3.2, 5 seeds`."""
     unit = "%" if study.metric.endswith("accuracy") else ""
     interval = interval_text(*value[:3], study.metric)
-    return (
-        f"{place}{number(value.mean, study.metric)}{unit} {interval}".rstrip()
-        + f", {pluralize(value.n, 'seed')}"
-    )
+    text = f"{place}{number(value.mean, study.metric)}{unit} {interval}".rstrip()
+    return f"{text}, {pluralize(value.n, 'seed')}"
 
 
 def spread_of_levels(study: Study) -> bool:

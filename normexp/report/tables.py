@@ -98,14 +98,14 @@ def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]
     """Arm -> its cells in parts: value, interval, difference, n, failed and rate (where it was tuned) as text, best."""
     cells: dict[str, list[dict[str, Any]]] = {}
     for _, row in table.iterrows():
-        ends = [number(row[f"difference_{end}"], study.metric, signed=True) for end in ("low", "high")]
+        difference, *ends = (
+            number(row[f"difference{end}"], study.metric, signed=True) for end in ("", "_low", "_high")
+        )
         interval = "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
         cell = {
             "value": number(row["mean"], study.metric),
             "interval": interval_text(row["mean"], row["low"], row["high"], study.metric),
-            "difference": number(row["difference"], study.metric, signed=True) + interval
-            if row["pairs"]
-            else "",
+            "difference": difference + interval if row["pairs"] else "",
             "n": f"n={row['n']}" if row["runs"] else "no run",
             "failed": f"{row['failed']} of {row['runs']} failed" if row["failed"] else "",
             "rate": f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else "",
@@ -135,13 +135,10 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
     def rows(words: dict[str, list[str]]) -> list[str]:
         return [*head, *(f"| {plain(arm)} | {' | '.join(texts)} |" for arm, texts in words.items())]
 
-    words = {
-        arm: [(in_words(cell, rate=False), cell["best"]) for cell in arm_cells]
-        for arm, arm_cells in cells.items()
-    }
-    values = {
-        arm: [f"**{text}**" if best else text for text, best in arm_words] for arm, arm_words in words.items()
-    }
+    def value(cell: dict[str, Any]) -> str:
+        return f"**{in_words(cell, rate=False)}**" if cell["best"] else in_words(cell, rate=False)
+
+    values = {arm: list(map(value, arm_cells)) for arm, arm_cells in cells.items()}
     baseline = dict(zip(table["arm"], table["baseline"], strict=True))
     differences = {
         arm: [cell["difference"] or "no pair" for cell in arm_cells]

@@ -22,7 +22,7 @@ from normexp.report.statistics import curves
 from normexp.report.study import Study
 from normexp.report.style import (
     Style,
-    draw_line,
+    draw_curves,
     height_for,
     label_lines,
     level_panels,
@@ -94,17 +94,11 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
     window = readable(drawn) if log else (0.0, 1.0)
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
-        ends = {}
         for arm, points in first[first["level"] == level].groupby("arm", observed=True):
-            axes.plot(
-                points["depth"], points["mean"], **{**style.line(arm), "linestyle": ":", "linewidth": 1}
-            )
-        for arm, points in last[last["level"] == level].groupby("arm", observed=True):
-            xs, ys = points["depth"], points["mean"]
-            texts = [f"layer {x}: {y:.3g}" for x, y in zip(xs, ys, strict=True)]
-            name = f"{arm} {level_title(study, level)}"
-            ends[arm] = draw_line(axes, style, arm, xs, ys, name, texts, marker=".")
-            style.band(axes, arm, xs, points)
+            look = {**style.line(arm), "linestyle": ":", "linewidth": 1}
+            axes.plot(points["depth"], points["mean"], **look)
+        here, name = last[last["level"] == level], level_title(study, level)
+        ends = draw_curves(axes, style, here, "depth", "layer {x}: {y:.3g}", name, ".")
         if log:
             plain_log_scale(axes)
             axes.set_ylim(*window)
@@ -209,7 +203,7 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         for number in numbers:
             wide = 1.6 if number == 50 else 0.9
             panel.plot(means.index, means[number], color=style.colour[arm], linewidth=wide)
-        style.band(panel, arm, means.index, {"low": means[numbers[0]], "high": means[numbers[-1]]})
+        panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **style.band(arm))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     caption = (
         f"Percentiles {', '.join(map(str, numbers))} over a batch{at_middle(study)}, mean over seeds (Ioffe, Szegedy "
@@ -236,7 +230,7 @@ def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipp
             for means, dash in zip(ends, (":", "-"), strict=True):
                 look = {"linestyle": dash, "linewidth": 1.6 if number == 50 else 0.9}
                 panel.plot(means.index, means[number], color=style.colour[arm], **look)
-        style.band(panel, arm, means.index, {"low": means[15], "high": means[85]})
+        panel.fill_between(means.index, means[15], means[85], **style.band(arm))
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     caption = (
         f"Percentiles 15, 50, 85 over a batch{at_middle(study)}, mean over seeds: dotted at the first measurement, "
@@ -304,16 +298,8 @@ def over_training(
         figure, shown = panels(list(recorded), "optimizer step", "", height=height, names=study.arms)
         for words, axes in shown.items():
             rows, log = recorded[words]
-            curve, ends = curves(rows, ["arm"], "step", log=log), {}
-            for arm, points in curve.groupby("arm", observed=True):
-                texts = [
-                    f"step {x:.0f}: {y:.3g}" for x, y in zip(points["step"], points["mean"], strict=True)
-                ]
-                look = {"marker": "o" if len(points) == 1 else ""}
-                ends[arm] = draw_line(
-                    axes, style, arm, points["step"], points["mean"], f"{arm} {words}", texts, **look
-                )
-                style.band(axes, arm, points["step"], points)
+            curve = curves(rows, ["arm"], "step", log=log)
+            ends = draw_curves(axes, style, curve, "step", "step {x:.0f}: {y:.3g}", words)
             if log:
                 plain_log_scale(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))

@@ -15,8 +15,9 @@ from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
     Style,
     dodge,
-    draw_intervals,
+    draw_curves,
     draw_line,
+    draw_points,
     height_for,
     label_lines,
     level_panels,
@@ -43,11 +44,8 @@ def by_level(study: Study, style: Style) -> Drawing:
     for arm in study.arms:
         points = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
         xs = [dodge(level, arm, study) for level in points]
-        means = [value.mean for value in points.values()]
-        words = [said(study, f"{label(study.x)} {level:g}: ", value) for level, value in points.items()]
-        look = {"marker": style.marker[arm], "markeredgecolor": "white"}
-        ends[arm] = draw_line(axes, style, arm, xs, means, arm, words, **look)
-        draw_intervals(axes, style, arm, xs, points.values())
+        look = {"markeredgecolor": "white"}
+        ends[arm] = draw_points(study, style, axes, arm, points, xs, label(study.x), arm, **look)
     scale_of_levels(axes, study)
     axes.set_ylabel(label(study.metric))
     scale_of_metric(axes, study)
@@ -153,11 +151,8 @@ def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: s
             clip_on=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
         crosses.set_in_layout(False)
-    draw_intervals(axes, style, arm, list(points), points.values())
-    means = [value.mean for value in points.values()]
-    words = [said(study, f"rate {rate:g}: ", value) for rate, value in points.items()]
-    look = {"marker": style.marker[arm], "markersize": 3}
-    return draw_line(axes, style, arm, list(points), means, f"{arm} {panel}", words, **look)
+    name = f"{arm} {panel}"
+    return draw_points(study, style, axes, arm, points, list(points), "rate", name, markersize=3)
 
 
 def draw_best(study: Study, style: Style, axes: Axes, rates: list[float]) -> None:
@@ -213,17 +208,8 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
     xlabel, meaning = CLOCKS[clock]
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
-        ends = {}
-        here = curve[curve["level"] == level]
-        for arm, rows in here.groupby("arm", observed=True):
-            words = [
-                f"{clock} {x:.4g}: {100 * y:.1f}%" for x, y in zip(rows[clock], rows["mean"], strict=True)
-            ]
-            # Validated once: draw a point, because a line would not show.
-            alone = "o" if len(rows) == 1 else ""
-            name = f"{arm} {level_title(study, level)}"
-            ends[arm] = draw_line(axes, style, arm, rows[clock], rows["mean"], name, words, marker=alone)
-            style.band(axes, arm, rows[clock], rows)
+        here, point = curve[curve["level"] == level], clock + " {x:.4g}: {y:.1%}"
+        ends = draw_curves(axes, style, here, clock, point, level_title(study, level))
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
         axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
