@@ -35,8 +35,8 @@ def atomic_write(path: Path, *, on_disk: bool = True, before: Iterable[Path] = (
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
-    if on_disk:
-        _sync_folder(path.parent)
+    if on_disk and os.name != "nt":  # Windows cannot open a folder
+        _sync(path.parent, os.O_RDONLY)
 
 
 def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
@@ -56,18 +56,8 @@ def sync(paths: Iterable[Path]) -> None:
             list(pool.map(_sync, paths))
 
 
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDWR)  # Windows flushes only files opened for writing
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows cannot open a folder
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
+def _sync(path: Path, how: int = os.O_RDWR) -> None:
+    descriptor = os.open(path, how)  # Windows flushes only files opened for writing
     try:
         os.fsync(descriptor)
     finally:

@@ -34,9 +34,8 @@ def stored_table(root: Path, folders: Sequence[Path], row_of: Callable[[Path], R
     run that is gone. Its errors are its own."""
     stamps, old = _read(root / STORED)
     places = {name: place for place, name in enumerate(stamps)}
-    stamped: dict[
-        str, tuple[list[int], int | Row]
-    ] = {}  # name -> stamp, place among the kept rows or a new row
+    # name -> stamp, place among the kept rows or a new row
+    stamped: dict[str, tuple[list[int], int | Row]] = {}
     for folder in folders:
         name, stamp = folder.relative_to(root).as_posix(), _stamp(folder)
         row = places[name] if stamps.get(name) == stamp else row_of(folder)
@@ -53,11 +52,8 @@ def stored_table(root: Path, folders: Sequence[Path], row_of: Callable[[Path], R
     }
     columns = {name: column for name, column in columns.items() if any(value == value for value in column)}
     if new:
-        stored = {
-            "code": _code(),
-            "stamps": {n: stamp for n, (stamp, _) in stamped.items()},
-            "columns": columns,
-        }
+        now = {name: stamp for name, (stamp, _) in stamped.items()}
+        stored = {"code": _code(), "stamps": now, "columns": columns}
         with contextlib.suppress(OSError), atomic_write(root / STORED, on_disk=False) as file:
             file.write(gzip.compress(json.dumps(stored).encode(), 1))  # unless the folder is only read
     return pd.DataFrame(columns)
@@ -88,8 +84,6 @@ def _stamp(folder: Path) -> list[int]:
 def _code() -> str:
     """A digest of the code that makes rows."""
     here = Path(__file__).parent
-    files = [
-        *sorted(here.glob("*.py")),
-        *(here.parent / "config" / f"{n}.py" for n in ("identity", "settings")),
-    ]
+    config = (here.parent / "config" / f"{name}.py" for name in ("identity", "settings"))
+    files = [*sorted(here.glob("*.py")), *config]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -111,14 +111,11 @@ def load(
     values = read_metrics(
         [Path(path) / run for run in summaries["run"]], summaries["steps"].tolist(), metrics
     )
-    names = [name for name in ALWAYS if name in summaries]
-    names += [
-        name for name in summaries.columns.astype(str) if name.startswith("norm.") and name not in names
-    ]
-    names += [name for name in varying(summaries) if name not in names]
+    always = [name for name in ALWAYS if name in summaries]
+    of_norms = [name for name in summaries.columns.astype(str) if name.startswith("norm.")]
     run = values.pop("run").to_numpy()
     columns = {}
-    for name in ("run", *names):
+    for name in dict.fromkeys(["run", *always, *of_norms, *varying(summaries)]):
         column = summaries[name]
         if not pd.api.types.is_numeric_dtype(column):
             column = column.astype("category")
