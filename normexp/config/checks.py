@@ -14,24 +14,11 @@ from typing import Any, get_origin, get_type_hints
 
 import torch
 
+from normexp.config import settings
 from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS, allowed_packages
 from normexp.config.identity import shipped
 from normexp.config.process import command
-from normexp.config.settings import (
-    GROUPS,
-    ROOT,
-    check_keys,
-    check_loggers,
-    check_plain,
-    check_setting,
-    check_type,
-    class_options,
-    decay_of,
-    describe,
-    early_stop,
-    options_of,
-)
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {
@@ -54,7 +41,7 @@ HYDRAS = ("_target_", "_partial_", "_convert_")  # Hydra's keys that have a mean
 
 
 def validate(
-    config: dict[str, Any], allowed: Iterable[str] | None = None, groups: Sequence[str] = GROUPS
+    config: dict[str, Any], allowed: Iterable[str] | None = None, groups: Sequence[str] = settings.GROUPS
 ) -> None:
     """Raise a ValueError of one line for the first mistake in a resolved configuration.
 
@@ -62,18 +49,18 @@ def validate(
         allowed: the user's packages that `_target_` may name; by default those of the command line.
         groups: whose nodes are checked, if not all are used.
     """
-    known = [*(setting.key for setting in ROOT), *GROUPS]
-    check_keys(config, known, path="")
+    known = [*(setting.key for setting in settings.ROOT), *settings.GROUPS]
+    settings.check_keys(config, known, path="")
     for key in known:
         if key not in config:
-            what = "none is chosen" if key in GROUPS else "is missing"
+            what = "none is chosen" if key in settings.GROUPS else "is missing"
             raise ValueError(f"{key}: {what}; use {key}=<value>, {command('train')} --help lists them")
-    for setting in ROOT:
-        check_setting(setting, config[setting.key])
+    for setting in settings.ROOT:
+        settings.check_setting(setting, config[setting.key])
     for key, value in config.items():
-        check_plain(key, value)
-    early_stop(config)
-    check_loggers(config["logger"])
+        settings.check_plain(key, value)
+    settings.early_stop(config)
+    settings.check_loggers(config["logger"])
     if Path(config["name"]).is_absolute() or ".." in Path(config["name"]).parts:
         raise ValueError(f"name={config['name']}: a study lies below outputs; set outputs for another place")
     for accuracy in config["accuracies"]:
@@ -94,7 +81,7 @@ def validate(
     if "trainer" in groups:
         check_trainer(config["trainer"])
     if "optimizer" in groups:
-        decay_of(config["optimizer"])
+        settings.decay_of(config["optimizer"])
 
 
 def check_compiler(config: dict[str, Any]) -> None:
@@ -133,7 +120,7 @@ def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
     if group == "monitor":
         parts = {f"{group}.{key}": value for key, value in node.items() if value is not None}
     else:
-        parts = {group: class_options(node) if group == "optimizer" else node}
+        parts = {group: settings.class_options(node) if group == "optimizer" else node}
     for path, part in parts.items():
         if not isinstance(part, dict):
             raise ValueError(f"{path}={part!r}: must be a choice or keys with values, such as {path}.key=1")
@@ -172,12 +159,13 @@ def check_options(
     if not isinstance(node.get("_partial_", False), bool):
         raise ValueError(f"{path}._partial_={node['_partial_']!r}: must be true or false")
     options = {key: value for key, value in node.items() if not key.startswith("_")}
-    parameters = _parameters(target)
-    if parameters is None:
+    try:
+        parameters = inspect.signature(target).parameters
+    except (TypeError, ValueError):  # of a class written in C
         return
     names = [name for name, p in parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        check_keys(options, [name for name in names if name not in injected], f"{path}.")
+        settings.check_keys(options, [name for name in names if name not in injected], f"{path}.")
         lacking = [name for name in injected if name not in names and name not in OPTIONAL]
         if lacking:
             raise ValueError(
@@ -191,15 +179,11 @@ def check_options(
     for key, value in options.items():
         if key in hints and isinstance(value, dict) and "_target_" in value:
             if not _takes_part(hints[key], resolve_target(f"{path}.{key}", value["_target_"], allowed)):
-                raise ValueError(f"{path}.{key}._target_={value['_target_']}: {describe(hints[key])}")
+                raise ValueError(
+                    f"{path}.{key}._target_={value['_target_']}: {settings.describe(hints[key])}"
+                )
         elif key in hints:
-            check_type(f"{path}.{key}", value, hints[key])
-
-
-def _parameters(target: type) -> dict[str, inspect.Parameter] | None:
-    with contextlib.suppress(TypeError, ValueError):  # of a class written in C
-        return dict(inspect.signature(target).parameters)
-    return None
+            settings.check_type(f"{path}.{key}", value, hints[key])
 
 
 def _hints(target: type) -> dict[str, Any]:
@@ -211,7 +195,7 @@ def _hints(target: type) -> dict[str, Any]:
 
 def _takes_part(kind: Any, target: type) -> bool:
     """Whether an object of this class, or a factory of it, fits the annotation `kind`."""
-    origins = [get_origin(option) or option for option in options_of(kind)]
+    origins = [get_origin(option) or option for option in settings.options_of(kind)]
     return any(
         own in (Any, object, Callable) or (isinstance(own, type) and issubclass(target, own))
         for own in origins

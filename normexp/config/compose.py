@@ -11,7 +11,6 @@ unless the command line sets them. Files are read and composed for this before H
 """
 
 import copy
-import functools
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -99,11 +98,7 @@ def _composer(own: Path | None, allowed: tuple[str, ...]) -> Composer:
 
 def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
     """The configuration and the chosen names that `python train.py <overrides>` would get."""
-    return task_and_choices(composer().compose(list(overrides)))
-
-
-def task_and_choices(cfg: DictConfig) -> tuple[DictConfig, dict[str, str]]:
-    """A configuration without Hydra's own node, and the names that were chosen."""
+    cfg = composer().compose(list(overrides))
     choices = dict(cfg.hydra.runtime.choices)
     with read_write(cfg), open_dict(cfg):
         del cfg["hydra"]
@@ -254,7 +249,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
             yield from _leaves(f"{path}.{index}", _select(value, index))
 
 
-@functools.cache
+@cache
 def _shipped_logging() -> tuple[Any, ...]:
     folder = Path(hydra.__file__).parent / "conf" / "hydra"
     files = [path for key in LOGGING for path in sorted((folder / key).glob("*.yaml"))]

@@ -110,11 +110,9 @@ def brought_names(group: str) -> dict[str, str]:
 def brought_hint(group: str, name: str) -> str:
     """What to add to a command that names a choice of an installed package which it does not allow; else empty."""
     packages = [own for own in brought().get((group, name), ()) if not lies_in(own, allowed_packages())]
-    return (
-        f"an installed package brings it; if you trust {packages[0]}, add allow_targets=[{packages[0]}]"
-        if packages
-        else ""
-    )
+    if not packages:
+        return ""
+    return f"an installed package brings it; if you trust {packages[0]}, add allow_targets=[{packages[0]}]"
 
 
 def more_folders(own: Path | None = None, packages: Iterable[str] = ()) -> list[Path]:

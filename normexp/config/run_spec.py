@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from normexp.config.checks import validate
@@ -29,8 +28,7 @@ from normexp.config.settings import ROOT, check_keys, check_setting, fits_type
 from normexp.runs.summary import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
-MARKS = {key: f"<{key}>" for key in FREE}
-NESTED = re.compile(r"\$\{[^}]*\$\{")  # a reference inside another
+ROOT_REFERENCE = re.compile(r"\$\{(\w+)\}")
 ALONE = {"seeds": 1, "lr": None}  # one run
 MOST = 1024  # replicas
 FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
@@ -88,8 +86,8 @@ def specs(
     Raises ValueError with one line for a configuration that cannot be a run. Hydra's errors are its own.
     """
     words = tuple(overrides)
-    cfg = (using or composer()).compose(words)
-    known = using.fingerprints if using else None
+    using = using or composer()
+    cfg, known = using.compose(words), using.fingerprints
     return list(runs_of(cfg, words, seeds=seeds, rates=rates, allowed=allowed, known=known))
 
 
@@ -180,38 +178,23 @@ def _each_config(
     task: DictConfig, first: dict[str, Any], asked: Sequence[tuple[int, float | None]], allowed: Any
 ) -> Iterator[dict[str, Any]]:
     """The configuration at each seed and rate. OmegaConf takes ten milliseconds to resolve one, so they are derived
-    from the first where seed and rate only appear in their places."""
-    marked = _marked(task) if len(asked) > 1 else None
+    from the first where each reference is a value of the root as it stands."""
+    written: Any = OmegaConf.to_container(task, resolve=False) if len(asked) > 1 else None
+    derived = written and all(_is_root_value(written, text) for text in _texts(written) if "${" in text)
     for seed, rate in asked:
         values = {"seed": seed} | ({} if rate is None else {"lr": rate})
         if all(first[key] == value for key, value in values.items()):
             yield first
-        elif marked is None:
+        elif derived:
+            for key, value in values.items():
+                check_setting(FREE[key], value)
+            referred = {f"${{{key}}}": value for key, value in values.items()}
+            yield _filled(written, first, referred) | values
+        else:
             alone = pickle.loads(pickle.dumps(task))
             for key, value in values.items():
                 alone[key] = value
             yield resolved(alone, allowed)
-        else:
-            for key, value in values.items():
-                check_setting(FREE[key], value)
-            yield _filled(marked, {MARKS["lr"]: first["lr"]} | {MARKS[key]: values[key] for key in values})
-
-
-def _marked(task: DictConfig) -> dict[str, Any] | None:
-    """The resolved configuration with MARKS where `seed` and `lr` appear. None if a reference calls a resolver, which
-    may make anything of a value, or joins a value to a text."""
-    written = OmegaConf.to_container(task, resolve=False)
-    if any("${" in text and (":" in text or NESTED.search(text)) for text in _texts(written)):
-        return None
-    marked = pickle.loads(pickle.dumps(task))
-    try:
-        for key, mark in MARKS.items():
-            marked[key] = mark
-        found: Any = OmegaConf.to_container(marked, resolve=True)
-    except OmegaConfBaseException:
-        return None
-    joined = any(mark in text != mark for text in _texts(found) for mark in MARKS.values())
-    return None if joined else found
 
 
 def _texts(node: Any) -> Iterator[str]:
@@ -219,13 +202,20 @@ def _texts(node: Any) -> Iterator[str]:
         yield from [item] if isinstance(item, str) else _texts(item)
 
 
-def _filled(node: Any, values: dict[str, Any]) -> Any:
-    """A copy of a node with values in place of their marks."""
+def _is_root_value(written: dict[str, Any], text: str) -> bool:
+    """Whether a text is a reference such as `${lr}`, to a value at the root that refers to nothing itself."""
+    named = ROOT_REFERENCE.fullmatch(text)
+    value = written.get(named[1], {}) if named else {}
+    return not isinstance(value, (dict, list)) and "${" not in str(value)
+
+
+def _filled(written: Any, node: Any, values: dict[str, Any]) -> Any:
+    """A copy of a resolved node, with other values where it was written with references to them."""
     if isinstance(node, dict):
-        return {key: _filled(item, values) for key, item in node.items()}
+        return {key: _filled(written[key], item, values) for key, item in node.items()}
     if isinstance(node, list):
-        return [_filled(item, values) for item in node]
-    return values.get(node, node) if isinstance(node, str) else node
+        return [_filled(*pair, values) for pair in zip(written, node, strict=True)]
+    return values.get(written, node) if isinstance(written, str) else node
 
 
 def kind_of(spec: RunSpec) -> str:
