@@ -23,12 +23,7 @@ RUNNING_SHOWN = 2
 
 
 def show_plan(
-    cells: Sequence[Cell],
-    place: Place,
-    logs: Path,
-    console: Console,
-    *,
-    what: str = "sweep",
+    cells: Sequence[Cell], place: Place, logs: Path, console: Console, *, what: str = "sweep"
 ) -> None:
     """Print what will run, how, and the estimated time.
 
@@ -97,16 +92,10 @@ def count(cells: Sequence[Cell]) -> str:
     return pluralize(runs, "run") if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
 
 
-def show_end(
-    cells: Sequence[Cell],
-    seconds: float,
-    console: Console,
-    threads: int = 1,
-) -> None:
+def show_end(cells: Sequence[Cell], seconds: float, console: Console, threads: int = 1) -> None:
     """Print the results, what they cost, and the failures with their reasons."""
-    console.print(
-        f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}", highlight=False
-    )
+    states = Counter(cell.state for cell in cells)
+    console.print(f"\n{counts(states)} in {duration(seconds)}", highlight=False)
     if cost := planned_and_used(cells, threads):
         console.print(cost, highlight=False, soft_wrap=True)
     failed = [cell for cell in cells if cell.state == "failed"]

@@ -77,17 +77,17 @@ class Options:
         for name, value in self.slurm.items():
             if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or re.search(r"[\x00-\x1f\x7f]", str(value)):
                 raise ValueError(f"{prefix}slurm={name}={value!r}: write an option of sbatch, account=mine")
-        _measure(f"{prefix}time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
-        _measure(f"{prefix}memory", self.memory, SIZES, "500MB, 4GB")
+        self.time_limit_in(prefix)
+        self.memory_in(prefix)
         return self
 
-    def time_limit_in(self) -> float | None:
+    def time_limit_in(self, prefix: str = "") -> float | None:
         """The time limit in seconds."""
-        return _measure("time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
+        return _measure(f"{prefix}time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
 
-    def memory_in(self) -> float | None:
+    def memory_in(self, prefix: str = "") -> float | None:
         """The memory in bytes."""
-        return _measure("memory", self.memory, SIZES, "500MB, 4GB")
+        return _measure(f"{prefix}memory", self.memory, SIZES, "500MB, 4GB")
 
 
 def _measure(name: str, value: Any, units: Mapping[str, int], examples: str) -> float | None:
@@ -101,6 +101,7 @@ def _measure(name: str, value: Any, units: Mapping[str, int], examples: str) -> 
 
 FLAGS = {f"--{option.name.replace('_', '-')}": option.name for option in fields(Options)}
 SWITCHES = ("plan", "trust_network", "skip_invalid")
+TEXTS = ("memory", "time_limit", "address", "place", "rates")  # the others are read as yaml
 
 
 def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
@@ -136,9 +137,7 @@ def options_of(given: Sequence[tuple[str, str]]) -> Options:
     for name, text in given:
         if re.search(r"[\x00-\x1f\x7f]", text):  # sbatch would read a second line as another option
             raise ValueError(f"--{name.replace('_', '-').replace('.', '=', 1)}={text!r}: must be one line")
-        value = (
-            text if name in ("memory", "time_limit", "address", "place", "rates") else yaml.safe_load(text)
-        )
+        value = text if name in TEXTS else yaml.safe_load(text)
         head, _, key = name.partition(".")
         if key:
             values.setdefault(head, {})[key] = value
@@ -259,11 +258,6 @@ def checkpoints(folders: Iterable[Path]) -> list[float]:
     return [path.stat().st_mtime for path in paths if path.exists()]
 
 
-def threads_each(threads: int) -> str:
-    """For `__str__`."""
-    return f"{threads} thread{'s' * (threads > 1)} each"
-
-
 def choose_place(
     target: Callable[[Any], Any],
     options: Options,
@@ -300,12 +294,8 @@ def choose_place(
     environments = slots(trainers, options.workers, per_gpu)[:cells]
     if need := options.memory_in():
         environments = environments[: max(1, int(memory() / need))]
-    return ThisMachine(
-        target,
-        environments,
-        options.threads or max(1, cores() // max(1, len(environments))),
-        options.time_limit_in(),
-    )
+    each = options.threads or max(1, cores() // max(1, len(environments)))
+    return ThisMachine(target, environments, each, options.time_limit_in())
 
 
 def warm_up(options: Options) -> None:

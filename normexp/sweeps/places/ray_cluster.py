@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from normexp.cli.errors import one_line
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, threads_each
+from normexp.format import pluralize
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started
 from normexp.sweeps.places.this_machine import Share, run_share
 
 LOOK_SECONDS = 2.0  # between two looks at the cluster's resources
@@ -124,7 +125,7 @@ class RayCluster(Place):
         self._ray.shutdown()
 
     def __str__(self) -> str:
-        return f"{self.at_once} at a time on the nodes of Ray, {threads_each(self.threads)}"
+        return f"{self.at_once} at a time on the nodes of Ray, {pluralize(self.threads, 'thread')} each"
 
 
 GET_FLAGS, UP, LOOPBACK = 0x8913, 0x1, 0x8  # of Linux's ioctl

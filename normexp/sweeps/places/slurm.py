@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.format import duration
+from normexp.format import duration, pluralize
 from normexp.runs.files import write_json
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, checkpoints, threads_each
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started, checkpoints
 from normexp.sweeps.places.this_machine import STOPS, Share, run_share
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class Slurm(Place):
     def __str__(self) -> str:
         together = f", {self.together} to a job" if self.together > 1 else ""
         limit = f"{duration(self.limit)} at a time, then requeued"
-        return f"jobs of Slurm{together}, {threads_each(self.threads)}, {limit}"
+        return f"jobs of Slurm{together}, {pluralize(self.threads, 'thread')} each, {limit}"
 
 
 def result_of(folder: Path, number: str) -> Path:

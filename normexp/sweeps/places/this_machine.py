@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from normexp.cli.errors import one_line
+from normexp.format import pluralize
 from normexp.machine import peak_memory
-from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, Used, threads_each
+from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, Used
 from normexp.training.folder import WAIT
 
 GRACE = 60.0  # seconds between the request to stop and the kill, at a time limit
@@ -166,7 +167,7 @@ class ThisMachine(Place):
             worker.process.join()
 
     def __str__(self) -> str:
-        return f"{self.at_once} at a time, {threads_each(self.threads)}"
+        return f"{self.at_once} at a time, {pluralize(self.threads, 'thread')} each"
 
 
 def processes() -> BaseContext:
