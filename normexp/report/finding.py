@@ -52,14 +52,12 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         )
     shown = rows if few else clear
     row = shown.loc[shown["difference"].abs().idxmax()]
-    first, second, low, high = (row[name] for name in ("first", "second", "low", "high"))
+    first, second, difference = row["first"], row["second"], row["difference"]
+    low, high = (-row["high"], -row["low"]) if difference < 0 else (row["low"], row["high"])
     baselines = set(table["baseline"])
-    flip = first in baselines or (second not in baselines and row["difference"] < 0)
-    if flip:
-        first, second, low, high = second, first, -high, -low
-    difference = -row["difference"] if flip else row["difference"]
+    if first in baselines or (second not in baselines and difference < 0):
+        first, second, difference = second, first, -difference
     word = "higher" if difference > 0 else "lower"
-    low, high = (-high, -low) if difference < 0 else (low, high)
     ends = f"{number(low, study.metric)} to {number(high, study.metric)}"
     at = f" at {label(study.x)} {row['level']:g}" if study.x else ""
     size = f"{number(abs(difference), study.metric)}{points(study)}"

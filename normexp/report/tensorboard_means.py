@@ -79,7 +79,7 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
         (place.rpartition("/")[0], tag): None
         for place, place_curves in means.items()
         for tag in SHOWN.values()
-        if len(place_curves[tag]) and place_curves[tag]["low"].notna().any()
+        if place_curves[tag]["low"].notna().any()
     }
     for place, place_curves in means.items():
         write_run(folder / place, place_curves, place.rpartition("/")[0], list(charts))
@@ -106,7 +106,7 @@ def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     curve = curves(metric_rows, ["all"], "step", log=metric in LOGARITHMIC)
     if metric in LOGARITHMIC:
         curve[["mean", "low", "high"]] = np.log10(curve[["mean", "low", "high"]])
-    return curve[curve["n"] == curve["n"].max()] if len(curve) else curve
+    return curve[curve["n"] == curve["n"].max()]
 
 
 def write_run(
@@ -115,12 +115,11 @@ def write_run(
     """One event file: the means as scalars, their intervals, and the page of bands. Each run has the whole page: of
     parts, TensorBoard would show the last run's first."""
     folder.mkdir(parents=True)
-    recorded = {tag: curve for tag, curve in means.items() if len(curve)}
     with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
         writer = RecordWriter(file)
         writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
         writer.write(event(0, [bands(charts)] if charts else []))
-        for tag, curve in recorded.items():
+        for tag, curve in means.items():
             for row in curve.itertuples():
                 values = {tag: row.mean} | {
                     interval_tag(tag, level, end): getattr(row, end) for end in ENDS if (level, tag) in charts
