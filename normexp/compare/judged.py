@@ -65,32 +65,25 @@ def look(setting: Setting, claim: Claim, looks: int) -> Look:
     by whatever rule they stop (Bonferroni over looks, Holm within one)."""
     alpha, failed = ALPHA / looks, {key: int(arm.failed.sum()) for key, arm in setting.outcomes.items()}
     outcomes = runs_with_guesses(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
-    arms, effects = [], []
+    arms, differences = [], []
     for norm, level in itertools.product(claim.arms, claim.levels):
         values = outcomes[norm, level].values
         mean = SeedMean.of(values)
         arms.append(
             Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), values.tolist(), failed[norm, level])
         )
-    for comparison in claim.comparisons:
-        read = comparison.reads(outcomes)
-        effects.append(
-            (SeedMean.of(comparison.effects(read)), comparison.margin_in(read, setting.measure), comparison)
-        )
-    differences = []
-    for (mean, margin, comparison), p in zip(
-        effects, holm([mean.p_of(comparison, margin) for mean, margin, comparison in effects]), strict=True
-    ):
-        lost = sum(
-            n for key, n in failed.items() if key in comparison.reads(outcomes) and key[0] == comparison.arm
-        )
-        differences.append(
-            Difference(
-                comparison.named_arm, "" if comparison.at is None else comparison.at, mean.effect,
-                mean.interval(1 - alpha), margin, float(p),
-                word_of(mean.effect, margin) if p <= alpha else OPEN, lost,
-            )
-        )  # fmt: skip
+    reads = [(comparison, comparison.reads(outcomes)) for comparison in claim.comparisons]
+    effects = [
+        (comparison, read, SeedMean.of(comparison.effects(read)), comparison.margin_in(read, setting.measure))
+        for comparison, read in reads
+    ]
+    p_values = holm([mean.p_of(comparison, margin) for comparison, _, mean, margin in effects])
+    for (comparison, read, mean, margin), p in zip(effects, p_values, strict=True):
+        lost = sum(failed[key] for key in read if key[0] == comparison.arm)
+        word = word_of(mean.effect, margin) if p <= alpha else OPEN
+        named, level = comparison.named_arm, "" if comparison.at is None else comparison.at
+        interval = mean.interval(1 - alpha)
+        differences.append(Difference(named, level, mean.effect, interval, margin, float(p), word, lost))
     return Look(claim.seeds, alpha, arms, differences)
 
 

@@ -115,18 +115,16 @@ def check_trainer(trainer: dict[str, Any]) -> None:
 
 def check_group(group: str, node: Any, allowed: Iterable[str] | None) -> None:
     """Check a group's node and the nodes inside it. Raises ValueError with one line for the first mistake."""
-    if not isinstance(node, dict):
-        raise ValueError(f"{group}={node!r}: must be a choice or keys with values, such as {group}.key=1")
-    if group == "monitor":
+    parts = {group: node}
+    if group == "monitor" and isinstance(node, dict):
         parts = {f"{group}.{key}": value for key, value in node.items() if value is not None}
-    else:
-        parts = {group: settings.class_options(node) if group == "optimizer" else node}
     for path, part in parts.items():
         if not isinstance(part, dict):
             raise ValueError(f"{path}={part!r}: must be a choice or keys with values, such as {path}.key=1")
         if "_target_" not in part:
             raise ValueError(f"{path}: names no class; choose {group}=<name> or write _target_")
-        check_node(path, part, allowed, injected=INJECTED.get(group, ()))
+        own = settings.class_options(part) if group == "optimizer" else part
+        check_node(path, own, allowed, injected=INJECTED.get(group, ()))
     partial = group in PARTIAL
     if group != "monitor" and node.get("_partial_", False) is not partial:
         why = "normexp calls it later" if partial else "it is built as it stands"

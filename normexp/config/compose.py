@@ -26,7 +26,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from normexp.config.folder import CONFIGS, allowed_packages, check_files, long_flags, own_folder
+from normexp.config.folder import CONFIGS, allowed_packages, check_files, lies_in, long_flags, own_folder
 from normexp.config.settings import ROOT, value_at
 
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
@@ -227,7 +227,7 @@ def _refusal(key: str, value: Any) -> ValueError:
 
 
 def _is_named(key: str, named: tuple[str, ...]) -> bool:
-    return any(f"{key}.".startswith(f"{name}.") or name.startswith(f"{key}.") for name in named)
+    return lies_in(key, named) or any(lies_in(name, [key]) for name in named)
 
 
 def _select(node: Any, key: Any) -> Any:

@@ -160,7 +160,7 @@ def config_file(group: str, name: str) -> Path | None:
 
 
 def lies_in(name: str, packages: Iterable[str]) -> bool:
-    """Whether a dotted name lies in one of the packages."""
+    """Whether a dotted name is one of the packages, or lies in one: of keys, `norm.eps` lies in `norm`."""
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
@@ -187,11 +187,9 @@ def read_yaml(path: Path) -> str:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(content) > MOST_BYTES:
-        raise ValueError(
-            f"{path}: cannot be read (larger than {MOST_BYTES // 1024} KiB, no configuration is)"
-        )
     try:
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"larger than {MOST_BYTES // 1024} KiB, no configuration is")
         text = content.decode()
         _check_size(yaml.compose(text, yaml.SafeLoader))
     except RecursionError:

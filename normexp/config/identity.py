@@ -188,23 +188,16 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     nodes = {"optimizer": own["optimizer"].get("optimizer", {}), "schedule": own["schedule"]}
     asked = {key: root[key] for key in VALUES}
     asked |= {f"trainer.{key}": trainer.get(key) for key in OF_TRAINER}
-    asked |= {
-        f"{group}.{key}": value
-        for group, node in nodes.items()
-        for key, value in node.items()
-        if not key.startswith("_") and key in config[group]
-    }
+    for group, node in nodes.items():
+        options = {key: value for key, value in node.items() if not key.startswith("_")}
+        asked |= {f"{group}.{key}": value for key, value in options.items() if key in config[group]}
     if config["max_steps"] is not None:
         del asked["max_epochs"]  # it is ignored
-    found = {key: value_at(config, key) for key, value in asked.items() if "${" not in str(value)}
-    return [
-        *(f"{group}={choices[group]}" for group in CHOSEN if choices[group] != chosen[group]),
-        *(
-            f"{key}={'null' if value is None else value}"
-            for key, value in found.items()
-            if value != asked[key]
-        ),
-    ]
+    changed = [f"{group}={choices[group]}" for group in CHOSEN if choices[group] != chosen[group]]
+    for key, value in asked.items():
+        if "${" not in str(value) and (now := value_at(config, key)) != value:
+            changed.append(f"{key}={'null' if now is None else now}")
+    return changed
 
 
 def choice_of(group: str, node: dict[str, Any]) -> str:

@@ -295,10 +295,10 @@ def _safe(path: Path, content: Any = None) -> DictConfig:
     content = read_yaml(path) if content is None else content
     try:
         cfg = OmegaConf.create(content)
+        if not isinstance(cfg, DictConfig):
+            raise ValueError("holds no keys with values")
     except Exception as error:  # OmegaConf and the parser raise a dozen types
         raise ValueError(f"{path}: cannot be read ({' '.join(str(error).split())})") from None
-    if not isinstance(cfg, DictConfig):
-        raise ValueError(f"{path}: cannot be read (holds no keys with values)")
     check_interpolations(cfg)
     return cfg
 

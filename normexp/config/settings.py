@@ -105,8 +105,7 @@ NOT_SHOWN = frozenset(setting.key for setting in SETTINGS if not setting.shown)
 
 def shown(column: str) -> bool:
     """Whether tables show a key such as `norm.eps`. They hide the options of a group that is not shown."""
-    parts = column.split(".")
-    return not any(".".join(parts[:length]) in NOT_SHOWN for length in range(1, len(parts) + 1))
+    return not any(f"{column}.".startswith(f"{key}.") for key in NOT_SHOWN)
 
 
 def value_at(config: Any, key: str, absent: Any = None) -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp.config.folder import lies_in
 from normexp.config.identity import with_later_options
 from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT, check_plain, describe, fits_type
 from normexp.runs.files import write_json
@@ -101,13 +102,10 @@ def identity_columns(summaries: "pd.DataFrame") -> list[str]:
     """The columns that say what a run is: choices, configuration and content of the data, without places, hardware."""
 
     def counts(name: str) -> bool:
-        parts = name.split(".")
-        paths = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
-        result = (
-            (name in RESULTS + DERIVED and name != "fingerprint") or "/" in name or parts[0] in RESULT_GROUPS
-        )
+        result = name in RESULTS + DERIVED and name != "fingerprint"
+        result = result or "/" in name or lies_in(name, RESULT_GROUPS)
         # trainers are hardware, their options count
-        return not (result or paths & NOT_IDENTITY or name == "trainer")
+        return not (result or lies_in(name, NOT_IDENTITY) or name == "trainer")
 
     return [name for name in summaries.columns.astype(str) if counts(name)]
 

@@ -14,6 +14,7 @@ from normexp.config.code import changed
 from normexp.config.folder import allowed_packages
 from normexp.config.identity import model_label
 from normexp.config.process import preserve_global_state, typed
+from normexp.config.settings import names_of
 from normexp.runs import read_summary
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.places.this_machine import STOPS
@@ -147,7 +148,7 @@ def cells_of(
 def _reason(exit_code: int | None, log: Path | None) -> str:
     if log and not log.exists():
         return f"no message, and {log} is not there; if the study was moved during the sweep, move it back"
-    lines = log.read_text(errors="replace").split("\n") if log and log.exists() else []
+    lines = log.read_text(errors="replace").split("\n") if log else []
     last = next((line for line in reversed(lines) if line.strip()), "no message")
     if exit_code is None:
         return f"lost; the last line of its log: {last}"
@@ -188,8 +189,7 @@ def train_job(job: TrainJob) -> bool:
 
 
 def _leaves_no_trace(spec: "RunSpec") -> bool:
-    config = spec.config
-    logs = {config["logger"]} if isinstance(config["logger"], str) else set(config["logger"])
+    config, logs = spec.config, set(names_of(spec.config["logger"]))
     allowed = allowed_packages() or spec.allowed
     return config["trainer"].get("devices") == 1 and not config["compile"] and not allowed and logs <= LOGGERS
 

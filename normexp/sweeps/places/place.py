@@ -283,7 +283,7 @@ def choose_place(
     if options.place == "ray":
         from normexp.sweeps.places.ray_cluster import RayCluster
 
-        return RayCluster(target, options, folder, threads=options.threads or threads or 1)
+        return RayCluster(target, options, threads=options.threads or threads or 1)
     if options.workers == 0:
         from normexp.sweeps.places.this_machine import Inside
 

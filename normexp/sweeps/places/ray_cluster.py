@@ -24,13 +24,9 @@ LOOK_SECONDS = 2.0  # between two looks at the cluster's resources
 
 
 class RayCluster(Place):
-    """Uses a running cluster. When this process dies, Ray ends its tasks, and the runs save first.
+    """Uses a running cluster. When this process dies, Ray ends its tasks, and the runs save first."""
 
-    Args:
-        folder: not used, because all nodes must see the runs' folders anyway.
-    """
-
-    def __init__(self, target: Callable[[Any], Any], options: Options, folder: Path, *, threads: int):
+    def __init__(self, target: Callable[[Any], Any], options: Options, *, threads: int):
         super().__init__(target)
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
