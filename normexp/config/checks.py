@@ -173,7 +173,9 @@ def check_options(
         required = parameters[name].default is inspect.Parameter.empty
         if required and name not in options and name not in injected and not node.get("_partial_", False):
             raise ValueError(f"{path}.{name}: is missing; {path}.{name}=VALUE is needed")
-    hints = _hints(target)
+    hints: dict[str, Any] = {}
+    with contextlib.suppress(NameError, TypeError, AttributeError):
+        hints = get_type_hints(inspect.getattr_static(target, "__init__"))  # also of an inherited one
     for key, value in options.items():
         if key in hints and isinstance(value, dict) and "_target_" in value:
             if not _takes_part(hints[key], resolve_target(f"{path}.{key}", value["_target_"], allowed)):
@@ -182,13 +184,6 @@ def check_options(
                 )
         elif key in hints:
             settings.check_type(f"{path}.{key}", value, hints[key])
-
-
-def _hints(target: type) -> dict[str, Any]:
-    """Type hints of a constructor, or of the class itself if it inherits `__init__` from elsewhere."""
-    with contextlib.suppress(NameError, TypeError, AttributeError):
-        return get_type_hints(inspect.getattr_static(target, "__init__"))
-    return {}
 
 
 def _takes_part(kind: Any, target: type) -> bool:

@@ -61,7 +61,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     ends = f"{number(low, study.metric)} to {number(high, study.metric)}"
     at = f" at {label(study.x)} {row['level']:g}" if study.x else ""
     size = f"{number(abs(difference), study.metric)}{points(study)}"
-    text = f"{first}{at} has a {what} {size} {word} than {against(second)} ({ends}; {how})."
+    other = "the network without a norm" if second == "none" else second
+    text = f"{first}{at} has a {what} {size} {word} than {other} ({ends}; {how})."
     if few:
         text = f"{seeds.capitalize()} rank no arms, {FEWEST_SEEDS} are needed. Seen here: {text}"
     elif len(rows) > 1:
@@ -90,11 +91,6 @@ def signs_of_recipe(study: Study) -> list[str]:
             "recipe, not the norm, is likely at fault."
         )
     return sentences
-
-
-def against(baseline: str) -> str:
-    """The baseline in a sentence."""
-    return "the network without a norm" if baseline == "none" else baseline
 
 
 def points(study: Study) -> str:

@@ -133,9 +133,10 @@ class Slurm(Place):
             time.sleep(seconds)
             return []
         self._next_look = time.monotonic() + (1.0 if len(self._open) < 100 else 5.0)
-        states = states_of(self._names)
-        if states is None:  # the controller does not answer, so the states are unknown
+        rows = _queue(self._names, "--states=all")  # with those that ended a few minutes ago
+        if rows is None:  # the controller does not answer, so the states are unknown
             return []
+        states = {number: state for number, _, _, state in rows}
         return [event for number in list(self._open) for event in self._look(number, states.get(number, ""))]
 
     def _look(self, number: str, state: str) -> Iterator[Event]:
@@ -185,8 +186,12 @@ class Slurm(Place):
         return adopted
 
     def stop(self, *, force: bool) -> None:
-        if self._open:
-            cancel(self._names, force=force)
+        """Waiting jobs end at once, running ones after they have saved, or at once with `force`."""
+        if not self._open:
+            return
+        command = ["scancel", f"--user={getpass.getuser()}", f"--name={','.join(self._names)}"]
+        for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
+            subprocess.run([*command, *more], capture_output=True, timeout=SECONDS)
 
     def close(self) -> None:
         """Do nothing: the jobs continue."""
@@ -238,12 +243,6 @@ def submit_array(
     return [job.job_id for job in jobs]
 
 
-def states_of(names: Iterable[str]) -> dict[str, str] | None:
-    """Number -> state of all jobs with these names. Ended jobs are listed for a few minutes. None without an answer."""
-    rows = _queue(names, "--states=all")
-    return None if rows is None else {number: state for number, _, _, state in rows}
-
-
 def running_arrays(names: Iterable[str]) -> dict[tuple[str, int], str]:
     """(name, place in its array) -> number of the jobs that run or wait. Raises ValueError without an answer: whoever
     takes silence for an empty queue starts everything twice."""
@@ -270,13 +269,6 @@ def _queue(names: Iterable[str], *options: str) -> list[tuple[str, str, int, str
         number = f"{job}_{index}" if index.isdecimal() else job
         rows.append((number, name, int(index) if index.isdecimal() else 0, state))
     return rows
-
-
-def cancel(names: Iterable[str], *, force: bool) -> None:
-    """End jobs. Waiting ones end at once, running ones after they have saved, or at once with `force`."""
-    command = ["scancel", f"--user={getpass.getuser()}", f"--name={','.join(names)}"]
-    for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
-        subprocess.run([*command, *more], capture_output=True, timeout=SECONDS)
 
 
 def read_result(path: Path) -> dict[str, int | None] | None:
