@@ -54,12 +54,10 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
     if name in choices(kind) or name in sys.stdlib_module_names or name in ("torch", "numpy", "normexp"):
         raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
     words = {"name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
-    files = {
-        folder / Template(place).substitute(words): Template(
-            (TEMPLATES / f"{file}.txt").read_text()
-        ).substitute(words)
-        for file, place in FILES[kind].items()
-    }
+    files = {}
+    for file, place in FILES[kind].items():
+        text = (TEMPLATES / f"{file}.txt").read_text()
+        files[folder / Template(place).substitute(words)] = Template(text).substitute(words)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
     for path, text in files.items():

@@ -10,6 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from normexp.cli.command import command
 from normexp.config.folder import allow_from
 from normexp.config.process import cut_quietly, typed
@@ -33,8 +37,6 @@ def main(args: SimpleNamespace) -> None:
 
 def report(args: SimpleNamespace, refresh: int | None = None) -> Path:
     """Write the page of one study. Returns its path."""
-    from rich.console import Console
-
     from normexp.report.finding import look_at, show_answer
     from normexp.report.page import write_report
     from normexp.report.study import open_study
@@ -81,10 +83,6 @@ def list_runs(args: SimpleNamespace) -> None:
 
 def show_runs(folder: Path) -> None:
     """Print a table of the studies in a folder, or of the runs if it is one study. Raises ValueError with one line."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from normexp.runs.table import find_runs, load_summaries, networks
 
     def loaded(folder: Path) -> "pd.DataFrame":
@@ -172,10 +170,6 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
 
 def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None]) -> None:
     """Print each metric beside what the run recorded."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     print(title)
     table = Table(show_edge=False)
     for column in ("metric", "now", "recorded"):

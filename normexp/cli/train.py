@@ -140,9 +140,8 @@ def study_of(arguments: list[str]) -> str | None:
         return None
     chosen = [str(item.value()) for item in fixed if item.key_or_group in ("model", "data")]
     axes = [key for key in swept if key != "seed"] or swept
-    digest = hashlib.sha256(
-        "\n".join(sorted(map(str, (item.input_line for item in fixed)))).encode()
-    ).hexdigest()
+    lines = sorted(str(item.input_line) for item in fixed)
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
 
 
