@@ -11,7 +11,7 @@ from pathlib import Path
 
 from normexp import __version__
 from normexp.config import process
-from normexp.config.folder import CONFIGS, allow_from, long_flags
+from normexp.config.folder import CONFIGS, FLAGS, allow_from, long_flags
 
 with process.one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
@@ -19,8 +19,7 @@ with process.one_line_errors():  # for Ctrl-C too, since these imports take a wh
     from omegaconf import DictConfig, OmegaConf, open_dict
 
 HYDRA_FLAGS = (
-    "--hydra-help", "--version", "--cfg", "--resolve", "--package", "--run", "--multirun", "--shell-completion",
-    "--config-path", "--config-name", "--config-dir", "--info",
+    *FLAGS.values(), "--hydra-help", "--version", "--resolve", "--run", "--multirun", "--shell-completion", "--info",
 )  # fmt: skip
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 OF_VERIFY = ("claim", "page")  # keys of another command

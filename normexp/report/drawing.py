@@ -20,7 +20,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
-from normexp.report.study import Study, label, spread_over
+from normexp.report.study import Study, spread_over
 
 SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 ET.register_namespace("", SVG)
@@ -222,19 +222,3 @@ def levels_shown(study: Study) -> list[float]:
 def left_out(what: str, shown: int, of: int) -> str:
     """A sentence for the caption if there was no room for all."""
     return f" Shown are {shown} of {of} {what}, for room; the tables have all." if shown < of else ""
-
-
-def level_title(study: Study, level: float) -> str:
-    """The title of a level's panel, empty for a study without an axis."""
-    return f"{label(study.x)} {level:g}" if study.x else ""
-
-
-def middle(study: Study) -> float:
-    """The level to show in a figure that has room for only one."""
-    levels = study.levels or [0]
-    return levels[len(levels) // 2]
-
-
-def at_middle(study: Study, words: str = " at {}") -> str:
-    """Words on that level, empty for a study without an axis."""
-    return words.format(level_title(study, middle(study))) if study.x else ""

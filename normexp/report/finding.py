@@ -59,7 +59,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         first, second, difference = second, first, -difference
     word = "higher" if difference > 0 else "lower"
     ends = f"{number(low, study.metric)} to {number(high, study.metric)}"
-    at = f" at {label(study.x)} {row['level']:g}" if study.x else ""
+    at = f" at {study.level_title(row['level'])}" if study.x else ""
     size = f"{number(abs(difference), study.metric)}{points(study)}"
     other = "the network without a norm" if second == "none" else second
     text = f"{first}{at} has a {what} {size} {word} than {other} ({ends}; {how})."

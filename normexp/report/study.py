@@ -107,6 +107,20 @@ class Study:
         return self.levels or [NO_LEVEL]
 
     @property
+    def middle(self) -> float:
+        """The level to show in a figure that has room for only one; 0 in a study without a factor."""
+        levels = self.levels or [0]
+        return levels[len(levels) // 2]
+
+    def at_middle(self, words: str = " at {}") -> str:
+        """Words on that level, empty in a study without a factor."""
+        return words.format(self.level_title(self.middle)) if self.x else ""
+
+    def level_title(self, level: float) -> str:
+        """A level in words, empty in a study without a factor."""
+        return f"{label(self.x)} {level:g}" if self.x else ""
+
+    @property
     def higher_is_better(self) -> bool:
         return not self.metric.endswith("loss")
 

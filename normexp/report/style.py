@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from normexp.format import pluralize
-from normexp.report.drawing import CHARACTER, WIDE, left_out, level_title, levels_shown, panels, room, tell
+from normexp.report.drawing import CHARACTER, WIDE, left_out, levels_shown, panels, room, tell
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
 from normexp.report.tables import interval_text, number
@@ -186,7 +186,7 @@ def level_panels(
     )
     for level, axes in shown.items():
         ends = draw(axes, level)
-        axes.set_title(level_title(study, level))
+        axes.set_title(study.level_title(level))
         if axes is list(shown.values())[-1] or len(shown) <= 2:
             label_lines(axes, ends, style)
     return figure, left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""

@@ -8,16 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import (
-    Drawing,
-    Skipped,
-    at_middle,
-    left_out,
-    level_title,
-    levels_shown,
-    middle,
-    panels,
-)
+from normexp.report.drawing import Drawing, Skipped, left_out, levels_shown, panels
 from normexp.report.statistics import curves
 from normexp.report.study import Study
 from normexp.report.style import (
@@ -51,7 +42,7 @@ def percentiles(study: Study) -> tuple[str, pd.DataFrame]:
     percentiles by layer, with the column `percentile`."""
     for band in BANDS:
         rows = by_layer(study, rf"{band}_p\d+")
-        rows = rows[rows["level"] == middle(study)]
+        rows = rows[rows["level"] == study.middle]
         if len(rows):
             break
     number = rows["metric"].map(lambda name: name.partition("/")[0].rpartition("_p")[2])
@@ -97,7 +88,7 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
         for arm, points in first[first["level"] == level].groupby("arm", observed=True):
             look = {**style.line(arm), "linestyle": ":", "linewidth": 1}
             axes.plot(points["depth"], points["mean"], **look)
-        here, name = last[last["level"] == level], level_title(study, level)
+        here, name = last[last["level"] == level], study.level_title(level)
         ends = draw_curves(axes, style, here, "depth", "layer {x}: {y:.3g}", name, ".")
         if log:
             plain_log_scale(axes)
@@ -165,7 +156,7 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
 def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     """Layer x time heat maps, one per arm, with one color scale."""
     rows, title = by_layer(study, "gradient_norm"), "Gradient norm over depth and time"
-    rows = rows[(rows["level"] == middle(study)) & (rows["value"] > 0)]
+    rows = rows[(rows["level"] == study.middle) & (rows["value"] > 0)]
     if why := "gradient_norm was not recorded; run with monitor=light" if rows.empty else too_few(rows):
         yield Skipped("gradient_over_time", title, why)
         return
@@ -183,7 +174,7 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     bar.set_label("gradient norm", fontsize=8)
     bar.outline.set_visible(False)
     plain_log_ticks(bar.ax.yaxis, scale.vmin, scale.vmax)
-    caption = f"Mean over seeds; dark is small.{at_middle(study, ' At {}.')} "
+    caption = f"Mean over seeds; dark is small.{study.at_middle(' At {}.')} "
     caption += f"Layers from the input (below) to the output (above).{more}"
     yield Drawing("gradient_over_time", title, caption, figure)
 
@@ -206,7 +197,7 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **style.band(arm))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     caption = (
-        f"Percentiles {', '.join(map(str, numbers))} over a batch{at_middle(study)}, mean over seeds (Ioffe, Szegedy "
+        f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_middle()}, mean over seeds (Ioffe, Szegedy "
         "2015, Figure 1): a band that stays where it is leaves the layer's input distribution alone."
     )
     yield Drawing("activation_bands", title, caption + more, figure)
@@ -233,7 +224,7 @@ def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipp
         panel.fill_between(means.index, means[15], means[85], **style.band(arm))
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     caption = (
-        f"Percentiles 15, 50, 85 over a batch{at_middle(study)}, mean over seeds: dotted at the first measurement, "
+        f"Percentiles 15, 50, 85 over a batch{study.at_middle()}, mean over seeds: dotted at the first measurement, "
         "solid and filled at the last. A band that shrinks or widens with depth is a signal that vanishes or explodes."
     )
     yield Drawing("percentiles_by_layer", title, caption, figure)
@@ -288,7 +279,7 @@ def over_training(
     """The maker of a figure with a panel for each of the measures that was recorded."""
 
     def make(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-        level = middle(study)
+        level = study.middle
         recorded = {words: (measured(study, names, level, log=log), log) for names, words, log in measures}
         recorded = {words: measure for words, measure in recorded.items() if len(measure[0])}
         if not recorded:
@@ -305,7 +296,7 @@ def over_training(
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
             axes.set_title(words)
         label_lines(axes, ends, style)  # beside the last panel
-        caption = f"{meaning}{at_middle(study, ' At {}.')} Mean over seeds and its 95% interval; "
+        caption = f"{meaning}{study.at_middle(' At {}.')} Mean over seeds and its 95% interval; "
         caption += "of a measure by layer, the middle layer's."
         yield Drawing(name, title, caption, figure)
 

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import Drawing, Skipped, level_title, new_figure, room, tell
+from normexp.report.drawing import Drawing, Skipped, new_figure, room, tell
 from normexp.report.statistics import FEWEST_DRAWN, curves, estimate
 from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
@@ -118,7 +118,7 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         here = study.summaries[study.summaries[study.x] == level] if study.x else study.summaries
-        panel = level_title(study, level)
+        panel = study.level_title(level)
         ends = {
             arm: over_rate(study, style, axes, here[here["arm"] == arm], arm, panel) for arm in study.arms
         }
@@ -209,7 +209,7 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         here, point = curve[curve["level"] == level], clock + " {x:.4g}: {y:.1%}"
-        ends = draw_curves(axes, style, here, clock, point, level_title(study, level))
+        ends = draw_curves(axes, style, here, clock, point, study.level_title(level))
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
         axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
