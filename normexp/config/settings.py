@@ -196,7 +196,7 @@ def class_options(optimizer: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in optimizer.items() if key != "decay"}
 
 
-PACKAGE = {"tensorboard": None, "csv": None, "wandb": "wandb", "mlflow": "mlflow"}
+LOGGERS, INSTALLED = ("tensorboard", "csv", "wandb", "mlflow"), ("wandb", "mlflow")  # the latter by the user
 
 
 def names_of(logger: str | Sequence[str]) -> list[str]:
@@ -208,11 +208,10 @@ def check_loggers(logger: str | Sequence[str]) -> None:
     """Raise ValueError with one line for an unknown name, a name that stands twice, or a package that is absent."""
     names = names_of(logger)
     for name in names:
-        if name not in PACKAGE:
-            raise ValueError(f"logger={name}: no such logger; choose from {', '.join(PACKAGE)}")
-        package = PACKAGE[name]
-        if package is not None and importlib.util.find_spec(package) is None:
-            raise ValueError(f"logger={name}: {package} is not installed; pip install normexp[{package}]")
+        if name not in LOGGERS:
+            raise ValueError(f"logger={name}: no such logger; choose from {', '.join(LOGGERS)}")
+        if name in INSTALLED and importlib.util.find_spec(name) is None:
+            raise ValueError(f"logger={name}: {name} is not installed; pip install normexp[{name}]")
     if len(set(names)) < len(names):
         raise ValueError(f"logger=[{','.join(names)}]: names a logger twice; name each once")
 

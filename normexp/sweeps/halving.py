@@ -44,7 +44,7 @@ class Halving:
         for name, group in self._groups.items():
             self._rung[name] = 0 if len({cell.config["lr"] for cell in group}) > 1 else len(RUNGS)
             for cell in group:
-                self._pause_at_rung(cell, name)
+                self._pause(cell)
             self._decide(name)
 
     def pause_at(self, cell: Cell) -> float | None:
@@ -54,14 +54,13 @@ class Halving:
 
     def note(self, cell: Cell) -> list[Cell]:
         """Note that a cell's process ended. Returns the cells whose state it changed; those that are planned start."""
-        name = kind_of(cell.specs[0])
-        self._pause_at_rung(cell, name)
-        return self._decide(name)
+        self._pause(cell)
+        return self._decide(kind_of(cell.specs[0]))
 
-    def _pause_at_rung(self, cell: Cell, name: str) -> None:
-        rung = self._rung[name]
-        waits = cell.state in ("planned", "interrupted") and rung < len(RUNGS)
-        if waits and score(cell.folder, cell.config, RUNGS[rung]) is not None:
+    def _pause(self, cell: Cell) -> None:
+        """Let a cell wait that has come to its rung."""
+        at = self.pause_at(cell) if cell.state in ("planned", "interrupted") else None
+        if at is not None and score(cell.folder, cell.config, at) is not None:
             cell.state = "paused"
 
     def _decide(self, name: str) -> list[Cell]:
@@ -83,7 +82,7 @@ class Halving:
                     )
                 changed.append(cell)
             for cell in group:
-                self._pause_at_rung(cell, name)
+                self._pause(cell)
         return list(dict.fromkeys(changed))
 
 

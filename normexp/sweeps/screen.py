@@ -136,10 +136,10 @@ class Board:
         self.at_once, self.console, self.total = max(at_once, 1), console, len(cells)
         self._states = Counter(cell.state for cell in cells)
         self._last = {id(cell): cell.state for cell in cells}
-        self._running: dict[int, Cell] = {}
+        self._running = {id(cell): cell for cell in cells if cell.state == "running"}
         seconds = [cell.estimate for cell in cells if cell.estimate is not None]
         self._usual = sum(seconds) / len(seconds) if seconds else 1.0  # seconds of a run without an estimate
-        self._expected = sum(map(self._seconds, filter(lambda cell: cell.state in WAITING, cells)))
+        self._expected = sum(self._seconds(cell) for cell in cells if cell.state in WAITING)
         # of the runs that ended: their estimates, and the seconds that they took
         self._ended = self._taken = 0.0
         # On a narrow screen the names of runs are cut, and the counts stay whole.
@@ -156,8 +156,6 @@ class Board:
             *columns, console=console, refresh_per_second=2, disable=not console.is_terminal
         )
         self._task = self._progress.add_task(LABEL, total=len(cells), text="")
-        for cell in cells:
-            self._note_running(cell)
 
     def __enter__(self) -> "Board":
         self._progress.start()
@@ -173,15 +171,17 @@ class Board:
         self._last[id(changed)] = changed.state
         self._states[before] -= 1
         self._states[changed.state] += 1
-        self._note_running(changed)
+        if changed.state == "running":
+            self._running[id(changed)] = changed
+        else:
+            self._running.pop(id(changed), None)
         if before in WAITING and changed.state not in WAITING:
             self._expected -= self._seconds(changed)
             if changed.seconds is not None:
                 self._ended += self._seconds(changed)
                 self._taken += changed.seconds
         if changed.seconds is not None and (not self.console.is_terminal or changed.state == "failed"):
-            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.label}  "
-            text += duration(changed.seconds)
+            text = f"{self.settled}/{self.total}  {changed.state:<11} {changed.label}  {duration(changed.seconds)}"
             text += f"  {changed.error}" if changed.error else ""
             text += f"  remaining {duration(self.remaining())}" if self.remaining() else ""
             say(self.console, text)
@@ -203,12 +203,6 @@ class Board:
 
     def _seconds(self, cell: Cell) -> float:
         return self._usual if cell.estimate is None else cell.estimate
-
-    def _note_running(self, cell: Cell) -> None:
-        if cell.state == "running":
-            self._running[id(cell)] = cell
-        else:
-            self._running.pop(id(cell), None)
 
     def _draw(self) -> None:
         names = [cell.label for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
