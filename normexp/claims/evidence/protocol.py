@@ -36,6 +36,11 @@ POPULATION_RULES = {
     "failed": "a loss that is not finite, a final training or validation loss above ten times guessing's, or an "
     "accuracy on validation that a constant guess has with p > 0.001; it counts as a guess in all arms",
 }
+NGRAMS_RULE = {  # of a population that has the key
+    "ngrams": "a text is fitted only where its validation loss is below that of an n-gram model of its training split, "
+    "with n = `ngrams` tokens and Witten-Bell smoothing: p(c|h) = (n(hc) + k(h) p(c|h')) / (n(h) + k(h)), p(c) = "
+    "(n(c) + 1) / (N + V)",
+}
 NOTHING = "nothing"  # stands for a key that a configuration lacks
 
 
@@ -179,7 +184,9 @@ def bank_protocol(bank: Bank) -> dict[str, Any]:
 
 def population_protocol(bank: Bank) -> dict[str, Any]:
     """What is fixed before the first draw: distributions, seeds and rules. The order of keys does not matter."""
-    return {"population": bank.known_population.node, "rules": POPULATION_RULES}
+    node = bank.known_population.node
+    more = NGRAMS_RULE if "ngrams" in node.get("length", {}) else {}
+    return {"population": node, "rules": POPULATION_RULES | more}
 
 
 def _drawn_protocol(bank: Bank) -> dict[str, Any]:
