@@ -7,11 +7,13 @@ from collections import Counter
 import numpy as np
 import pytest
 import yaml
+from committed import ROOT
 from scipy import stats
 
+from normexp.claims.evidence.protocol import population_protocol
 from normexp.claims.spec.bank import load_bank, pilots_file
 from normexp.claims.spec.population import read_population, summary
-from normexp.claims.spec.registry import read_registry
+from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry
 from normexp.cli.register import main
 
 TINY = yaml.safe_load("""
@@ -178,3 +180,12 @@ def test_the_mean_of_a_long_run_is_printed():
         f"mean of a long run: {np.mean(seconds):.1f} core-seconds, the longest {max(seconds):.0f}; at most 60"
     )
     assert any(line.startswith(said) for line in summary(bank))
+
+
+@pytest.mark.parametrize(("name", "counts"), [("drawn", False), ("texts", True)])
+def test_a_committed_population_is_the_registered_one_and_has_the_rule_of_counts_where_it_asks_it(
+    name, counts
+):
+    protocol = population_protocol(load_bank(name))
+    assert ("ngrams" in protocol["rules"]) == counts
+    assert latest(read_registry(ROOT / REGISTRY), f"population {name}").protocol == digest(protocol)
