@@ -56,7 +56,7 @@ POPULATION = keyed(
         "choose": optional(OBJECT),
         "strata": mapping_of(STRATUM, minProperties=1, title="kinds of models by name"),
         "rates": mapping_of(NUMBERS, wanted="must be three or more numbers for each optimizer"),
-        "length": keyed(dict.fromkeys((*LENGTH, "ngrams"), POSITIVE), " ".join(LENGTH)),
+        "length": keyed(dict.fromkeys(LENGTH, POSITIVE) | {"ngrams": WHOLE}, " ".join(LENGTH)),
         "grid": keyed({key: GRID["properties"][key] for key in ("norms", "seeds")}, "norms seeds"),
     }
 )
