@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.depth import drawn, noise, outputs
-from normexp.claims.laws.network import Network
+from normexp.claims.laws.network import Network, modules_of
 
 
 def moment_shift(
@@ -33,21 +33,15 @@ def gradient_turn(network: Network, *, seed: int, batch_size: int, step: float) 
     """1 - cosine(G, G'), mean over all layers but the first. G is the gradient by a layer's weights. G' is the same on
     the same batch, after all earlier layers took the step (Santurkar et al. 2018, definition 2.1)."""
     batch, classes = labelled(network, seed, batch_size)
-    maps = [site.module for site in network.sites() if site.kind == "linear"]
-    after = [
-        site.module for site in moved(network, batch, classes, None, step).sites() if site.kind == "linear"
-    ]
+    maps = modules_of(network, "linear")
+    after = modules_of(moved(network, batch, classes, None, step), "linear")
     before = weight_gradients(network, maps, batch, classes)
     turns = []
-    for index, layer in enumerate(maps):
-        if index:
-            moved_gradient = weight_gradients(network, [layer], batch, classes)[0]
-            turns.append(
-                1 - nn.functional.cosine_similarity(before[index].flatten(), moved_gradient.flatten(), dim=0)
-            )
-        with torch.no_grad():
-            for name in ("weight", "bias"):
-                layer.get_parameter(name).copy_(after[index].get_parameter(name))
+    for old, layer, new in zip(before, maps, after, strict=True):
+        if layer is not maps[0]:
+            (turned,) = weight_gradients(network, [layer], batch, classes)
+            turns.append(1 - nn.functional.cosine_similarity(old.flatten(), turned.flatten(), dim=0))
+        layer.load_state_dict(new.state_dict())
     return float(torch.stack(turns).mean())
 
 
@@ -60,9 +54,7 @@ def two_definitions(network: Network, *, seed: int, batch_size: int, step: float
 def labelled(network: Network, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
     """Noise with random classes, or examples with their own classes."""
     if network.examples is not None:
-        generator = torch.Generator().manual_seed(seed + 1_000_000)
-        chosen = drawn(len(network.examples[0]), batch_size, generator)
-        return network.examples[0][chosen], network.examples[1][chosen]
+        return drawn(network.examples, seed, batch_size)
     generator = torch.Generator().manual_seed(seed)
     classes = torch.randint(0, network.num_classes, (batch_size,), generator=generator)
     return noise(network, seed, batch_size), classes

@@ -13,26 +13,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.network import Network, gradient_of
+from normexp.claims.laws.network import Network, gradient_of, modules_of
+from normexp.claims.laws.torch_facts import function_of
 
 
 def noise(network: Network, seed: int, batch_size: int) -> Tensor:
     """A batch of inputs. The network's attributes `input_shape`, `num_classes` and `examples`, set by the builder, say
     what it takes."""
-    generator = torch.Generator().manual_seed(seed + 1_000_000)
     if network.examples is not None:
-        return network.examples[0][drawn(len(network.examples[0]), batch_size, generator)]
+        return drawn(network.examples, seed, batch_size)[0]
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
     shape = (batch_size, *network.input_shape)
     if network.accepts == "text":
         return torch.randint(0, network.num_classes, shape, generator=generator)
     return torch.randn(shape, generator=generator)
 
 
-def drawn(examples: int, batch_size: int, generator: torch.Generator) -> Tensor:
-    """Numbers of the examples of a batch, each at most once. Raises ValueError for a batch larger than the data."""
-    if batch_size > examples:
-        raise ValueError(f"batch_size={batch_size}: the data has {examples} examples; ask for fewer")
-    return torch.randperm(examples, generator=generator)[:batch_size]
+def drawn(examples: tuple[Tensor, Tensor], seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
+    """A batch of the examples, each at most once. Raises ValueError for a batch larger than the data."""
+    inputs, classes = examples
+    if batch_size > len(inputs):
+        raise ValueError(f"batch_size={batch_size}: the data has {len(inputs)} examples; ask for fewer")
+    generator = torch.Generator().manual_seed(seed + 1_000_000)
+    chosen = torch.randperm(len(inputs), generator=generator)[:batch_size]
+    return inputs[chosen], classes[chosen]
 
 
 @contextlib.contextmanager
@@ -45,12 +49,20 @@ def outputs(network: Network, kind: str) -> Iterator[list[Tensor]]:
             output.retain_grad()
         found.append(output)
 
-    handles = [site.module.register_forward_hook(keep) for site in network.sites() if site.kind == kind]
+    handles = [module.register_forward_hook(keep) for module in modules_of(network, kind)]
     try:
         yield found
     finally:
         for handle in handles:
             handle.remove()
+
+
+@torch.no_grad()
+def seen(network: Network, seed: int, batch_size: int, kind: str) -> list[Tensor]:
+    """Outputs of every site of a kind after one forward pass in training mode."""
+    with outputs(network.train(), kind) as found:
+        network(noise(network, seed, batch_size))
+    return found
 
 
 def passed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tensor]:
@@ -82,7 +94,9 @@ def gradient_growth(network: Network, *, seed: int, batch_size: int) -> float:
 
 def growth_of(profile: Tensor) -> float:
     """`gradient_growth` from a known profile."""
-    return float(_slope(-profile).exp())
+    cut = len(profile) // 4
+    inner = -profile[cut : len(profile) - cut]
+    return float(((inner[-1] - inner[0]) / (len(inner) - 1)).exp())
 
 
 def gradient_instability(network: Network, *, seed: int, batch_size: int) -> float:
@@ -99,27 +113,14 @@ def gradient_imbalance(network: Network, *, seed: int, batch_size: int) -> float
 
 def signal_magnitude(network: Network, *, seed: int, batch_size: int) -> float:
     """|log10 of the root mean square| of the last hidden linear map's output: 0 is a healthy scale of 1."""
-    with torch.no_grad():
-        last = _log_mean_squares(network, seed, batch_size, "linear")[-2]
-    return float((last / 2 / math.log(10)).abs())
-
-
-def _log_mean_squares(network: Network, seed: int, batch_size: int, kind: str) -> Tensor:
-    with outputs(network.train(), kind) as found:
-        network(noise(network, seed, batch_size))
-    return torch.stack([h.double().square().mean() for h in found]).log()
-
-
-def _slope(profile: Tensor) -> Tensor:
-    cut = len(profile) // 4
-    inner = profile[cut : len(profile) - cut]
-    return (inner[-1] - inner[0]) / (len(inner) - 1)
+    last = seen(network, seed, batch_size, "linear")[-2]
+    return float((last.double().square().mean().log() / 2 / math.log(10)).abs())
 
 
 def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: str = "last") -> float:
     """Mean |cosine| between different samples at the last (or first) activation. It is 1 if depth has made all samples
     parallel (rank collapse)."""
-    x = _activation(network, seed, batch_size, place)
+    x = seen(network, seed, batch_size, "activation")[-1 if place == "last" else 0].flatten(1).double()
     cosine = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(x, dim=1).T
     n = len(x)
     return float((cosine.abs().sum() - n) / (n * (n - 1)))
@@ -127,7 +128,7 @@ def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: st
 
 def orthogonality_gap(network: Network, *, seed: int, batch_size: int) -> float:
     """V = ||K / tr K - I / n||_F of the last activation's Gram matrix K (Daneshmand et al. 2021); 0 is orthogonal."""
-    x = _activation(network, seed, batch_size, "last")
+    x = seen(network, seed, batch_size, "activation")[-1].flatten(1).double()  # (N, C)
     gram = x @ x.T
     return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
 
@@ -135,20 +136,12 @@ def orthogonality_gap(network: Network, *, seed: int, batch_size: int) -> float:
 def direction(network: Network, *, seed: int, batch_size: int, **others: Any) -> float:
     """A number that tells networks apart, however their weights are scaled: the output of each linear map as a unit
     vector, seen along a random direction, summed over the maps. Networks whose measure is saturated differ in it."""
-    with torch.no_grad(), outputs(network.train(), "linear") as found:
-        network(noise(network, seed, batch_size))
     total = torch.zeros((), dtype=torch.float64)
-    for layer, h in enumerate(found):
+    for layer, h in enumerate(seen(network, seed, batch_size, "linear")):
         generator = torch.Generator().manual_seed(seed + 1000 * (layer + 1) + 3_000_000)
         along = torch.randn(h.numel(), generator=generator, dtype=torch.float64)
         total += nn.functional.normalize(h.double().flatten(), dim=0) @ along
     return float(total)
-
-
-def _activation(network: Network, seed: int, batch_size: int, place: str) -> Tensor:
-    with torch.no_grad(), outputs(network.train(), "activation") as found:
-        network(noise(network, seed, batch_size))
-    return found[-1 if place == "last" else 0].flatten(1).double()  # (N, C)
 
 
 def isometry_gap(x: Tensor) -> float:
@@ -161,18 +154,12 @@ def cosine_map(activation: str, cosine: float) -> float:
     """The cosine between f(a) - mean and f(b) - mean for standard normal a and b of this cosine: sum_k c_k^2 cosine^k
     over sum_k c_k^2, k from 1, with the coefficients c_k of f in normalized Hermite polynomials."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(160)
-    values = activated(activation, torch.from_numpy(nodes)).numpy()
+    values = function_of(activation)(torch.from_numpy(nodes)).numpy()
     before, now, squares = np.zeros_like(nodes), np.ones_like(nodes), []
     for k in range(40):
         squares.append(float((weights * values * now).sum() / math.sqrt(2 * math.pi)) ** 2)
         before, now = now, (nodes * now - math.sqrt(k) * before) / math.sqrt(k + 1)
     return sum(c * cosine**k for k, c in enumerate(squares) if k) / sum(squares[1:])
-
-
-def activated(name: str, x: Tensor) -> Tensor:
-    """An activation of torch.nn.functional, or of torch."""
-    function = getattr(nn.functional, name, None) or getattr(torch, name)
-    return function(x)
 
 
 @torch.no_grad()
@@ -193,12 +180,12 @@ def isometry_decay(
     def same(cosine: float) -> Tensor:
         return torch.full((16, 16), cosine, dtype=torch.float64).fill_diagonal_(1.0)
 
-    layer = norm(width).double()
+    layer, f = norm(width).double(), function_of(activation)
     x = layer(drawn_with(same(cosine)))
     gaps = [isometry_gap(x)]
     for _ in range(depth):
         h = drawn_with(x @ x.T / width)
-        x = layer(activated(activation, h)) if order == "norm last" else activated(activation, layer(h))
+        x = layer(f(h)) if order == "norm last" else f(layer(h))
         gaps.append(isometry_gap(x))
         cosine = cosine_map(activation, cosine)
     fall = math.log(gaps[0] / gaps[-1])

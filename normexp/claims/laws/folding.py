@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.half_precision import relative
+from normexp.claims.laws.half_precision import draw_gain, relative
 from normexp.claims.laws.torch_facts import sample
 from normexp.claims.laws.values import NormFactory
 
@@ -14,8 +14,7 @@ def fold_error(norm: NormFactory, *, seed: int, place: str, features: int = 64) 
     branch, W norm(x) against (W diag g) norm'(x), norm' without its gain. At the `output`, norm(W x) against
     c norm'(diag(g) W x) with the best number c: the only map there stands before the norm."""
     layer, plain = norm(features).double(), norm(features).double()
-    gain = layer.get_parameter("weight")
-    gain.copy_(0.5 + torch.rand(len(gain), generator=torch.Generator().manual_seed(seed)))
+    gain = draw_gain(layer, seed)
     x, weight = sample(seed, 32, features), sample(seed + 1, features, features) / features**0.5
     if place == "input":
         return relative(plain(x) @ (gain[:, None] * weight), layer(x) @ weight)

@@ -1,10 +1,12 @@
 """Gradients through a norm: of a constant input, through its statistics, and of its gain and shift."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.network import gradient_of
-from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.torch_facts import function_of, sample
 from normexp.claims.laws.values import NormFactory
 
 UPSTREAM = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
@@ -44,15 +46,10 @@ def width_one(norm: NormFactory, *, seed: int) -> float:
 def detached_mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
     """Mean of dL/dx divided by (mean upstream gradient / std): 1 if no gradient flows through mean and std (Theorem
     1)."""
-    gradient, std = _input_gradient(norm, seed, features)
-    upstream = sample(seed + 1, 16, features)
-    return float((gradient.mean(1) * std / upstream.mean(1)).mean())
-
-
-def _input_gradient(norm: NormFactory, seed: int, features: int) -> tuple[Tensor, Tensor]:
-    x = sample(seed, 16, features).requires_grad_()
-    (norm(features).double()(x) * sample(seed + 1, 16, features)).sum().backward()
-    return gradient_of(x), (x.detach().var(1, correction=0) + 1e-5).sqrt()
+    x, upstream = sample(seed, 16, features).requires_grad_(), sample(seed + 1, 16, features)
+    (norm(features).double()(x) * upstream).sum().backward()
+    std = (x.detach().var(1, correction=0) + 1e-5).sqrt()
+    return float((gradient_of(x).mean(1) * std / upstream.mean(1)).mean())
 
 
 def affine_step(norm: NormFactory, *, seed: int, features: int = 16) -> float:
@@ -71,12 +68,16 @@ def saturated_weight_gradient(*, seed: int, function: str, scale: float, feature
     """The share of the gradient that an activation passes: the norm of a dense layer's weight gradient, divided by its
     norm without the activation. Pre-activations have standard deviation `scale`."""
     x, upstream = sample(seed, 64, features), sample(seed + 1, 64, features)
-    sizes = []
-    for f in (getattr(torch.nn.functional, function), lambda z: z):
-        weight = nn.Parameter(sample(seed + 2, features, features) * scale / features**0.5)
-        (gradient,) = torch.autograd.grad((f(x @ weight.T) * upstream).sum(), weight)
-        sizes.append(gradient.norm())
-    return float(sizes[0] / sizes[1])
+    weight = sample(seed + 2, features, features) * scale / features**0.5
+    activated = gradient_norm(lambda w: function_of(function)(x @ w.T), weight, upstream)
+    return float(activated / gradient_norm(lambda w: x @ w.T, weight, upstream))
+
+
+def gradient_norm(function: Callable[[Tensor], Tensor], x: Tensor, upstream: Tensor) -> Tensor:
+    """Norm of the gradient by x, where `upstream` is the gradient by the function's output."""
+    x = x.detach().requires_grad_()
+    (gradient,) = torch.autograd.grad((function(x) * upstream).sum(), x)
+    return gradient.norm()
 
 
 @torch.no_grad()
@@ -89,12 +90,8 @@ def saturated_share(norm: NormFactory, *, seed: int, scale: float, features: int
 def gradient_at_scale(norm: NormFactory, *, seed: int, scale: float, features: int = 64) -> float:
     """Norm of dL/dx at `scale` x, divided by that at x; the upstream gradient is the same. Each row has length 1."""
     x, upstream = nn.functional.normalize(sample(seed, 16, features)), sample(seed + 1, 16, features)
-    layer, sizes = norm(features).double(), []
-    for inputs in (scale * x, x):
-        inputs.requires_grad_()
-        (layer(inputs) * upstream).sum().backward()
-        sizes.append(gradient_of(inputs).norm())
-    return float(sizes[0] / sizes[1])
+    layer = norm(features).double()
+    return float(gradient_norm(layer, scale * x, upstream) / gradient_norm(layer, x, upstream))
 
 
 def jacobian_error(norm: NormFactory, *, seed: int, features: int = 16) -> float:

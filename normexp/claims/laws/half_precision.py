@@ -18,7 +18,7 @@ def rounding_error(norm: NormFactory, *, seed: int, dtype: str, features: int = 
     """Error of the norm in half precision against float64 on the same inputs, with a gain from U(0.5, 1.5): root mean
     square, divided by that of the outputs."""
     layer = norm(features).to(getattr(torch, dtype))
-    _draw_gain(layer, seed)
+    draw_gain(layer, seed)
     x = sample(seed, 64, features).to(getattr(torch, dtype))
     return relative(layer(x), norm_in_float64(norm, layer, x))
 
@@ -31,16 +31,17 @@ def stream_error(norm: NormFactory, *, seed: int, dtype: str, depth: int, featur
     exact = x.double()
     for k in range(depth):
         layer = norm(features).to(half)
-        _draw_gain(layer, seed + k)
+        draw_gain(layer, seed + k)
         weight = (sample(seed + 1000 + k, features, features) / features**0.5).to(half)
         x = x + layer(x) @ weight
         exact = exact + norm_in_float64(norm, layer, exact) @ weight.double()
     return relative(x, exact)
 
 
-def _draw_gain(layer: torch.nn.Module, seed: int) -> None:
+def draw_gain(layer: torch.nn.Module, seed: int) -> Tensor:
+    """Give a layer a gain from U(0.5, 1.5), and return it."""
     gain = layer.get_parameter("weight")
-    gain.copy_(0.5 + torch.rand(len(gain), generator=torch.Generator().manual_seed(seed)))
+    return gain.copy_(0.5 + torch.rand(len(gain), generator=torch.Generator().manual_seed(seed)))
 
 
 def norm_in_float64(norm: NormFactory, like: torch.nn.Module, x: Tensor) -> Tensor:

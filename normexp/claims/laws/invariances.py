@@ -1,8 +1,12 @@
 """Invariances of a norm's output: the battery of Ba et al. 2016, Table 1, and whether samples are mixed."""
 
-import torch
-from torch import Tensor, nn
+from collections.abc import Callable
 
+import torch
+from torch import Tensor
+
+from normexp.claims.laws.gradients import gradient_norm
+from normexp.claims.laws.half_precision import relative
 from normexp.claims.laws.torch_facts import sample
 from normexp.claims.laws.values import NormFactory
 
@@ -29,29 +33,25 @@ def change(name: str, weight: Tensor, data: Tensor, seed: int) -> tuple[Tensor, 
     return weight, data
 
 
-def relative_change(before: Tensor, after: Tensor) -> float:
-    """|after - before| / |before|, Euclidean norms over all elements."""
-    return float((after - before).norm() / before.norm())
+def relative_change(function: Callable[[Tensor, Tensor], Tensor], seed: int, change_of: str) -> float:
+    """|after - before| / |before| of a function of weights and data, Euclidean norms over all elements."""
+    weight, data = sample(seed, C, D), sample(seed + 1, N, D)
+    before = function(weight, data)
+    return relative(function(*change(change_of, weight, data, seed)), before)
 
 
 @torch.no_grad()
 def summed_inputs(norm: NormFactory, *, seed: int, change_of: str) -> float:
     """Relative change of norm(W x), the norm after the weights, while training."""
-    weight, data = sample(seed, C, D), sample(seed + 1, N, D)
     layer = norm(C).double().train()
-    before = layer(data @ weight.T)
-    weight, data = change(change_of, weight, data, seed)
-    return relative_change(before, layer(data @ weight.T))
+    return relative_change(lambda weight, data: layer(data @ weight.T), seed, change_of)
 
 
 @torch.no_grad()
 def normalized_inputs(norm: NormFactory, *, seed: int, change_of: str) -> float:
     """Relative change of W norm(x), the norm before the weights, as in a Pre-LN branch."""
-    weight, data = sample(seed, C, D), sample(seed + 1, N, D)
     layer = norm(D).double().train()
-    before = layer(data) @ weight.T
-    weight, data = change(change_of, weight, data, seed)
-    return relative_change(before, layer(data) @ weight.T)
+    return relative_change(lambda weight, data: layer(data) @ weight.T, seed, change_of)
 
 
 @torch.no_grad()
@@ -113,10 +113,8 @@ def two_image_forms(norm: NormFactory, *, seed: int) -> float:
 def weight_gradient_ratio(norm: NormFactory, *, seed: int, scale: float) -> float:
     """Norm of the loss's gradient at weights `scale` W divided by that at W: 1 / scale if the scale has no effect."""
     data, direction = sample(seed + 1, N, D), sample(seed + 2, N, C)
-    layer = norm(C).double().train()
-    sizes = []
-    for factor in (scale, 1.0):
-        weight = nn.Parameter(factor * sample(seed, C, D))
-        (gradient,) = torch.autograd.grad((layer(data @ weight.T) * direction).sum(), weight)
-        sizes.append(gradient.norm())
-    return float(sizes[0] / sizes[1])
+    layer, weight = norm(C).double().train(), sample(seed, C, D)
+    scaled, plain = (
+        gradient_norm(lambda w: layer(data @ w.T), factor * weight, direction) for factor in (scale, 1.0)
+    )
+    return float(scaled / plain)

@@ -40,6 +40,11 @@ class Network(Protocol):
     def train(self) -> Self: ...
 
 
+def modules_of(network: Network, kind: str) -> list[nn.Module]:
+    """The modules of all sites of a kind, in forward order."""
+    return [site.module for site in network.sites() if site.kind == kind]
+
+
 def gradient_of(x: Tensor) -> Tensor:
     """`x.grad`. Raises ValueError if no backward pass went through `x`."""
     if x.grad is None:

@@ -42,9 +42,8 @@ def standardized(
     layer = norm(features).double().train()
     x = exact_std(seed, std, features)
     if case == "trained gain and shift":
-        with torch.no_grad():
-            layer.get_parameter("weight").fill_(2.0)
-            layer.get_parameter("bias").fill_(1.0)
+        layer.get_parameter("weight").fill_(2.0)
+        layer.get_parameter("bias").fill_(1.0)
     y = layer.eval()(x) if case == "eval mode" else layer(x)
     return max(float(y.mean(0).abs().max()), float((y.var(0, correction=0) - 1).abs().max()))
 
@@ -90,13 +89,12 @@ def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch
     first = (std * sample(seed, 64, 8) + 1).float()
     second = (std * sample(seed + 1, 64, 8) + 1).float()
     layer = norm(8).train()
-    with torch.no_grad():
-        var = first.var(0, correction=0)
-        inside = var + vars(layer)["eps"] if gain == "with eps" else var
-        layer.get_parameter("weight").copy_(inside.sqrt())
-        layer.get_parameter("bias").copy_(first.mean(0))
-        x = first if batch == "same" else second
-        return float((layer(x) - x).abs().max() / std)
+    var = first.var(0, correction=0)
+    inside = var + vars(layer)["eps"] if gain == "with eps" else var
+    layer.get_parameter("weight").copy_(inside.sqrt())
+    layer.get_parameter("bias").copy_(first.mean(0))
+    x = first if batch == "same" else second
+    return float((layer(x) - x).abs().max() / std)
 
 
 DISTRIBUTIONS = {
@@ -110,18 +108,9 @@ DISTRIBUTIONS = {
 @functools.lru_cache(maxsize=8)  # all batch sizes share the seeds of a distribution
 def million(distribution: str, seed: int) -> Tensor:
     """A million values. Callers must not change them."""
-    state = torch.random.get_rng_state()
-    torch.manual_seed(seed)
-    values = DISTRIBUTIONS[distribution].sample((1_000_000,)).double()
-    torch.random.set_rng_state(state)
-    return values
-
-
-@functools.lru_cache(maxsize=8)
-def of_million(distribution: str, seed: int, of: str) -> float:
-    """The `mean` or biased `variance` of a million values."""
-    values = million(distribution, seed)
-    return float(values.mean() if of == "mean" else values.var(correction=0))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return DISTRIBUTIONS[distribution].sample((1_000_000,)).double()
 
 
 def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: int) -> float:
@@ -130,8 +119,8 @@ def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: i
     values = million(distribution, seed)
     generator = torch.Generator().manual_seed(seed)
     batches = values[torch.randint(len(values), (4000, batch_size), generator=generator)]
-    estimates = batches.mean(1) if of == "mean" else batches.var(1, correction=0)
-    return float((estimates - of_million(distribution, seed, of)).abs().median())
+    estimates, truth = (x.mean(-1) if of == "mean" else x.var(-1, correction=0) for x in (batches, values))
+    return float((estimates - truth).abs().median())
 
 
 def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> float:
@@ -142,22 +131,21 @@ def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> floa
 @torch.no_grad()
 def running_share(*, seed: int, momentum: float, of: str) -> float:
     """Share of the new batch, or of the old estimate, in torch.nn.BatchNorm1d's running mean after one update."""
-    layer = nn.BatchNorm1d(4, momentum=momentum).double()
-    x = sample(seed, 16, 4) + 5
-    nn.init.constant_(layer.get_buffer("running_mean"), 1.0)
-    layer(x)
-    share = (layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)
-    return float(share.mean() if of == "batch" else 1 - share.mean())
+    share = _share_of_batch(nn.BatchNorm1d(4, momentum=momentum).double(), seed)
+    return float(share if of == "batch" else 1 - share)
 
 
 @torch.no_grad()
 def kept_share(norm: NormFactory, *, seed: int) -> float:
     """Share of the old estimate in the norm's running mean after one update: its `ema_keep`."""
-    layer = norm(4).double().train()
+    return float(1 - _share_of_batch(norm(4).double().train(), seed))
+
+
+def _share_of_batch(layer: nn.Module, seed: int) -> Tensor:
     x = sample(seed, 16, 4) + 5
     layer.get_buffer("running_mean").fill_(1.0)
     layer(x)
-    return float(1 - ((layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)).mean())
+    return ((layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)).mean()
 
 
 def drifting_batches(seed: int, steps: int) -> Tensor:

@@ -3,16 +3,15 @@
 import torch
 from torch import Tensor
 
-from normexp.claims.laws.depth import noise, outputs, passed
-from normexp.claims.laws.network import Network, gradient_of
+from normexp.claims.laws.depth import noise, outputs, passed, seen
+from normexp.claims.laws.network import Network, gradient_of, modules_of
 
 
 def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:
     """Mean squared length of a token's vector in the residual stream, divided by the width: at the embedding, then
     after each branch, (2 L + 1,)."""
-    with torch.no_grad(), outputs(network.train(), "residual") as found:
-        network(noise(network, seed, batch_size))
-    return torch.stack([x.double().square().mean() for x in found])  # E||x||^2 / d = mean of squares
+    stream = seen(network, seed, batch_size, "residual")
+    return torch.stack([x.double().square().mean() for x in stream])  # E||x||^2 / d = mean of squares
 
 
 def block_norm(
@@ -33,36 +32,37 @@ def stream_growth(network: Network, *, seed: int, batch_size: int) -> float:
 def unit_drift(network: Network, *, seed: int, batch_size: int) -> float:
     """How the deviation of a unit's values changes over the blocks: |log2 of its ratio to that at the first block's
     output|, the mean over tokens at the block where it is largest. Outputs of a Post-LN block are behind its norm."""
-    with torch.no_grad(), outputs(network.train(), "residual") as stream, outputs(network, "norm") as norms:
-        network(noise(network, seed, batch_size))
-    post = len(norms) == len(stream) - 1  # no norm behind the last block, which ends in one
+    stream, norms, post = branches(network, seed, batch_size)
     blocks = norms[1::2] if post else stream[2::2]
     stds = torch.stack([x.double().std(-1, correction=0) for x in blocks])  # (L, N, T)
     return float((stds / stds[0]).log2().abs().mean((1, 2)).max())
 
 
+@torch.no_grad()
+def branches(network: Network, seed: int, batch_size: int) -> tuple[list[Tensor], list[Tensor], bool]:
+    """(the stream at the embedding and after each branch, outputs of the norms, whether it is Post-LN)."""
+    with outputs(network.train(), "residual") as stream, outputs(network, "norm") as norms:
+        network(noise(network, seed, batch_size))
+    return stream, norms, len(norms) == len(stream) - 1  # no norm behind the last block, which ends in one
+
+
 def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:
     """Standard deviation of a token's values after the norms: the value farthest from 1 over all norms."""
-    with torch.no_grad(), outputs(network.train(), "norm") as found:
-        network(noise(network, seed, batch_size))
-    stds = torch.stack([y.std(-1, correction=0).mean() for y in found])
+    norms = seen(network, seed, batch_size, "norm")
+    stds = torch.stack([y.std(-1, correction=0).mean() for y in norms])
     return float(stds[(stds - 1).abs().argmax()])
 
 
 def last_block_gradient(network: Network, *, seed: int, batch_size: int) -> float:
     """Norm of the gradient by the last block's second MLP map. The loss uses the mean over tokens."""
-    maps = [site.module for site in network.sites() if site.kind == "linear"]
     passed(network, seed, batch_size, "linear")
-    return float(gradient_of(maps[-2].get_parameter("weight")).norm())
+    return float(gradient_of(modules_of(network, "linear")[-2].get_parameter("weight")).norm())
 
 
-@torch.no_grad()
 def share_exponent(network: Network, *, seed: int, batch_size: int) -> float:
     """Slope of log(|f_l| / |x_l|) over log(l), of the share of branch l in the stream behind it, from the fourth on.
     -1/2 if each branch adds the same to a stream that adds up, 0 if the stream is normalized after each branch."""
-    with outputs(network.train(), "residual") as stream, outputs(network, "norm") as norms:
-        network(noise(network, seed, batch_size))
-    post = len(norms) == len(stream) - 1
+    stream, norms, post = branches(network, seed, batch_size)
     before = [stream[0], *norms[:-1]] if post else stream
     shares = [(x - old).norm() / x.norm() for old, x in zip(before, stream[1:], strict=False)]
     y = torch.stack(shares[3:]).double().log()

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -129,8 +130,7 @@ def attribute_after_step(*, seed: int, parameter: bool) -> float:
 
 def activation_at(*, seed: int, function: str, at: float = 100.0) -> float:
     """max(|f(at)|, |f(-at)|). It stays small if the activation is bounded."""
-    f = getattr(torch.nn.functional, function)
-    return float(f(torch.tensor([at, -at], dtype=torch.float64)).abs().max())
+    return float(function_of(function)(torch.tensor([at, -at], dtype=torch.float64)).abs().max())
 
 
 def flat_share(
@@ -146,8 +146,12 @@ def mean_derivative(*, seed: int, function: str, scale: float = 1.0, n: int = 40
 
 
 def derivative(function: str, x: Tensor) -> Tensor:
-    """Elementwise derivative at `x` of the named function of `torch.nn.functional`, or of `torch` if it has none."""
+    """Elementwise derivative at `x` of a named function."""
     x = x.requires_grad_()
-    f = getattr(torch.nn.functional, function, None) or getattr(torch, function)
-    (slope,) = torch.autograd.grad(f(x).sum(), x)
+    (slope,) = torch.autograd.grad(function_of(function)(x).sum(), x)
     return slope
+
+
+def function_of(name: str) -> Callable[[Tensor], Tensor]:
+    """The function of `torch.nn.functional`, or of `torch` if it has none of this name."""
+    return getattr(nn.functional, name, None) or getattr(torch, name)

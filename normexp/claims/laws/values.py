@@ -160,9 +160,8 @@ def affine_effect(norm: NormFactory, *, seed: int, features: int = 16) -> float:
     layer = norm(features).double()
     plain = layer(x)
     gain, shift = sample(seed + 1, features), sample(seed + 2, features)
-    with torch.no_grad():
-        layer.get_parameter("weight").copy_(gain)
-        layer.get_parameter("bias").copy_(shift)
+    layer.get_parameter("weight").copy_(gain)
+    layer.get_parameter("bias").copy_(shift)
     return float((layer(x) - (gain * plain + shift)).abs().max())
 
 

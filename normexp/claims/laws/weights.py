@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from normexp.claims.laws.network import Network
+from normexp.claims.laws.network import Network, modules_of
 
 Entries = Literal["normal", "uniform", "signs", "sparse", "heavy-tailed"]
 Structure = Literal["iid", "orthogonal", "symmetric", "low rank", "near identity", "circulant"]
@@ -87,8 +87,8 @@ def fill(network: Network, weights: Weights, seed: int) -> None:
     """Draw the weights of every map but the last, which makes the logits."""
     generator = torch.Generator().manual_seed(seed)
     known: dict[torch.Size, Tensor] = {}
-    for site in [site for site in network.sites() if site.kind == "linear"][:-1]:
-        weight = site.module.get_parameter("weight")
+    for layer in modules_of(network, "linear")[:-1]:
+        weight = layer.get_parameter("weight")
         if weight.shape not in known or not weights.shared:
             known[weight.shape] = matrix(weights, len(weight), weight[0].numel(), generator)
         weight.copy_(known[weight.shape].reshape(weight.shape))
