@@ -59,17 +59,12 @@ def write_page(folder: Path) -> Path:
     """`index.html` with every figure that lies in the folder: what is seen, what the paper shows, and the command."""
     from normexp.report.page import render
 
-    names = list(figures())
-    made = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    made = sorted(
-        (record for record in made if record.get("name") in names),
-        key=lambda record: names.index(record["name"]),
-    )
-    missing = [name for name in names if name not in {record["name"] for record in made}]
+    made = {
+        record.get("name"): record for record in map(json.loads, map(Path.read_text, folder.glob("*.json")))
+    }
+    shown = [made[name] for name in figures() if name in made]
+    missing = [name for name in figures() if name not in made]
+    page = render("gallery.html.j2", figures=shown, missing=missing, start=command("figure"), dark={})
     with atomic_write(folder / "index.html") as file:
-        file.write(
-            render(
-                "gallery.html.j2", figures=made, missing=missing, start=command("figure"), dark={}
-            ).encode()
-        )
+        file.write(page.encode())
     return folder / "index.html"

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,6 @@ from normexp.figures.plot import Line, Plot
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import nn
 
     from normexp.api import Run
     from normexp.claims.laws.network import Network
@@ -68,12 +66,13 @@ class Lab:
         return small if self.small else full
 
     def train(self, *words: str) -> "list[Run]":
-        """The runs that the words of `normexp train` ask for, trained if they are not there."""
+        """The runs that the words of `normexp train` ask for, trained if they are not there. Spaces separate words."""
         from normexp.api import Run, train
 
-        self.say(" ".join(words))
+        asked = " ".join(words).split()
+        self.say(" ".join(asked))
         with contextlib.redirect_stdout(io.StringIO()):
-            result = train(*words, f"outputs={self.folder}", "name=runs", "threads=1")
+            result = train(*asked, f"outputs={self.folder}", "name=runs", "threads=1")
         runs = [result] if isinstance(result, Run) else result
         self.runs += [run.folder for run in runs if run.folder]
         return runs
@@ -82,7 +81,7 @@ class Lab:
         """A network with its initial weights."""
         from normexp.claims.evidence.initial import network
 
-        return network(words, seed)
+        return network(tuple(" ".join(words).split()), seed)
 
 
 def trained(run: "Run") -> Any:
@@ -103,8 +102,7 @@ def recorded(runs: "Iterable[Run]", metric: str) -> "pd.DataFrame":
     """What runs recorded of the metrics that match a regular expression: step, metric, value, seed, one row each."""
     import pandas as pd
 
-    tables = [run.metrics for run in runs]
-    rows = pd.concat(tables)
+    rows = pd.concat([run.metrics for run in runs])
     return rows[rows["metric"].astype(str).str.fullmatch(metric)].sort_values("step")
 
 
@@ -123,23 +121,15 @@ def over_layers(runs: "Sequence[Run]", statistic: str, name: str, *, last: bool 
     return Line(name, list(range(1, len(means) + 1)), means.tolist(), look="points")
 
 
-def middle(values: Iterable[Sequence[float]]) -> tuple[list[float], list[float], list[float]]:
-    """Mean, smallest and largest of several rows of numbers, place by place."""
-    columns = list(zip(*values, strict=True))
-    return [statistics.fmean(c) for c in columns], [min(c) for c in columns], [max(c) for c in columns]
-
-
-def listened(network: Any, modules: "Sequence[nn.Module]", *inputs: Any) -> list[tuple[Any, Any]]:
-    """(input, output) of each module in one forward pass without gradients."""
+def listened(network: Any, kind: str, inputs: Any) -> list[tuple[Any, Any]]:
+    """(input, output) of each site of a kind in one forward pass without gradients, in forward order."""
     import torch
 
-    calls: dict[int, tuple[Any, Any]] = {}
-    handles = [
-        module.register_forward_hook(lambda m, x, y, place=place: calls.update({place: (x[0], y)}))
-        for place, module in enumerate(modules)
-    ]
+    calls: list[tuple[Any, Any]] = []
+    modules = [site.module for site in network.sites() if site.kind == kind]
+    handles = [m.register_forward_hook(lambda m, x, y: calls.append((x[0], y))) for m in modules]
     with torch.no_grad():
-        network(*inputs)
+        network(inputs)
     for handle in handles:
         handle.remove()
-    return [calls[place] for place in range(len(modules))]
+    return calls

@@ -1,10 +1,9 @@
 """The initialization laboratory in one figure: how depth changes gradients, samples and the residual stream."""
 
 import math
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Required, TypedDict
+from typing import Any
 
 import matplotlib
 import torch
@@ -17,25 +16,15 @@ from normexp.claims.laws.network import Network
 from normexp.claims.laws.stream import stream_norms
 from normexp.report.style import DASHES, INK, OWN, SETTINGS, plain_log_scale
 
-
-class Line(TypedDict, total=False):
-    """Matplotlib's options of a curve."""
-
-    color: Required[str]
-    linestyle: tuple[float, Sequence[float]]
-    linewidth: float
-    alpha: float
-
-
-# Dashed, so that a curve shows through the gaps of another that lies on it.
-LINES: dict[str, Line] = {
+# Matplotlib's options of a curve. Dashed, so that a curve shows through the gaps of another that lies on it.
+LINES: dict[str, dict[str, Any]] = {
     "none": {"color": OWN["none"]},
     "batchnorm": {"color": OWN["batchnorm"]},
     "groupnorm": {"color": OWN["groupnorm"], "linewidth": 2.6, "alpha": 0.7},
     "layernorm": {"color": OWN["layernorm"], "linestyle": DASHES[1]},
     "rmsnorm": {"color": OWN["rmsnorm"], "linestyle": DASHES[2]},
 }
-THEORY: Line = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
+THEORY: dict[str, Any] = {"color": INK, "linestyle": (0, (6, 3)), "linewidth": 0.9}
 ACTIVATIONS = {"identity": "xavier", "relu": "he", "tanh": "xavier", "sigmoid": "xavier"}
 NAMES = {"identity": "linear", "relu": "ReLU", "tanh": "tanh", "sigmoid": "sigmoid"}
 DEPTH, WIDTH, BATCH = 24, 256, 128
@@ -73,14 +62,12 @@ def draw_laboratory(path: Path) -> None:
 
 
 def mlp(
-    norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, seed: int = 0, position: str = BEFORE
+    norm: str, activation: str, depth: int = DEPTH, width: int = WIDTH, position: str = BEFORE
 ) -> Network:
     """A network at initialization, with the usual initialization for its activation."""
-    options = [f"model.depth={depth}", f"model.width={width}", f"model.activation={activation}"]
-    options.append(f"model.norm_position={position}")
-    return network(
-        (f"norm={norm}", "model=mlp", *options, f"model.initialization={ACTIVATIONS[activation]}"), seed
-    )
+    words = f"norm={norm} model=mlp model.depth={depth} model.width={width} model.activation={activation}"
+    words = f"{words} model.norm_position={position} model.initialization={ACTIVATIONS[activation]}"
+    return network(tuple(words.split()), seed=0)
 
 
 @cache
@@ -152,12 +139,8 @@ def rank_collapse(ax) -> None:
     depths = [1, 2, 4, 8, 16, 32]
     for position, filled in ((BEFORE, True), (AFTER, False)):
         for norm in ("none", "batchnorm", "layernorm") if filled else ("batchnorm", "layernorm"):
-            values = [
-                cosine_similarity(
-                    mlp(norm, "relu", depth=depth, width=128, position=position), seed=0, batch_size=32
-                )
-                for depth in depths
-            ]
+            networks = [mlp(norm, "relu", depth, 128, position) for depth in depths]
+            values = [cosine_similarity(made, seed=0, batch_size=32) for made in networks]
             face = LINES[norm]["color"] if filled else "white"
             ax.plot(depths, values, **LINES[norm], marker="o", markerfacecolor=face)
     ax.text(
@@ -174,12 +157,12 @@ def rank_collapse(ax) -> None:
 def residual_stream(ax) -> None:
     """Norm of the residual stream over blocks, for each place of LayerNorm."""
     blocks = 12
-    shared: tuple[str, ...] = ("model=gpt", "norm=layernorm", "model.width=64", "model.mlp_ratio=1")
-    shared = (*shared, f"model.depth={blocks}", "model.activation=relu", "model.initialization=xavier")
+    words = f"model=gpt norm=layernorm model.width=64 model.mlp_ratio=1 model.depth={blocks}"
+    words = f"{words} model.activation=relu model.initialization=xavier model.norm_position="
     x = torch.arange(blocks + 1)
     ax.fill_between(x, 1 + x / 2, 1 + 1.5 * x, color=OWN["layernorm"], alpha=0.12, linewidth=0)
     for position, dash in (("pre", "-"), ("post", DASHES[1]), ("sandwich", DASHES[2])):
-        norms = stream_norms(network((*shared, f"model.norm_position={position}"), 0), seed=0, batch_size=16)
+        norms = stream_norms(network(tuple(f"{words}{position}".split()), 0), seed=0, batch_size=16)
         ax.plot(x, norms[::2], linestyle=dash, marker="o", color=OWN["layernorm"])
         ax.annotate(
             position, (x[-1], norms[-1]), (6, 0), textcoords="offset points", va="center",

@@ -18,26 +18,22 @@ def landscape(lab: Lab) -> Plot:
     tables = {}
     for norm in ("none", "batchnorm"):
         runs = lab.train(
-            f"norm={norm}", "model=cnn", "model.depth=[2,2]", "model.width=8", *PLAIN, "lr=0.1",
-            "batch_size=64", "monitor=[smoothness]",
-            f"max_steps={lab.size(160, 6)}", f"monitor.smoothness.every_n_steps={lab.size(4, 2)}",
-        )  # fmt: skip
-        rows = recorded(runs, r".*/network")
-        tables[norm] = rows.assign(metric=rows["metric"].astype(str)).pivot(
-            index="step", columns="metric", values="value"
+            f"norm={norm} model=cnn model.depth=[2,2] model.width=8 {PLAIN} lr=0.1 batch_size=64",
+            f"monitor=[smoothness] max_steps={lab.size(160, 6)}",
+            f"monitor.smoothness.every_n_steps={lab.size(4, 2)}",
         )
+        tables[norm] = recorded(runs, r".*/network").pivot(index="step", columns="metric", values="value")
     panels = []
-    titles = {
-        "landscape_loss": "loss along the gradient",
-        "gradient_predictiveness": "change of the gradient",
-    }
-    for name, title in titles.items():
+    for name, title, ylabel in (
+        ("landscape_loss", "loss along the gradient", "loss"),
+        ("gradient_predictiveness", "change of the gradient", "|g - g'|"),
+    ):
         lines = []
         for norm, table in tables.items():
             low, high = (table[f"{name}_{end}/network"].tolist() for end in ("min", "max"))
             mid = [(a * b) ** 0.5 for a, b in zip(low, high, strict=True)]
             lines.append(Line(norm, [int(s) for s in table.index], mid, low, high))
-        panels.append(Panel(title, "step", "loss" if "loss" in name else "|g - g'|", lines, log="y"))
+        panels.append(Panel(title, "step", ylabel, lines, log="y"))
     betas = [
         Line(norm, [int(s) for s in t.index], t["effective_beta/network"].tolist())
         for norm, t in tables.items()
@@ -76,17 +72,11 @@ def edge_of_stability(lab: Lab) -> Plot:
     rates = (0.03, 0.05, 0.1) if not lab.small else (0.02,)
     steps, every = lab.size(2000, 6), lab.size(25, 3)
     words = (
-        "norm=none",
-        "model=mlp",
-        "model.depth=2",
-        "model.width=64",
-        "model.activation=tanh",
-        "data=digits",
-        "model.initialization=xavier",
+        "norm=none model=mlp model.depth=2 model.width=64 model.activation=tanh model.initialization=xavier"
     )
     losses, sharpness, laws, last = [], [], [], {}
     for rate in rates:
-        network = lab.network(*words)
+        network = lab.network(words, "data=digits")
         x, y = (part[: lab.size(250, 32)] for part in network.examples or ())
         target = functional.one_hot(y, 10).float()
         parameters = list(network.parameters())

@@ -1,26 +1,34 @@
 """Figures of networks at their initialization: signals and gradients over depth. Nothing is trained."""
 
 import math
+import statistics
+from collections.abc import Sequence
 
-from normexp.figures.lab import Lab, figure, listened, middle, over_layers
+from normexp.figures.lab import Lab, figure, listened, over_layers
 from normexp.figures.plot import Line, Map, Panel, Plot
 
 NORMS = ("none", "batchnorm", "layernorm")
+FALL = "gradient / that of the last layer"
 
 
-def profile(lab: Lab, *words: str, batch_size: int = 128) -> tuple[list[float], list[float], list[float]]:
-    """Norm of the gradient by the output of each hidden linear map, over that at the last: mean, smallest and largest
-    of several seeds."""
+def gradients(lab: Lab, norm: str, words: str, *, batch_size: int = 128) -> Line:
+    """Norm of the gradient by the output of each hidden linear map, over that at the last: the mean of several seeds,
+    with a band from the smallest to the largest."""
     from normexp.claims.laws.depth import gradient_profile
 
     rows = []
     for seed in range(lab.size(3, 1)):
-        squares = gradient_profile(lab.network(*words, seed=seed), seed=seed, batch_size=batch_size)
+        network = lab.network(f"norm={norm} model=mlp", words, seed=seed)
+        squares = gradient_profile(network, seed=seed, batch_size=batch_size)
         rows.append(((squares - squares[-1]) / 2).exp().tolist())
-    return middle(rows)
+    columns = list(zip(*rows, strict=True))
+    mean = [statistics.fmean(values) for values in columns]
+    return Line(
+        norm, places(mean), mean, [min(values) for values in columns], [max(values) for values in columns]
+    )
 
 
-def places(values: list[float]) -> list[int]:
+def places(values: Sequence[float]) -> list[int]:
     """1, 2, ... for a list of layers."""
     return list(range(1, len(values) + 1))
 
@@ -33,17 +41,12 @@ def places(values: list[float]) -> list[int]:
 )
 def vanishing_gradients(lab: Lab) -> Plot:
     """Gradient by layer in a deep MLP of sigmoid or tanh units, for three norms."""
-    depth, panels, falls = lab.size(16, 4), [], {}
+    depth, panels, falls = lab.size(16, 4), [], dict[tuple[str, str], float]()
     for activation in ("sigmoid", "tanh"):
-        lines = []
-        for norm in NORMS:
-            words = (f"norm={norm}", "model=mlp", f"model.depth={depth}", f"model.activation={activation}")
-            mean, low, high = profile(lab, *words, "model.width=128", "model.initialization=small_gaussian")
-            lines.append(Line(norm, places(mean), mean, low, high))
-            falls[activation, norm] = mean[0]
-        panels.append(
-            Panel(f"{activation} units", "layer", "gradient / that of the last layer", lines, log="y")
-        )
+        words = f"model.depth={depth} model.width=128 model.initialization=small_gaussian"
+        lines = [gradients(lab, norm, f"{words} model.activation={activation}") for norm in NORMS]
+        falls |= {(activation, line.name): line.y[0] for line in lines}
+        panels.append(Panel(f"{activation} units", "layer", FALL, lines, log="y"))
     seen = (
         f"From the last of {depth} layers to the first, the gradient changes {falls['sigmoid', 'none']:.1g}"
         f" times with sigmoid units and no norm, {falls['sigmoid', 'batchnorm']:.2g} times with BatchNorm;"
@@ -61,23 +64,20 @@ def vanishing_gradients(lab: Lab) -> Plot:
 )
 def mean_field_explosion(lab: Lab) -> Plot:
     """Gradient by layer of a plain ReLU network, with the closed form for BatchNorm."""
-    depth, width = lab.size(40, 8), lab.size(512, 32)
-    lines = []
-    for norm in NORMS:
-        words = (f"norm={norm}", "model=mlp", f"model.depth={depth}", f"model.width={width}")
-        mean, low, high = profile(lab, *words, batch_size=lab.size(256, 32))
-        lines.append(Line(norm, places(mean), mean, low, high))
+    depth, batch = lab.size(40, 8), lab.size(256, 32)
+    words = f"model.depth={depth} model.width={lab.size(512, 32)}"
+    lines = [gradients(lab, norm, words, batch_size=batch) for norm in NORMS]
     rate = math.pi / (math.pi - 1)
     law = [rate ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
     inner = lines[1].y[depth // 4 : depth - depth // 4]  # far from input and loss
     growth = (inner[0] / inner[-1]) ** (2 / (len(inner) - 1))
-    lines.append(Line("theory", places(law), law, look="law"))
+    lines.append(Line("theory", lines[0].x, law, look="law"))
     seen = (
         f"With BatchNorm the squared gradient grows {growth:.3f}-fold per layer toward the input (theory:"
         f" {rate:.3f}), {lines[1].y[0] ** 2:.1g}-fold over {depth} layers; without a norm"
         f" {lines[0].y[0] ** 2:.2g}-fold."
     )
-    return Plot([Panel("", "layer", "gradient / that of the last layer", lines, log="y")], seen)
+    return Plot([Panel("", "layer", FALL, lines, log="y")], seen)
 
 
 @figure(
@@ -88,16 +88,14 @@ def mean_field_explosion(lab: Lab) -> Plot:
 )
 def rank_and_cosine(lab: Lab) -> Plot:
     """Mean cosine between samples, and the effective rank of a batch, after each activation."""
-    from normexp.claims.laws.depth import noise
+    from normexp.claims.laws.depth import observed
     from normexp.monitors.representation import geometry
 
     depth, batch = lab.size(40, 6), lab.size(64, 8)
     cosines, ranks = [], []
     for norm in NORMS:
-        network = lab.network(f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=128")
-        network.train()
-        sites = [site.module for site in network.sites() if site.kind == "activation"]
-        geometries = [geometry(y) for _, y in listened(network, sites, noise(network, 0, batch))]
+        network = lab.network(f"norm={norm} model=mlp model.depth={depth} model.width=128")
+        geometries = [geometry(y) for y in observed(network, 0, batch, "activation")]
         cosine, rank = ([float(row[name]) for row in geometries] for name in ("c_value", "effective_rank"))
         cosines.append(Line(norm, places(cosine), cosine))
         ranks.append(Line(norm, places(rank), rank))
@@ -128,7 +126,7 @@ def residual_variance(lab: Lab) -> Plot:
     from normexp.claims.evidence.initial import norm_factory
 
     blocks, width, batch = lab.size(16, 4), lab.size(1024, 64), lab.size(512, 64)
-    lines = []
+    lines, steps = [], list(range(blocks + 1))
     for norm in NORMS:
         make, generator = norm_factory((f"norm={norm}",)), torch.Generator().manual_seed(0)
         x = torch.randn(batch, width, generator=generator)
@@ -138,8 +136,7 @@ def residual_variance(lab: Lab) -> Plot:
                 weight = torch.randn(width, width, generator=generator) * (2 / width) ** 0.5
                 x = x + make(width).train()(x).relu() @ weight.T
                 variances.append(float(x.var(correction=0)))
-        lines.append(Line(norm, list(range(blocks + 1)), variances, look="points"))
-    steps = list(range(blocks + 1))
+        lines.append(Line(norm, steps, variances, look="points"))
     laws = [
         Line("2^l", steps, [2.0**step for step in steps], look="law"),
         Line("1 + l", steps, [1.0 + step for step in steps], look="law"),
@@ -165,12 +162,10 @@ def gradient_by_layer(lab: Lab) -> Plot:
         runs = []
         for seed in range(lab.size(3, 1)):
             runs += lab.train(
-                "model=gpt", "data=python_docs", "norm=layernorm", f"model.norm_position={place}",
-                f"model.depth={depth}",
-                "model.width=64", "model.initialization=xavier", "batch_size=16", "monitor=[gradients]",
-                "max_steps=0",
-                f"seed={seed}", "data.train_size=40000",
-            )  # fmt: skip
+                f"model=gpt data=python_docs norm=layernorm model.norm_position={place} model.depth={depth}",
+                "model.width=64 model.initialization=xavier batch_size=16 monitor=[gradients] max_steps=0",
+                f"seed={seed} data.train_size=40000",
+            )
         lines.append(over_layers(runs, r"gradient_norm/layer\d+_mlp_output", place))
     ratios = [line.y[-1] / line.y[0] for line in lines]
     seen = (
@@ -198,8 +193,7 @@ def channel_means(lab: Lab) -> Plot:
 
     depth, parts, panels, ends = lab.size(20, 4), lab.size(20, 3), [], {}
     for norm in ("none", "batchnorm"):
-        words = (f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=128", "data=digits")
-        network = lab.network(*words)
+        network = lab.network(f"norm={norm} model=mlp model.depth={depth} model.width=128 data=digits")
         batch, classes = labelled(network, 0, 256)
         after = moved(network, batch, classes, 1.0, 0)  # one step at learning rate 1
         rows = []
@@ -208,11 +202,11 @@ def channel_means(lab: Lab) -> Plot:
             with torch.no_grad():
                 for p, q in zip(between.parameters(), after.parameters(), strict=True):
                     p.lerp_(q, part / parts)
-            maps = [site.module for site in between.sites() if site.kind == "linear"][:-1]
-            outputs = [y for _, y in listened(between, maps, batch)]
-            rows.append([math.log10(float(y.mean(0).abs().mean()) + 1e-12) for y in outputs])
+            maps = listened(between, "linear", batch)[:-1]
+            rows.append([math.log10(float(y.mean(0).abs().mean()) + 1e-12) for _, y in maps])
         ends[norm] = rows[0][-1], rows[-1][-1]
-        heat = Map(places(rows[0]), [100 * part / parts for part in range(parts + 1)], rows, "log10 |mean|")
+        applied = [100 * part / parts for part in range(parts + 1)]
+        heat = Map(places(rows[0]), applied, rows, "log10 |mean|")
         panels.append(Panel(norm, "layer", "% of the update applied", map=heat))
     seen = (
         "One step at learning rate 1 changes the mean of the last layer's units from"

@@ -1,15 +1,11 @@
 """Figures of BatchNorm in training: what enters a unit, batch sizes, rates, noise, and the error in each mode."""
 
-from normexp.figures.lab import Lab, figure, over_steps, recorded, trained
+import math
+
+from normexp.figures.lab import Lab, figure, listened, over_steps, recorded, trained
 from normexp.figures.plot import Line, Panel, Plot
 
-PLAIN = ("recipe=plain", "optimizer=sgd", "schedule=constant", "data=digits")
-CNN = ("model=cnn", "model.depth=[1,1]", "model.width=8")
-
-
-def seeds(lab: Lab, full: int = 3) -> str:
-    """Several seeds, trained side by side."""
-    return f"replicas={lab.size(full, 1)}"
+PLAIN = "recipe=plain optimizer=sgd schedule=constant data=digits"
 
 
 @figure(
@@ -24,24 +20,15 @@ def bn_percentiles(lab: Lab) -> Plot:
     steps, curves, panels, drift = lab.size(600, 12), [], [], {}
     for norm in ("none", "batchnorm"):
         runs = lab.train(
-            f"norm={norm}", "model=mlp", "model.depth=3", "model.width=100", "model.activation=sigmoid",
-            "model.initialization=small_gaussian", *PLAIN, "lr=0.5", "batch_size=60", f"max_steps={steps}",
-            "monitor=[activations]",
-            f"monitor.activations.every_n_steps={lab.size(10, 4)}", f"val_every_n_steps={lab.size(20, 6)}",
-        )  # fmt: skip
+            f"norm={norm} model=mlp model.depth=3 model.width=100 model.activation=sigmoid",
+            f"model.initialization=small_gaussian {PLAIN} lr=0.5 batch_size=60 max_steps={steps}",
+            f"monitor=[activations] monitor.activations.every_n_steps={lab.size(10, 4)}",
+            f"val_every_n_steps={lab.size(20, 6)}",
+        )
         curves.append(over_steps(runs, "val/accuracy", norm, 100))
-        low, mid, high = (
-            over_steps(runs, rf"preactivation_{p}/layer02", norm) for p in ("p15", "p50", "p85")
-        )
-        panels.append(
-            Panel(
-                norm,
-                "step",
-                "input of the last sigmoid",
-                [Line(norm, mid.x, mid.y, low.y, high.y)],
-                named=False,
-            )
-        )
+        low, mid, high = (over_steps(runs, f"preactivation_p{p}/layer02", norm) for p in (15, 50, 85))
+        band = Line(norm, mid.x, mid.y, low.y, high.y)
+        panels.append(Panel(norm, "step", "input of the last sigmoid", [band], named=False))
         drift[norm] = max(mid.y) - min(mid.y)
     seen = (
         f"After {steps} steps {curves[1].y[-1]:.1f}% of the validation digits are right with BatchNorm,"
@@ -65,9 +52,10 @@ def gn_batch_size(lab: Lab) -> Plot:
         points = []
         for size in sizes:
             runs = lab.train(
-                f"norm={norm}", "model=mlp", "model.width=128", "data=digits", f"batch_size={size}", "lr=0.003",
-                f"max_epochs={lab.size(6, 1)}", "monitor=none", seeds(lab), f"data.train_size={lab.size(500, 100)}",
-            )  # fmt: skip
+                f"norm={norm} model=mlp model.width=128 data=digits batch_size={size} lr=0.003",
+                f"max_epochs={lab.size(6, 1)} monitor=none replicas={lab.size(3, 1)}",
+                f"data.train_size={lab.size(500, 100)}",
+            )
             errors = [100 * (1 - run.summary["metrics"]["test/accuracy"]) for run in runs]
             points.append((sum(errors) / len(errors), min(errors), max(errors)))
         mean, low, high = zip(*points, strict=True)
@@ -95,25 +83,22 @@ def rates(lab: Lab) -> Plot:
     panels, ends, best = [], [], {}
     for norm in ("none", "batchnorm"):
         runs = lab.train(
-            f"norm={norm}", "model=cnn", "model.depth=[2,2,2]", "model.width=8", *PLAIN,
+            f"norm={norm} model=cnn model.depth=[2,2,2] model.width=8 {PLAIN}",
             f"replicas.lr={tried}".replace(" ", ""),
-            f"max_epochs={lab.size(8, 1)}", "batch_size=64", "monitor=none",
-        )  # fmt: skip
-        curves = [
-            over_steps([run], "val/accuracy", f"rate {rate:g}", 100)
-            for rate, run in zip(tried, runs, strict=True)
-        ]
+            f"max_epochs={lab.size(8, 1)} batch_size=64 monitor=none",
+        )
+        by_rate = zip(tried, runs, strict=True)
+        curves = [over_steps([run], "val/accuracy", f"rate {rate:g}", 100) for rate, run in by_rate]
         panels.append(Panel(norm, "step", "validation accuracy (%)", curves))
         final = [curve.y[-1] for curve in curves]
         ends.append(Line(norm, tried, final, look="points"))
         best[norm] = max(zip(final, tried, strict=True))
-    seen = "; ".join(f"{norm}: best {best[norm][0]:.1f}% at rate {best[norm][1]:g}" for norm in best)
+    bests = "; ".join(f"{norm}: best {value:.1f}% at rate {rate:g}" for norm, (value, rate) in best.items())
     seen = (
-        f"{seen}. At rate {tried[-1]:g}: {ends[0].y[-1]:.1f}% without, {ends[1].y[-1]:.1f}% with BatchNorm."
+        f"{bests}. At rate {tried[-1]:g}: {ends[0].y[-1]:.1f}% without, {ends[1].y[-1]:.1f}% with BatchNorm."
     )
-    return Plot(
-        [*panels, Panel("at the end", "learning rate", "validation accuracy (%)", ends, log="x")], seen
-    )
+    last = Panel("at the end", "learning rate", "validation accuracy (%)", ends, log="x")
+    return Plot([*panels, last], seen)
 
 
 @figure(
@@ -127,10 +112,9 @@ def noisy_batchnorm(lab: Lab) -> Plot:
     lines = []
     for norm in ("none", "batchnorm", "batchnorm_noisy"):
         runs = lab.train(
-            f"norm={norm}", "model=cnn", "model.depth=[2,2]", "model.width=8", *PLAIN, "lr=0.03",
-            "batch_size=64", "monitor=none",
-            f"max_epochs={lab.size(10, 2)}", seeds(lab),
-        )  # fmt: skip
+            f"norm={norm} model=cnn model.depth=[2,2] model.width=8 {PLAIN} lr=0.03 batch_size=64",
+            f"monitor=none max_epochs={lab.size(10, 2)} replicas={lab.size(3, 1)}",
+        )
         lines.append(over_steps(runs, "train/accuracy", norm, 100))
     at = len(lines[0].y) // 3
     seen = (
@@ -148,11 +132,10 @@ def error(network, x, y, *, batch_size: int | None = None) -> float:
     network.train(batch_size is not None)
     size = batch_size or len(x)
     whole = len(x) - len(x) % size
+    batches = zip(x[:whole].split(size), y[:whole].split(size), strict=True)
     buffers = {name: value.clone() for name, value in network.named_buffers()}
     with torch.no_grad():
-        right = [
-            (network(x[i : i + size]).argmax(1) == y[i : i + size]).float() for i in range(0, whole, size)
-        ]
+        right = [(network(inputs).argmax(1) == classes).float() for inputs, classes in batches]
         for name, value in network.named_buffers():
             value.copy_(buffers[name])
     return 100 * (1 - float(torch.cat(right).mean()))
@@ -168,15 +151,15 @@ def train_eval_precise(lab: Lab) -> Plot:
     """Validation error over training by average and precise statistics, and four errors at the end by batch size."""
     from normexp.norms.batch_norm import recompute_population_statistics
 
+    cnn = f"model=cnn model.depth=[1,1] model.width=8 {PLAIN}"
     sizes = (2, 4, 8, 32, 128) if not lab.small else (4, 16)
     names = ("train, batch", "val, batch", "val, average", "val, precise")
     errors: dict[str, list[float]] = {name: [] for name in names}
     for size in sizes:
         (run,) = lab.train(
-            "norm=batchnorm", *CNN, *PLAIN, f"batch_size={size}", f"lr={0.2 * size / 32:g}",
-            f"max_epochs={lab.size(6, 1)}", "monitor=none",
-            f"data.train_size={lab.size(1000, 64)}",
-        )  # fmt: skip
+            f"norm=batchnorm {cnn} batch_size={size} lr={0.2 * size / 32:g} max_epochs={lab.size(6, 1)}",
+            f"monitor=none data.train_size={lab.size(1000, 64)}",
+        )
         parts = trained(run)
         parts.data.load()
         network = parts.module.model
@@ -189,13 +172,12 @@ def train_eval_precise(lab: Lab) -> Plot:
     curves = []
     for norm, name in (("batchnorm", names[2]), ("batchnorm_precise", names[3])):
         runs = lab.train(
-            f"norm={norm}", *CNN, *PLAIN, "batch_size=256", "lr=1", f"max_steps={lab.size(60, 8)}",
-            "val_every_n_steps=2", "monitor=none",
-        )  # fmt: skip
+            f"norm={norm} {cnn} batch_size=256 lr=1 max_steps={lab.size(60, 8)} val_every_n_steps=2 monitor=none"
+        )
         rows = recorded(runs, "val/accuracy")
         curves.append(Line(name, [int(s) for s in rows["step"]], [100 * (1 - v) for v in rows["value"]]))
     lines = [Line(name, sizes, values, look="points") for name, values in errors.items()]
-    worst = max(curves[0].y[len(curves[0].y) // 3 :]), max(curves[1].y[len(curves[1].y) // 3 :])
+    worst = [max(curve.y[len(curve.y) // 3 :]) for curve in curves]
     seen = (
         f"At batch size {sizes[0]} the validation error is {errors[names[1]][0]:.1f}% with batch statistics,"
         f" {errors[names[2]][0]:.1f}% with the moving average, {errors[names[3]][0]:.1f}% with precise ones; at"
@@ -218,20 +200,15 @@ def train_eval_precise(lab: Lab) -> Plot:
 )
 def updates_and_saturation(lab: Lab) -> Plot:
     """log10 of |update| / |weights| of each layer over training, and where tanh outputs lie after it."""
-    import math
-
     import torch
-
-    from normexp.figures.lab import listened
 
     depth, panels, shares = lab.size(5, 2), [], {}
     for norm in ("none", "batchnorm"):
         (run,) = lab.train(
-            f"norm={norm}", "model=mlp", f"model.depth={depth}", "model.width=100", "model.activation=tanh",
-            "model.initialization=small_gaussian",
-            *PLAIN, "lr=0.1", "batch_size=32", f"max_steps={lab.size(300, 8)}", "monitor=[gradients]",
-            f"monitor.gradients.every_n_steps={lab.size(5, 2)}",
-        )  # fmt: skip
+            f"norm={norm} model=mlp model.depth={depth} model.width=100 model.activation=tanh",
+            f"model.initialization=small_gaussian {PLAIN} lr=0.1 batch_size=32 max_steps={lab.size(300, 8)}",
+            f"monitor=[gradients] monitor.gradients.every_n_steps={lab.size(5, 2)}",
+        )
         lines = []
         for layer in range(depth):
             line = over_steps([run], rf"update_ratio/layer{layer:02d}", f"layer {layer + 1}")
@@ -239,15 +216,14 @@ def updates_and_saturation(lab: Lab) -> Plot:
         lines.append(Line("10^-3", [0, lines[0].x[-1]], [-3.0, -3.0], look="law"))
         panels.append(Panel(f"updates, {norm}", "step", "log10 |update| / |weights|", lines))
         parts = trained(run)
-        sites = [site.module for site in parts.module.model.sites() if site.kind == "activation"]
-        outputs = [y for _, y in listened(parts.module.model.train(), sites, parts.data.probe_batch(256)[0])]
+        inputs = parts.data.probe_batch(256)[0]
+        outputs = [y for _, y in listened(parts.module.model.train(), "activation", inputs)]
         shares[norm] = 100 * float(torch.stack(outputs).abs().gt(0.97).float().mean())
         histograms = []
         for layer, y in enumerate(outputs):
             density, edges = torch.histogram(y.flatten(), bins=40, range=(-1.0, 1.0), density=True)
-            histograms.append(
-                Line(f"layer {layer + 1}", ((edges[1:] + edges[:-1]) / 2).tolist(), density.tolist())
-            )
+            centers = (edges[1:] + edges[:-1]) / 2
+            histograms.append(Line(f"layer {layer + 1}", centers.tolist(), density.tolist()))
         panels.append(Panel(f"tanh outputs, {norm}", "output", "density", histograms))
     seen = (
         f"After training, {shares['none']:.1f}% of tanh outputs lie beyond 0.97 without a norm,"

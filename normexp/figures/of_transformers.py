@@ -5,7 +5,7 @@ import math
 from normexp.figures.lab import Lab, figure, listened, over_layers, trained
 from normexp.figures.plot import Line, Panel, Plot
 
-GPT = ("model=gpt", "data=python_docs", "batch_size=16", "monitor=none", "data.context_length=64")
+GPT = "norm=layernorm model=gpt data=python_docs batch_size=16"
 
 
 @figure(
@@ -20,19 +20,15 @@ def dyt_clouds(lab: Lab) -> Plot:
 
     depth = lab.size(8, 2)
     (run,) = lab.train(
-        "norm=layernorm", "model=transformer", f"model.depth={depth}", "model.width=64", "data=digits",
-        "monitor=none",
-        f"max_epochs={lab.size(12, 1)}", "batch_size=64", "lr=0.002",
-    )  # fmt: skip
-    parts = trained(run)
-    sites = [site.module for site in parts.module.model.sites() if site.kind == "norm"]
-    chosen = [0, len(sites) // 2, len(sites) - 1]
-    pairs = listened(
-        parts.module.model.eval(), [sites[place] for place in chosen], parts.data.probe_batch(128)[0]
+        f"norm=layernorm model=transformer model.depth={depth} model.width=64 data=digits monitor=none",
+        f"max_epochs={lab.size(12, 1)} batch_size=64 lr=0.002",
     )
+    parts = trained(run)
+    norms = [site.module for site in parts.module.model.sites() if site.kind == "norm"]
+    pairs = listened(parts.module.model.eval(), "norm", parts.data.probe_batch(128)[0])
     panels, lines = [], []
-    for place, (x, y) in zip(chosen, pairs, strict=True):
-        norm = sites[place]
+    for place in (0, len(norms) // 2, len(norms) - 1):
+        norm, (x, y) = norms[place], pairs[place]
         plain = ((y - norm.bias) / norm.weight).detach().flatten()
         drawn = torch.randperm(len(plain), generator=torch.Generator().manual_seed(0))[: lab.size(1500, 60)]
         xs, ys = x.flatten()[drawn], plain[drawn]
@@ -44,7 +40,7 @@ def dyt_clouds(lab: Lab) -> Plot:
         grid = torch.linspace(float(xs.min()), float(xs.max()), 60, dtype=xs.dtype)
         cloud = Line("layernorm", xs.tolist(), ys.tolist(), look="dots")
         fit = Line("best tanh", grid.tolist(), tanh(grid).tolist(), look="law")
-        title = f"norm {place + 1} of {len(sites)}"
+        title = f"norm {place + 1} of {len(norms)}"
         panels.append(Panel(title, "input", "output before gain", [cloud, fit], named=False))
     shares = "; ".join(
         f"norm {place}: {100 * by_line:.1f}% and {100 * by_tanh:.1f}%" for place, (by_line, by_tanh) in lines
@@ -78,11 +74,9 @@ def best_tanh(x, y):
 def massive_activations(lab: Lab) -> Plot:
     """Largest value over the median, and attention on the first token, by block, before and after training."""
     (run,) = lab.train(
-        "norm=layernorm", *GPT[:3], "data.context_length=64", f"model.depth={lab.size(6, 2)}",
-        "model.width=64", "monitor=[stream]",
-        f"max_steps={lab.size(500, 4)}", "monitor.stream.every_n_steps=1000000",
-        "monitor.stream.batch_size=32",
-    )  # fmt: skip
+        f"{GPT} data.context_length=64 model.depth={lab.size(6, 2)} model.width=64 monitor=[stream]",
+        f"max_steps={lab.size(500, 4)} monitor.stream.every_n_steps=1000000 monitor.stream.batch_size=32",
+    )
     outliers, sinks = [], []
     for last, name in ((False, "at the start"), (True, "trained")):
         outliers.append(over_layers([run], r"outlier_ratio/layer\d+_mlp", name, last=last))
@@ -119,12 +113,12 @@ def qk_norm_rates(lab: Lab) -> Plot:
     """Validation loss at the end over the learning rate, with and without QK-norm."""
     tried = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3] if not lab.small else [0.001, 0.1]
     lines = []
-    for qk, name in ((False, "without"), (True, "with QK-norm")):
+    for qk, name in (("false", "without"), ("true", "with QK-norm")):
         runs = lab.train(
-            "norm=layernorm", *GPT, f"model.qk_norm={str(qk).lower()}", "model.depth=2", "model.width=64",
+            f"{GPT} monitor=none data.context_length=64 model.qk_norm={qk} model.depth=2 model.width=64",
             f"replicas.lr={tried}".replace(" ", ""),
-            f"max_steps={lab.size(200, 4)}", "val_every_n_steps=100000",
-        )  # fmt: skip
+            f"max_steps={lab.size(200, 4)} val_every_n_steps=100000",
+        )
         values = [run.summary["metrics"]["val/loss"] for run in runs]
         lines.append(Line(name, tried, [math.nan if v is None else v for v in values], look="points"))
     best = [min(y for y in line.y if y == y) for line in lines]
@@ -146,16 +140,14 @@ def qk_norm_rates(lab: Lab) -> Plot:
 )
 def dead_depth(lab: Lab) -> Plot:
     """How much the loss rises when one block is left out, for three placements."""
-    arms = {"pre": (), "post": ("model.norm_position=post",), "scaled": ("model.depth_scaling=true",)}
+    arms = {"pre": "", "post": "model.norm_position=post", "scaled": "model.depth_scaling=true"}
     lines, halves = [], {}
     for name, words in arms.items():
         (run,) = lab.train(
-            "norm=layernorm", *GPT[:3], f"model.depth={lab.size(10, 4)}", "model.width=48", *words,
-            "monitor=[stream]", "lr=0.002",
-            f"max_steps={lab.size(300, 4)}", "monitor.stream.every_n_steps=1000000",
-            "monitor.stream.batch_size=64",
+            f"{GPT} model.depth={lab.size(10, 4)} model.width=48 {words} monitor=[stream] lr=0.002",
+            f"max_steps={lab.size(300, 4)} monitor.stream.every_n_steps=1000000 monitor.stream.batch_size=64",
             "val_every_n_steps=100000",
-        )  # fmt: skip
+        )
         line = over_layers([run], r"left_out_loss/layer\d+", name)
         lines.append(line)
         half = len(line.y) // 2

@@ -1,8 +1,9 @@
 """A figure as plain numbers, panels of lines and maps, and its drawing in the style of the report."""
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from matplotlib.axes import Axes
@@ -62,21 +63,11 @@ class Plot:
     panels: Sequence[Panel]
     seen: str
     columns: int = 0  # panels side by side; 0: all
-    options: dict[str, Any] = field(default_factory=dict)
 
     def numbers(self) -> dict[str, Any]:
         """The numbers as JSON has them: None for what is not finite."""
-        return _plain({"seen": self.seen, "panels": [asdict(panel) for panel in self.panels]})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
+        written = json.dumps({"seen": self.seen, "panels": [asdict(panel) for panel in self.panels]})
+        return json.loads(written, parse_constant=lambda _: None)
 
 
 def draw(plot: Plot) -> Figure:
@@ -91,17 +82,13 @@ def draw(plot: Plot) -> Figure:
     style = Style(list(dict.fromkeys(names)))
     for panel, place in zip(plot.panels, axes, strict=False):
         place.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
-        if panel.map:
-            _draw_map(figure, place, panel.map)
-            continue
-        _draw_lines(place, panel, style)
+        if heat := panel.map:
+            image = place.pcolormesh(heat.x, heat.y, heat.z, shading="nearest", rasterized=True)
+            figure.colorbar(image, ax=place, pad=0.02).set_label(heat.label)
+            place.grid(visible=False)
+        else:
+            _draw_lines(place, panel, style)
     return figure
-
-
-def _draw_map(figure: Figure, axes: Axes, heat: Map) -> None:
-    image = axes.pcolormesh(heat.x, heat.y, heat.z, shading="nearest", rasterized=True)
-    figure.colorbar(image, ax=axes, pad=0.02).set_label(heat.label)
-    axes.grid(visible=False)
 
 
 def _draw_lines(axes: Axes, panel: Panel, style: Style) -> None:
