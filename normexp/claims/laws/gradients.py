@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from normexp.claims.laws.network import gradient_of
 from normexp.claims.laws.torch_facts import function_of, sample
-from normexp.claims.laws.values import NormFactory
+from normexp.claims.laws.values import NormFactory, output
 
 UPSTREAM = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
 
@@ -28,17 +28,15 @@ def constant_input_of_formula(*, seed: int, form: str) -> float:
     return float(gradient_of(x).abs().max())
 
 
-@torch.no_grad()
 def constant_output(norm: NormFactory, *, seed: int) -> float:
     """Largest |y| for a constant row: 0 if eps keeps the division finite."""
-    return float(norm(8).double()(torch.full((2, 8), float(seed), dtype=torch.float64)).abs().max())
+    return float(output(norm, torch.full((2, 8), float(seed), dtype=torch.float64)).abs().max())
 
 
-@torch.no_grad()
 def width_one(norm: NormFactory, *, seed: int) -> float:
     """|y| for a single feature, 0 for torch's LayerNorm; nan if the norm refuses it or divides 0 by 0."""
     try:
-        return float(norm(1).double()(sample(seed, 4, 1)).abs().max())
+        return float(output(norm, sample(seed, 4, 1)).abs().max())
     except ValueError:
         return float("nan")
 
@@ -80,10 +78,9 @@ def gradient_norm(function: Callable[[Tensor], Tensor], x: Tensor, upstream: Ten
     return gradient.norm()
 
 
-@torch.no_grad()
 def saturated_share(norm: NormFactory, *, seed: int, scale: float, features: int = 64) -> float:
     """Share of sigmoid outputs below 0.05 or above 0.95 for pre-activations of standard deviation `scale`."""
-    y = torch.sigmoid(norm(features).double().train()(scale * sample(seed, 512, features)))
+    y = torch.sigmoid(output(norm, scale * sample(seed, 512, features)))
     return float(((y < 0.05) | (y > 0.95)).double().mean())
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from normexp.claims.laws.gradients import gradient_norm
 from normexp.claims.laws.half_precision import relative
 from normexp.claims.laws.torch_facts import sample
-from normexp.claims.laws.values import NormFactory
+from normexp.claims.laws.values import NormFactory, output
 
 N, D, C = 32, 24, 16  # samples, inputs, units
 
@@ -54,28 +54,22 @@ def normalized_inputs(norm: NormFactory, *, seed: int, change_of: str) -> float:
     return relative_change(lambda weight, data: layer(data) @ weight.T, seed, change_of)
 
 
-@torch.no_grad()
 def is_invariant(norm: NormFactory, *, seed: int, change_of: str) -> float:
     """1 if norm(W x) does not change under a change of Table 1, else 0 (within a relative 1e-4, because of eps)."""
     return float(summed_inputs(norm, seed=seed, change_of=change_of) < 1e-3)
 
 
-@torch.no_grad()
 def other_samples(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
     """Largest change of the first two samples' output if the rest of the batch is removed."""
     x = sample(seed, batch_size, C)
-    layer = norm(C).double().train()
-    return float((layer(x)[:2] - layer(x[:2])).abs().max())
+    return float((output(norm, x)[:2] - output(norm, x[:2])).abs().max())
 
 
-@torch.no_grad()
 def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
     """As `other_samples`, for the first sample alone; infinite if the norm refuses a single sample."""
     x = sample(seed, batch_size, C)
-    layer = norm(C).double().train()
-    whole = layer(x)[:1]
     try:
-        return float((whole - layer(x[:1])).abs().max())
+        return float((output(norm, x)[:1] - output(norm, x[:1])).abs().max())
     except ValueError:
         return float("inf")
 
@@ -92,11 +86,10 @@ def other_tokens(norm: NormFactory, *, seed: int, tokens: int = 12) -> float:
     return max(float((layer(other)[:, 0] - y).abs().max()) for other in (permuted, padded))
 
 
-@torch.no_grad()
 def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
     """Largest |mean| and |std - 1| of the output for a batch of images, (N, C, H, W): over batch and positions of a
     channel, over one whole sample, or over the channels of one position."""
-    y = norm(8).double().train()(3 * sample(seed, 16, 8, 5, 5) + 2)
+    y = output(norm, 3 * sample(seed, 16, 8, 5, 5) + 2)
     dims = {"channel": (0, 2, 3), "sample": (1, 2, 3), "position": (1,)}[over]
     return max(float(y.mean(dims).abs().max()), float((y.std(dims, correction=0) - 1).abs().max()))
 
@@ -105,7 +98,7 @@ def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
 def two_image_forms(norm: NormFactory, *, seed: int) -> float:
     """Largest difference, on an image, between the norm over (C, H, W) and the norm over C at each position."""
     x = sample(seed, 4, 8, 5, 5)
-    whole = norm(8).double()(x)
+    whole = output(norm, x)
     rows = norm(8, channel_dim=-1).double()(x.movedim(1, -1).flatten(1, 2))  # (N, H W, C)
     return float((whole - rows.unflatten(1, (5, 5)).movedim(-1, 1)).abs().max())
 

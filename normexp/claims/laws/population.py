@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from normexp.claims.laws.network import gradient_of
 from normexp.claims.laws.torch_facts import sample
-from normexp.claims.laws.values import NormFactory
+from normexp.claims.laws.values import NormFactory, output
 
 
 @torch.no_grad()
@@ -54,21 +54,18 @@ def exact_std(seed: int, std: float, features: int) -> Tensor:
     return std * (x - x.mean(0)) / x.std(0, correction=0) + 2
 
 
-@torch.no_grad()
 def std_over_divisor(norm: NormFactory, *, seed: int, std: float, features: int = 8) -> float:
     """The norm's output in units of (x - mean) / std, for a batch of exactly this std; sqrt(std^2 / (std^2 + eps))."""
-    x = exact_std(seed, std, features)
-    return float(norm(features).double().train()(x).std(0, correction=0).mean())
+    return float(output(norm, exact_std(seed, std, features)).std(0, correction=0).mean())
 
 
-@torch.no_grad()
 def gaussian_batches(norm: NormFactory, *, seed: int, compare: str, batch: int = 4096) -> float:
     """Compares two Gaussian batches after the norm, one with independent and one with strongly correlated features: the
     Kolmogorov-Smirnov distance of one feature's values (marginals), or the difference of the features' correlation."""
     z = sample(seed, 2, batch, 2)  # two batches
     first = 3 * z[0] + 1
     second = torch.stack([z[1, :, 0], 0.9 * z[1, :, 0] + 0.436 * z[1, :, 1]], 1) - 2
-    a, b = (norm(2).double().train()(x).detach() for x in (first, second))
+    a, b = output(norm, first), output(norm, second)
     if compare == "marginals":
         return kolmogorov_smirnov(a[:, 1], b[:, 1])
     return abs(float(torch.corrcoef(a.T)[0, 1] - torch.corrcoef(b.T)[0, 1]))

@@ -1,6 +1,7 @@
 """The output of a norm for given numbers, compared with the formula of a document or a paper."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,15 @@ from normexp.claims.laws.torch_facts import DOCUMENT_INPUT, sample
 NormFactory = Callable[..., nn.Module]
 
 
-def formula(x: Tensor, *, divide_by: str, correction: int, eps: float, eps_position: str) -> Tensor:
+@torch.no_grad()
+def output(norm: NormFactory, x: Tensor) -> Tensor:
+    """What a new norm makes of x (N, C, ...) in training mode."""
+    return norm(x.shape[1]).double()(x)
+
+
+def formula(
+    x: Tensor, *, divide_by: str = "std", correction: int = 0, eps: float = 1e-5, eps_position: str = "inside"
+) -> Tensor:
     """(x - mean) divided by the std or variance of each row of (N, C), with eps inside or outside the root."""
     var = x.var(1, correction=correction, keepdim=True)
     if divide_by == "variance":
@@ -19,74 +28,56 @@ def formula(x: Tensor, *, divide_by: str, correction: int, eps: float, eps_posit
     return (x - x.mean(1, keepdim=True)) / scale
 
 
-@torch.no_grad()
 def distance_to_formula(
-    norm: NormFactory,
-    *,
-    seed: int,
-    divide_by: str = "std",
-    correction: int = 0,
-    eps: float = 1e-5,
-    eps_position: str = "inside",
-    features: int = 768,
-    std: float = 1.0,
+    norm: NormFactory, *, seed: int, features: int = 768, std: float = 1.0, **options: Any
 ) -> float:
-    """Largest difference between the norm and the written formula on 16 rows of normal values."""
+    """Largest difference between the norm and the written `formula` with options on 16 rows of normal values."""
     x = std * sample(seed, 16, features)
-    y = norm(features).double()(x)
-    written = formula(x, divide_by=divide_by, correction=correction, eps=eps, eps_position=eps_position)
-    return float((y - written).abs().max())
+    return float((output(norm, x) - formula(x, **options)).abs().max())
 
 
-@torch.no_grad()
 def distance_to_torch(norm: NormFactory, *, seed: int, features: int = 768) -> float:
     """Largest difference between the norm and torch.nn.LayerNorm."""
     x = sample(seed, 16, features)
-    return float((norm(features).double()(x) - nn.LayerNorm(features).double()(x)).abs().max())
+    return float((output(norm, x) - output(nn.LayerNorm, x)).abs().max())
 
 
-@torch.no_grad()
+def over_norm(written: Tensor, norm: NormFactory, x: Tensor) -> float:
+    """Written outputs divided by the norm's: the factor with the least squared error."""
+    y = output(norm, x)
+    return float((written * y).sum() / y.square().sum())
+
+
 def hand_over_norm(norm: NormFactory, *, seed: int, correction: int, features: int = 768) -> float:
     """Output of a hand-written layer normalization with torch.var(correction=...), divided by the norm's output. As in
     document 000, x is uniform with shape (16, 768)."""
     x = torch.rand(16, features, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    hand = formula(x, divide_by="std", correction=correction, eps=1e-5, eps_position="inside")
-    y = norm(features).double()(x)
-    return float((hand * y).sum() / y.square().sum())
+    return over_norm(formula(x, correction=correction), norm, x)
 
 
-@torch.no_grad()
 def unbiased_over_biased(norm: NormFactory, *, seed: int, features: int) -> float:
     """Output with the variance divided by n - 1, divided by the norm's output; sqrt((n - 1) / n) in theory (eps 0)."""
     x = sample(seed, 16, features)
-    hand = formula(x, divide_by="std", correction=1, eps=0.0, eps_position="inside")
-    y = norm(features).double()(x)
-    return float((hand * y).sum() / y.square().sum())
+    return over_norm(formula(x, correction=1, eps=0.0), norm, x)
 
 
-@torch.no_grad()
 def inside_over_outside(norm: NormFactory, *, seed: int, std: float, features: int = 256) -> float:
     """Output with eps = 1e-5 outside the root, divided by the norm's output, on rows with exactly this biased std."""
     x = sample(seed, 16, features)
     x = std * (x - x.mean(1, keepdim=True)) / x.std(1, correction=0, keepdim=True)
-    outside = formula(x, divide_by="std", correction=0, eps=1e-5, eps_position="outside")
-    y = norm(features).double()(x)
-    return float((outside * y).sum() / y.square().sum())
+    return over_norm(formula(x, eps_position="outside"), norm, x)
 
 
-@torch.no_grad()
 def output_std(norm: NormFactory, *, seed: int, correction: int, features: int = 3) -> float:
     """Standard deviation of the output's rows: the value farthest from 1 among 16 rows."""
-    y = norm(features).double()(sample(seed, 16, features))
-    found = y.std(1, correction=correction)
+    found = output(norm, sample(seed, 16, features)).std(1, correction=correction)
     return float(found[(found - 1).abs().argmax()])
 
 
-@torch.no_grad()
 def largest_output(norm: NormFactory, *, seed: int, features: int) -> float:
     """The largest |y| over random rows and the worst case, in which one value is far from equal others."""
     rows = torch.cat([100 * sample(seed, 1000, features), 1e6 * torch.eye(features, dtype=torch.float64)])
-    return float(norm(features).double()(rows).abs().max())
+    return float(output(norm, rows).abs().max())
 
 
 @torch.no_grad()
@@ -95,12 +86,10 @@ def output_size(norm: NormFactory, *, seed: int) -> float:
     return float(norm(3, channel_dim=-1).double()(sample(seed, 1, 3, 3)).shape[-1])
 
 
-@torch.no_grad()
 def scale_variability(norm: NormFactory, *, seed: int, features: int = 64, rows: int = 2000) -> float:
     """Coefficient of variation over samples of |x - mean| / |y|, the scale by which the norm divides."""
     x = sample(seed, rows, features)
-    y = norm(features).double()(x)
-    scale = (x - x.mean(1, keepdim=True)).norm(dim=1) / y.norm(dim=1)
+    scale = (x - x.mean(1, keepdim=True)).norm(dim=1) / output(norm, x).norm(dim=1)
     return float(scale.std() / scale.mean())
 
 
@@ -110,19 +99,17 @@ def document_row(norm: NormFactory, *, seed: int, entry: str) -> float:
     x = torch.tensor(DOCUMENT_INPUT, dtype=torch.float64)
     kind, sample_index, row, column = entry.split()
     last = norm(4, channel_dim=-1).double()(x)  # (2, 3, 4) as tokens
-    both = norm(12).double()(x.flatten(1)).view(x.shape)  # (2, 12) and back
+    both = output(norm, x.flatten(1)).view(x.shape)  # (2, 12) and back
     return float((last if kind == "last" else both)[int(sample_index), int(row), int(column)])
 
 
-@torch.no_grad()
 def range_ratio(norm: NormFactory, *, seed: int, std: float, features: int = 16) -> float:
     """Distance from the smallest to the largest output over that of the inputs, of 64 samples of this deviation."""
     x = std * sample(seed, 64, features)
-    y = norm(features).double().train()(x)
+    y = output(norm, x)
     return float((y.max() - y.min()) / (x.max() - x.min()))
 
 
-@torch.no_grad()
 def written_badly(*, seed: int, slip: str, shape: str) -> float:
     """Largest difference between LayerNorm and its formula with a slip: no keepdim, or the wrong axis (the batch's) or
     none in mean and std; 0 where the slip raises an error. `shape` is such as 4x8."""
