@@ -23,14 +23,12 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     """What to expect in a setting, in lines."""
     first, expected = forecast.norms[0], forecast.expect(labels)
     width = max(map(len, forecast.norms))
-    rows = sorted(
-        [*((row.effect, row.norm, str(row)) for row in expected), (0.0, first, "")], key=lambda row: row[0]
-    )
+    rows = [*((row.effect, row.norm, str(row)) for row in expected), (0.0, first, "")]
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
         f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from "
         f"{len(forecast.settings)} settings of bank {bank}):",
-        *(f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in rows),
+        *(f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in sorted(rows, key=lambda row: row[0])),
     ]
     if all(row.low <= 0 <= row.high for row in expected):
         lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
@@ -65,15 +63,10 @@ def predictions(forecast: Forecast, settings: Bank, bank: str) -> dict[str, Any]
     by_cell: dict[str, Any] = {}
     for name, cell in settings.grid.cells.items():
         labels = labels_of_own(cell.overrides)
-        expected = {
-            row.norm: (row.effect, row.low, row.high) for row in forecast.expect(labels) if row.norm in norms
-        }
-        by_cell[name] = {
-            "labels": labels,
-            "overrides": list(cell.overrides),
-            "outside": forecast.outside(labels),
-        }
-        by_cell[name]["expected"] = {norm: [round(v, 4) for v in ends] for norm, ends in expected.items()}
+        told = [row for row in forecast.expect(labels) if row.norm in norms]
+        expected = {row.norm: [round(end, 4) for end in (row.effect, row.low, row.high)] for row in told}
+        own = {"labels": labels, "overrides": list(cell.overrides), "outside": forecast.outside(labels)}
+        by_cell[name] = own | {"expected": expected}
     return {"bank": bank, "norms": norms, "level": LEVEL, "settings": by_cell}
 
 
@@ -89,9 +82,8 @@ def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, regis
         predicted = json.loads(path.read_text())
         if digest(predicted) != row.protocol:
             raise ValueError(f"{path}: is not what row {row.number} registered; restore it from git")
-        runs: list[Any] = [
-            run for point in points for run in point.runs.assign(run=point.runs["hash"]).to_dict("records")
-        ]
+        tables = [point.runs.assign(run=point.runs["hash"]) for point in points]
+        runs: list[Any] = [run for table in tables for run in table.to_dict("records")]
         late = "; ".join(not_after(row, runs, register.rows_at)[:1])
     table, held = beside(predicted, points)
     return {"table": table, "held": held, "row": row and row.number, "late": late}
@@ -109,10 +101,11 @@ def beside(predicted: Mapping[str, Any], points: Sequence[Measured]) -> tuple[st
                 outcome = f"{change(measured_here)}{'' if inside[-1] else ', a miss'}"
             rows.append((name, norm, str(expected), outcome))
     columns = ("setting", "norm", f"predicted errors against {norms[0]}", "measured")
+    level = f"{predicted['level']:.0%}"
     held = (
-        f"{sum(inside)} of {len(inside)} measured ratios lie inside their {predicted['level']:.0%} interval"
+        f"{sum(inside)} of {len(inside)} measured ratios lie inside their {level} interval" if inside else ""
     )
-    return markdown_table(columns, rows), held if inside else ""
+    return markdown_table(columns, rows), held
 
 
 def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:

@@ -184,9 +184,8 @@ class Forecast:
 
     def nearest(self, labels: Mapping[str, str]) -> list[Measured]:
         """The measured settings that are most like this one."""
-        far = cdist(
-            self._place(labels), self.x, "seuclidean", V=np.where(self.x.var(0) > 0, self.x.var(0), 1.0)
-        )[0]
+        variances = np.where(self.x.var(0) > 0, self.x.var(0), 1.0)
+        far = cdist(self._place(labels), self.x, "seuclidean", V=variances)[0]
         return [self.settings[index] for index in np.argsort(far, kind="stable")[:NEAREST]]
 
     def outside(self, labels: Mapping[str, str]) -> list[str]:

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-LAYERS_SHOWN = 3
 
 
 class NotChecked(Exception):
@@ -59,7 +58,7 @@ class Finding:
         """The finding in one line, with the first line of its fix."""
         return f"{self.severity} {self.id}: {self.sentence} Fix: {self.fix.splitlines()[0]}"
 
-    def where(self, most: int = LAYERS_SHOWN) -> str:
+    def where(self, most: int = 3) -> str:
         """The first layers, and how many there are: `layer1.bn1, layer1.bn2, ... (20)`."""
         shown = ", ".join(self.layers[:most])
         return shown if len(self.layers) <= most else f"{shown}, ... ({len(self.layers)})"
@@ -108,9 +107,8 @@ class Result:
 
         Raises KeyError with what is known of it if it was not found.
         """
-        for finding in self.findings:
-            if finding.id == name:
-                return finding
+        if found := [finding for finding in self.findings if finding.id == name]:
+            return found[0]
         state = self.not_checked.get(name) or ("healthy" if name in self.healthy else "no such finding")
         raise KeyError(f"{name}: {state}")
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable
-from itertools import groupby
 from types import SimpleNamespace
 
 import torch
@@ -101,8 +100,7 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """requires_grad=False freezes gain and shift, not the running statistics; eval() does, until the next
     train()."""
     follows = [p for p in network.tracked if p.follows_batches]
-    gains = {place: getattr(place.module, "weight", None) for place in follows}
-    frozen = [place for place, gain in gains.items() if gain is not None and not gain.requires_grad]
+    frozen = [p for p in follows if not getattr(getattr(p.module, "weight", None), "requires_grad", True)]
     calls = [call for call in network.trace.calls if call.place in frozen and call.training]
     yield from above(((call.place.path, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
@@ -129,11 +127,13 @@ def moves(call: Call) -> float:
 def shared_statistics(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """One BatchNorm at two places keeps one running mean and variance for two distributions; eval mode uses their
     mixture at both."""
-    tracked = [c for c in network.trace.calls if c.place.tracked and c.place.follows_batches]
     apart, uses = {}, {}
     # The calls of one norm in one call of the network. Two views of a batch are two calls of the network.
-    for (_, path), group in groupby(sorted(tracked, key=run_and_path), run_and_path):
-        calls = list(group)
+    together: dict[tuple[int, str], list[Call]] = {}
+    for call in network.trace.calls:
+        if call.place.tracked and call.place.follows_batches:
+            together.setdefault((call.run, call.place.path), []).append(call)
+    for (_, path), calls in sorted(together.items()):
         if len(calls) > 1 and len({call.mean.shape for call in calls}) == 1:
             means, variances = (torch.stack([getattr(c, name) for c in calls]) for name in ("mean", "var"))
             between = (means.amax(0) - means.amin(0)) / (variances.mean(0) + calls[0].place.eps).sqrt()
@@ -142,11 +142,6 @@ def shared_statistics(network: Network, limit: SimpleNamespace) -> Iterable[Foun
             uses[path] = len(calls)
     kinds = {path: type(network.modules[path]).__name__ for path in apart}
     yield from above(apart.items(), limit.apart, uses=uses.get, name=kinds.get)
-
-
-def run_and_path(call: Call) -> tuple[int, str]:
-    """Which call of the network it belongs to, and its norm."""
-    return call.run, call.place.path
 
 
 @finding
