@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from small_networks import cnn, train
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
@@ -35,27 +36,6 @@ def mlp(*norms, bias=False):
     return nn.Sequential(*layers, nn.Linear(8, 3))
 
 
-def cnn(norm=nn.BatchNorm2d):
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, bias=False),
-        norm(8),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(8, 3),
-    )
-
-
-def train(model, batches, steps=60):
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    for step in range(steps):
-        x, y = batches[step % len(batches)]
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-    return model
-
-
 def found(name, healthy, faulty):
     """The finding of the faulty check; the healthy one has none and was checked."""
     assert name in healthy.healthy, (str(healthy), healthy.not_checked)
@@ -66,7 +46,7 @@ def found(name, healthy, faulty):
 def test_statistics_unused():
     data, used = rows(), mlp()
     new = copy.deepcopy(used)
-    train(used, [data], 1)
+    train(used, [data])
     assert found("statistics_unused", check(used, data), check(new, data)).number == 2
 
 
@@ -203,9 +183,8 @@ def test_shared_statistics():
     a = model.first(data[0]).detach().double()
     b = model.second(5 + F.batch_norm(a.float(), None, None, training=True)).detach().double()
     scale = ((a.var(0, correction=0) + b.var(0, correction=0)) / 2 + 1e-5).sqrt()
-    assert finding.number == pytest.approx(
-        float(((a.mean(0) - b.mean(0)) / scale).square().mean().sqrt()), rel=1e-3
-    )
+    apart = ((a.mean(0) - b.mean(0)) / scale).square().mean().sqrt()
+    assert finding.number == pytest.approx(float(apart), rel=1e-3)
 
 
 def test_a_network_that_is_called_on_two_views_shares_nothing():
@@ -225,15 +204,13 @@ def test_stale_average():
     batches = [rows(), rows()]
     model = mlp()
     ema = copy.deepcopy(model)
-    optimizer = torch.optim.SGD(model.parameters(), 0.05)
-    for step in range(80):
-        x, y = batches[step % 2]
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-        with torch.no_grad():
-            for mean, p in zip(ema.parameters(), model.parameters(), strict=True):
-                mean.lerp_(p, 0.1)
+
+    @torch.no_grad()
+    def average():
+        for mean, p in zip(ema.parameters(), model.parameters(), strict=True):
+            mean.lerp_(p, 0.1)
+
+    train(model, batches, 80, after=average)
     kept = copy.deepcopy(ema)
     torch.optim.swa_utils.update_bn([x for x, _ in batches], kept)
     whole = torch.optim.swa_utils.AveragedModel(kept)
@@ -253,9 +230,8 @@ def test_stale_average():
 def test_last_batch_of_one():
     odd, even = (DataLoader(TensorDataset(*rows(n)), 8) for n in (33, 32))
     assert found("last_batch_of_one", check(mlp(), even), check(mlp(), odd)).number == len(list(odd)[-1][0])
-    assert (
-        "last_batch_of_one" in check(mlp(), DataLoader(TensorDataset(*rows(33)), 8, drop_last=True)).healthy
-    )
+    model, dropped = mlp(), DataLoader(TensorDataset(*rows(33)), 8, drop_last=True)
+    assert "last_batch_of_one" in check(model, dropped).healthy
 
 
 def test_decay_on_norms():
@@ -315,11 +291,8 @@ def test_dropout_before_batchnorm():
         return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
 
     data = rows(256)
-    finding = found(
-        "dropout_before_batchnorm",
-        check(build(0.01), data, samples=256),
-        check(model := build(0.7), data, samples=256),
-    )
+    healthy = check(build(0.01), data, samples=256)
+    finding = found("dropout_before_batchnorm", healthy, check(model := build(0.7), data, samples=256))
     x = model[1](model[0](data[0])).detach().double()
     w, b = model[3].weight.detach().double(), model[3].bias.detach().double()
     passes = [(x * (torch.rand_like(x) > 0.7) / 0.3) @ w.T + b for _ in range(200)]
@@ -330,9 +303,8 @@ def test_dropout_before_batchnorm():
 def test_momentum_of_another_library():
     data = rows()
     keras = mlp(nn.BatchNorm1d(8, momentum=0.99))
-    finding = found(
-        "converted", check(mlp(nn.BatchNorm1d(8, eps=1e-3)), data, converted_from="keras"), check(keras, data)
-    )
+    healthy = check(mlp(nn.BatchNorm1d(8, eps=1e-3)), data, converted_from="keras")
+    finding = found("converted", healthy, check(keras, data))
     layer = nn.BatchNorm1d(1, momentum=0.99)
     layer(torch.tensor([[-1e-4], [1e-4]]))
     assert finding.number == pytest.approx(float(layer.running_var), abs=1e-4)
@@ -470,11 +442,8 @@ def test_eps_that_rounds_to_zero_in_half_precision():
 def test_overflow_margin():
     x, y = rows()
     model = mlp(nn.LayerNorm(8))
-    finding = found(
-        "overflow",
-        check(model, (x, y), precision="16-mixed"),
-        check(model, (30000 * x, y), precision="16-mixed"),
-    )
+    healthy = check(model, (x, y), precision="16-mixed")
+    finding = found("overflow", healthy, check(model, (30000 * x, y), precision="16-mixed"))
     largest = model[0](30000 * x).detach().abs().max()
     assert finding.number == pytest.approx(65504 / float(largest), rel=1e-4)
 
@@ -505,8 +474,7 @@ def test_saturated_outputs():
         model[1].weight.data *= gain
         return model
 
-    finding = found("dead_units", check(build(1.0), rows()), check(model := build(30.0), data := rows()))
-    del finding
+    found("dead_units", check(build(1.0), rows()), check(model := build(30.0), data := rows()))
     finding = next(f for f in check(model, data).findings if "saturated" in f.sentence)
     outputs = model[:3](data[0])
     assert finding.number == pytest.approx(float((outputs.abs() > 0.9).float().mean()), abs=1e-6)

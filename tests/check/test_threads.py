@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_networks import cnn, train
 from torch import nn
-from torch.nn import functional as F
 
 from normexp.check.run import check
 
@@ -24,30 +24,13 @@ def two_classes(n):
 
 
 def network():
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(8, 2),
-    )
-
-
-def train(model, batches, rate=0.1, after=lambda: None):
-    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], rate)
-    for x, y in batches:
-        optimizer.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        optimizer.step()
-        after()
-    return model
+    return cnn(classes=2, bias=True)
 
 
 def test_error_is_high_with_eval():
     """pytorch 4741: good with the batch's own statistics, high in eval mode."""
     model, batches = network(), [two_classes(2) for _ in range(3)]
-    train(model, batches * 2)
+    train(model, batches * 2, rate=0.1)
     model[1].running_var *= 400  # as after a few steps on inputs of another scale
     result = check(model, batches)
     assert "estimated anew" in result["mode_gap"].sentence
@@ -62,7 +45,7 @@ def test_frozen_batchnorm_still_changes():
         p.requires_grad_(False)
     before = model[1].running_mean.clone()
     warning = check(model, two_classes(32))["frozen_thaws"]
-    train(model, [two_classes(32)])
+    train(model, [two_classes(32)], rate=0.1)
     moved = ((model[1].running_mean - before) / (1 + 1e-5) ** 0.5).square().mean().sqrt()
     assert warning.number == pytest.approx(float(moved), rel=0.3)  # that of another batch
     assert ".eval()" in warning.fix
@@ -89,7 +72,7 @@ def test_averaged_model_has_old_statistics():
             mean.lerp_(p, 0.2)
 
     batches = [two_classes(32) for _ in range(40)]
-    train(model, batches, after=average)
+    train(model, batches, rate=0.1, after=average)
     warning = check(model, batches, averaged=teacher)["stale_average"]
     assert "with statistics estimated anew" in warning.sentence
     assert "averaged_model" in warning.fix

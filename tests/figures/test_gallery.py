@@ -101,14 +101,8 @@ def test_sharpness_equals_the_largest_eigenvalue_of_the_whole_hessian():
     parameters = list(network.parameters())
 
     def loss(flat):
-        own = dict(
-            zip(
-                [n for n, _ in network.named_parameters()],
-                flat.split([p.numel() for p in parameters]),
-                strict=True,
-            )
-        )
-        own = {n: own[n].view_as(p) for n, p in network.named_parameters()}
+        parts = zip(network.named_parameters(), flat.split([p.numel() for p in parameters]), strict=True)
+        own = {name: part.view_as(p) for (name, p), part in parts}
         return torch.square(torch.func.functional_call(network, own, x) - t).sum(1).mean() / 2
 
     flat = torch.cat([p.detach().flatten() for p in parameters])
