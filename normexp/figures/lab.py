@@ -119,17 +119,3 @@ def over_layers(runs: "Sequence[Run]", statistic: str, name: str, *, last: bool 
     rows = rows[rows["step"] == (rows["step"].max() if last else rows["step"].min())]
     means = rows.groupby(rows["metric"].astype(str))["value"].mean().sort_index()
     return Line(name, list(range(1, len(means) + 1)), means.tolist(), look="points")
-
-
-def listened(network: Any, kind: str, inputs: Any) -> list[tuple[Any, Any]]:
-    """(input, output) of each site of a kind in one forward pass without gradients, in forward order."""
-    import torch
-
-    calls: list[tuple[Any, Any]] = []
-    modules = [site.module for site in network.sites() if site.kind == kind]
-    handles = [m.register_forward_hook(lambda m, x, y: calls.append((x[0], y))) for m in modules]
-    with torch.no_grad():
-        network(inputs)
-    for handle in handles:
-        handle.remove()
-    return calls

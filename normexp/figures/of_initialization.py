@@ -4,7 +4,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from normexp.figures.lab import Lab, figure, listened, over_layers
+from normexp.figures.lab import Lab, figure, over_layers
 from normexp.figures.plot import Line, Map, Panel, Plot
 
 NORMS = ("none", "batchnorm", "layernorm")
@@ -88,14 +88,14 @@ def mean_field_explosion(lab: Lab) -> Plot:
 )
 def rank_and_cosine(lab: Lab) -> Plot:
     """Mean cosine between samples, and the effective rank of a batch, after each activation."""
-    from normexp.claims.laws.depth import observed
+    from normexp.claims.laws.depth import noise, observed
     from normexp.monitors.representation import geometry
 
     depth, batch = lab.size(40, 6), lab.size(64, 8)
     cosines, ranks = [], []
     for norm in NORMS:
         network = lab.network(f"norm={norm} model=mlp model.depth={depth} model.width=128")
-        geometries = [geometry(y) for y in observed(network, 0, batch, "activation")]
+        geometries = [geometry(y) for y in observed(network, noise(network, 0, batch), "activation")]
         cosine, rank = ([float(row[name]) for row in geometries] for name in ("c_value", "effective_rank"))
         cosines.append(Line(norm, places(cosine), cosine))
         ranks.append(Line(norm, places(rank), rank))
@@ -190,6 +190,7 @@ def channel_means(lab: Lab) -> Plot:
     import torch
 
     from normexp.claims.laws.covariate_shift import labelled, moved
+    from normexp.claims.laws.depth import observed
 
     depth, parts, panels, ends = lab.size(20, 4), lab.size(20, 3), [], {}
     for norm in ("none", "batchnorm"):
@@ -202,8 +203,8 @@ def channel_means(lab: Lab) -> Plot:
             with torch.no_grad():
                 for p, q in zip(between.parameters(), after.parameters(), strict=True):
                     p.lerp_(q, part / parts)
-            maps = listened(between, "linear", batch)[:-1]
-            rows.append([math.log10(float(y.mean(0).abs().mean()) + 1e-12) for _, y in maps])
+            outputs = observed(between, batch, "linear")[:-1]
+            rows.append([math.log10(float(y.mean(0).abs().mean()) + 1e-12) for y in outputs])
         ends[norm] = rows[0][-1], rows[-1][-1]
         applied = [100 * part / parts for part in range(parts + 1)]
         heat = Map(places(rows[0]), applied, rows, "log10 |mean|")

@@ -2,7 +2,7 @@
 
 import math
 
-from normexp.figures.lab import Lab, figure, listened, over_steps, recorded, trained
+from normexp.figures.lab import Lab, figure, over_steps, recorded, trained
 from normexp.figures.plot import Line, Panel, Plot
 
 PLAIN = "recipe=plain optimizer=sgd schedule=constant data=digits"
@@ -202,6 +202,8 @@ def updates_and_saturation(lab: Lab) -> Plot:
     """log10 of |update| / |weights| of each layer over training, and where tanh outputs lie after it."""
     import torch
 
+    from normexp.claims.laws.depth import observed
+
     depth, panels, shares = lab.size(5, 2), [], {}
     for norm in ("none", "batchnorm"):
         (run,) = lab.train(
@@ -216,8 +218,7 @@ def updates_and_saturation(lab: Lab) -> Plot:
         lines.append(Line("10^-3", [0, lines[0].x[-1]], [-3.0, -3.0], look="law"))
         panels.append(Panel(f"updates, {norm}", "step", "log10 |update| / |weights|", lines))
         parts = trained(run)
-        inputs = parts.data.probe_batch(256)[0]
-        outputs = [y for _, y in listened(parts.module.model.train(), "activation", inputs)]
+        outputs = observed(parts.module.model, parts.data.probe_batch(256)[0], "activation")
         shares[norm] = 100 * float(torch.stack(outputs).abs().gt(0.97).float().mean())
         histograms = []
         for layer, y in enumerate(outputs):

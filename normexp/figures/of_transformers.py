@@ -2,7 +2,7 @@
 
 import math
 
-from normexp.figures.lab import Lab, figure, listened, over_layers, trained
+from normexp.figures.lab import Lab, figure, over_layers, trained
 from normexp.figures.plot import Line, Panel, Plot
 
 GPT = "norm=layernorm model=gpt data=python_docs batch_size=16"
@@ -18,14 +18,19 @@ def dyt_clouds(lab: Lab) -> Plot:
     """Output over input of three LayerNorms of a trained transformer, before gain and shift."""
     import torch
 
+    from normexp.claims.laws.network import modules_of
+
     depth = lab.size(8, 2)
     (run,) = lab.train(
         f"norm=layernorm model=transformer model.depth={depth} model.width=64 data=digits monitor=none",
         f"max_epochs={lab.size(12, 1)} batch_size=64 lr=0.002",
     )
     parts = trained(run)
-    norms = [site.module for site in parts.module.model.sites() if site.kind == "norm"]
-    pairs = listened(parts.module.model.eval(), "norm", parts.data.probe_batch(128)[0])
+    norms, pairs = modules_of(parts.module.model, "norm"), []
+    for norm in norms:
+        norm.register_forward_hook(lambda module, inputs, output: pairs.append((inputs[0], output)))
+    with torch.no_grad():
+        parts.module.model.eval()(parts.data.probe_batch(128)[0])
     panels, lines = [], []
     for place in (0, len(norms) // 2, len(norms) - 1):
         norm, (x, y) = norms[place], pairs[place]

@@ -9,7 +9,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.depth import drawn, noise, outputs
+from normexp.claims.laws.depth import drawn, noise, observed
 from normexp.claims.laws.network import Network, modules_of
 
 
@@ -82,6 +82,4 @@ def weight_gradients(network: Network, maps: list[nn.Module], batch: Tensor, cla
 
 def last_summed_inputs(network: Network, batch: Tensor) -> Tensor:
     """(N, C): the output of the last hidden linear map, before norm and activation."""
-    with torch.no_grad(), outputs(network.train(), "linear") as found:
-        network(batch)
-    return found[-2].double()
+    return observed(network, batch, "linear")[-2].double()

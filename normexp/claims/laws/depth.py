@@ -58,10 +58,10 @@ def outputs(network: Network, kind: str) -> Iterator[list[Tensor]]:
 
 
 @torch.no_grad()
-def observed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tensor]:
-    """Outputs of every site of a kind after one forward pass in training mode."""
+def observed(network: Network, batch: Tensor, kind: str) -> list[Tensor]:
+    """Outputs of every site of a kind for a batch, in forward order, in training mode."""
     with outputs(network.train(), kind) as found:
-        network(noise(network, seed, batch_size))
+        network(batch)
     return found
 
 
@@ -113,14 +113,15 @@ def gradient_imbalance(network: Network, *, seed: int, batch_size: int) -> float
 
 def signal_magnitude(network: Network, *, seed: int, batch_size: int) -> float:
     """|log10 of the root mean square| of the last hidden linear map's output: 0 is a healthy scale of 1."""
-    last = observed(network, seed, batch_size, "linear")[-2]
+    last = observed(network, noise(network, seed, batch_size), "linear")[-2]
     return float((last.double().square().mean().log() / 2 / math.log(10)).abs())
 
 
 def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: str = "last") -> float:
     """Mean |cosine| between different samples at the last (or first) activation. It is 1 if depth has made all samples
     parallel (rank collapse)."""
-    x = observed(network, seed, batch_size, "activation")[-1 if place == "last" else 0].flatten(1).double()
+    found = observed(network, noise(network, seed, batch_size), "activation")
+    x = found[-1 if place == "last" else 0].flatten(1).double()
     cosine = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(x, dim=1).T
     n = len(x)
     return float((cosine.abs().sum() - n) / (n * (n - 1)))
@@ -128,7 +129,7 @@ def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: st
 
 def orthogonality_gap(network: Network, *, seed: int, batch_size: int) -> float:
     """V = ||K / tr K - I / n||_F of the last activation's Gram matrix K (Daneshmand et al. 2021); 0 is orthogonal."""
-    x = observed(network, seed, batch_size, "activation")[-1].flatten(1).double()  # (N, C)
+    x = observed(network, noise(network, seed, batch_size), "activation")[-1].flatten(1).double()  # (N, C)
     gram = x @ x.T
     return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
 
@@ -137,7 +138,7 @@ def direction(network: Network, *, seed: int, batch_size: int, **others: Any) ->
     """A number that tells networks apart, however their weights are scaled: the output of each linear map as a unit
     vector, seen along a random direction, summed over the maps. Networks whose measure is saturated differ in it."""
     total = torch.zeros((), dtype=torch.float64)
-    for layer, h in enumerate(observed(network, seed, batch_size, "linear")):
+    for layer, h in enumerate(observed(network, noise(network, seed, batch_size), "linear")):
         generator = torch.Generator().manual_seed(seed + 1000 * (layer + 1) + 3_000_000)
         along = torch.randn(h.numel(), generator=generator, dtype=torch.float64)
         total += nn.functional.normalize(h.double().flatten(), dim=0) @ along

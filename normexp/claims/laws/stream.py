@@ -10,7 +10,7 @@ from normexp.claims.laws.network import Network, gradient_of, modules_of
 def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:
     """Mean squared length of a token's vector in the residual stream, divided by the width: at the embedding, then
     after each branch, (2 L + 1,)."""
-    stream = observed(network, seed, batch_size, "residual")
+    stream = observed(network, noise(network, seed, batch_size), "residual")
     return torch.stack([x.double().square().mean() for x in stream])  # E||x||^2 / d = mean of squares
 
 
@@ -48,7 +48,7 @@ def branches(network: Network, seed: int, batch_size: int) -> tuple[list[Tensor]
 
 def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:
     """Standard deviation of a token's values after the norms: the value farthest from 1 over all norms."""
-    norms = observed(network, seed, batch_size, "norm")
+    norms = observed(network, noise(network, seed, batch_size), "norm")
     stds = torch.stack([y.std(-1, correction=0).mean() for y in norms])
     return float(stds[(stds - 1).abs().argmax()])
 
