@@ -101,11 +101,10 @@ def beside(predicted: Mapping[str, Any], points: Sequence[Measured]) -> tuple[st
                 outcome = f"{change(measured_here)}{'' if inside[-1] else ', a miss'}"
             rows.append((name, norm, str(expected), outcome))
     columns = ("setting", "norm", f"predicted errors against {norms[0]}", "measured")
-    level = f"{predicted['level']:.0%}"
-    held = (
-        f"{sum(inside)} of {len(inside)} measured ratios lie inside their {level} interval" if inside else ""
-    )
-    return markdown_table(columns, rows), held
+    if not inside:
+        return markdown_table(columns, rows), ""
+    held = f"{sum(inside)} of {len(inside)} measured ratios lie inside"
+    return markdown_table(columns, rows), f"{held} their {predicted['level']:.0%} interval"
 
 
 def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:

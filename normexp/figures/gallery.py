@@ -59,9 +59,8 @@ def write_page(folder: Path) -> Path:
     """`index.html` with every figure that lies in the folder: what is seen, what the paper shows, and the command."""
     from normexp.report.page import render
 
-    made = {
-        record.get("name"): record for record in map(json.loads, map(Path.read_text, folder.glob("*.json")))
-    }
+    records = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    made = {record.get("name"): record for record in records}
     shown = [made[name] for name in figures() if name in made]
     missing = [name for name in figures() if name not in made]
     page = render("gallery.html.j2", figures=shown, missing=missing, start=command("figure"), dark={})

@@ -32,12 +32,9 @@ def landscape(lab: Lab) -> Plot:
         for norm, table in tables.items():
             low, high = (table[f"{name}_{end}/network"].tolist() for end in ("min", "max"))
             mid = [(a * b) ** 0.5 for a, b in zip(low, high, strict=True)]
-            lines.append(Line(norm, [int(s) for s in table.index], mid, low, high))
+            lines.append(Line(norm, table.index.tolist(), mid, low, high))
         panels.append(Panel(title, "step", ylabel, lines, log="y"))
-    betas = [
-        Line(norm, [int(s) for s in t.index], t["effective_beta/network"].tolist())
-        for norm, t in tables.items()
-    ]
+    betas = [Line(norm, t.index.tolist(), t["effective_beta/network"].tolist()) for norm, t in tables.items()]
     panels.append(Panel("effective smoothness", "step", "effective beta", betas, log="y"))
 
     def median(line: Line) -> float:
@@ -71,12 +68,10 @@ def edge_of_stability(lab: Lab) -> Plot:
 
     rates = (0.03, 0.05, 0.1) if not lab.small else (0.02,)
     steps, every = lab.size(2000, 6), lab.size(25, 3)
-    words = (
-        "norm=none model=mlp model.depth=2 model.width=64 model.activation=tanh model.initialization=xavier"
-    )
+    words = "norm=none model=mlp model.depth=2 model.width=64 model.activation=tanh"
     losses, sharpness, laws, last = [], [], [], {}
     for rate in rates:
-        network = lab.network(words, "data=digits")
+        network = lab.network(words, "model.initialization=xavier data=digits")
         x, y = (part[: lab.size(250, 32)] for part in network.examples or ())
         target = functional.one_hot(y, 10).float()
         parameters = list(network.parameters())

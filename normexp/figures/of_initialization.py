@@ -23,9 +23,7 @@ def gradients(lab: Lab, norm: str, words: str, *, batch_size: int = 128) -> Line
         rows.append(((squares - squares[-1]) / 2).exp().tolist())
     columns = list(zip(*rows, strict=True))
     mean = [statistics.fmean(values) for values in columns]
-    return Line(
-        norm, places(mean), mean, [min(values) for values in columns], [max(values) for values in columns]
-    )
+    return Line(norm, places(mean), mean, list(map(min, columns)), list(map(max, columns)))
 
 
 def places(values: Sequence[float]) -> list[int]:

@@ -154,7 +154,7 @@ def train_eval_precise(lab: Lab) -> Plot:
     cnn = f"model=cnn model.depth=[1,1] model.width=8 {PLAIN}"
     sizes = (2, 4, 8, 32, 128) if not lab.small else (4, 16)
     names = ("train, batch", "val, batch", "val, average", "val, precise")
-    errors: dict[str, list[float]] = {name: [] for name in names}
+    errors = []  # a row for each batch size
     for size in sizes:
         (run,) = lab.train(
             f"norm=batchnorm {cnn} batch_size={size} lr={0.2 * size / 32:g} max_epochs={lab.size(6, 1)}",
@@ -163,12 +163,11 @@ def train_eval_precise(lab: Lab) -> Plot:
         parts = trained(run)
         parts.data.load()
         network = parts.module.model
-        (xt, yt), (xv, yv) = (next(iter(parts.data.evaluation_loader(split))) for split in ("train", "val"))
-        errors[names[0]].append(error(network, xt, yt, batch_size=size))
-        errors[names[1]].append(error(network, xv, yv, batch_size=size))
-        errors[names[2]].append(error(network, xv, yv))
-        recompute_population_statistics(network, [xt])
-        errors[names[3]].append(error(network, xv, yv))
+        train, val = (next(iter(parts.data.evaluation_loader(split))) for split in ("train", "val"))
+        with_batch = [error(network, *part, batch_size=size) for part in (train, val)]
+        with_average = error(network, *val)
+        recompute_population_statistics(network, [train[0]])
+        errors.append((*with_batch, with_average, error(network, *val)))
     curves = []
     for norm, name in (("batchnorm", names[2]), ("batchnorm_precise", names[3])):
         runs = lab.train(
@@ -176,12 +175,14 @@ def train_eval_precise(lab: Lab) -> Plot:
         )
         rows = recorded(runs, "val/accuracy")
         curves.append(Line(name, [int(s) for s in rows["step"]], [100 * (1 - v) for v in rows["value"]]))
-    lines = [Line(name, sizes, values, look="points") for name, values in errors.items()]
+    columns = zip(names, zip(*errors, strict=True), strict=True)
+    lines = [Line(name, sizes, values, look="points") for name, values in columns]
+    few, many = errors[0], errors[-1]
     worst = [max(curve.y[len(curve.y) // 3 :]) for curve in curves]
     seen = (
-        f"At batch size {sizes[0]} the validation error is {errors[names[1]][0]:.1f}% with batch statistics,"
-        f" {errors[names[2]][0]:.1f}% with the moving average, {errors[names[3]][0]:.1f}% with precise ones; at"
-        f" {sizes[-1]}: {errors[names[1]][-1]:.1f}%, {errors[names[2]][-1]:.1f}%, {errors[names[3]][-1]:.1f}%."
+        f"At batch size {sizes[0]} the validation error is {few[1]:.1f}% with batch statistics,"
+        f" {few[2]:.1f}% with the moving average, {few[3]:.1f}% with precise ones; at {sizes[-1]}:"
+        f" {many[1]:.1f}%, {many[2]:.1f}%, {many[3]:.1f}%."
         f" In the last two thirds of training at rate 1 the largest error is {worst[0]:.1f}% by the average,"
         f" {worst[1]:.1f}% by precise statistics."
     )

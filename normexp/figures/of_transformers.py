@@ -31,7 +31,7 @@ def dyt_clouds(lab: Lab) -> Plot:
         norm.register_forward_hook(lambda module, inputs, output: pairs.append((inputs[0], output)))
     with torch.no_grad():
         parts.module.model.eval()(parts.data.probe_batch(128)[0])
-    panels, lines = [], []
+    panels, shares = [], []
     for place in (0, len(norms) // 2, len(norms) - 1):
         norm, (x, y) = norms[place], pairs[place]
         plain = ((y - norm.bias) / norm.weight).detach().flatten()
@@ -40,19 +40,16 @@ def dyt_clouds(lab: Lab) -> Plot:
         keep = ys.isfinite()
         xs, ys = xs[keep].double(), ys[keep].double()
         slope, tanh = (xs @ ys) / (xs @ xs), best_tanh(xs, ys)
-        residue = [float((ys - fit).square().sum() / ys.square().sum()) for fit in (slope * xs, tanh(xs))]
-        lines.append((place + 1, residue))
+        left = [float((ys - fit).square().sum() / ys.square().sum()) for fit in (slope * xs, tanh(xs))]
+        shares.append(f"norm {place + 1}: {100 * left[0]:.1f}% and {100 * left[1]:.1f}%")
         grid = torch.linspace(float(xs.min()), float(xs.max()), 60, dtype=xs.dtype)
         cloud = Line("layernorm", xs.tolist(), ys.tolist(), look="dots")
         fit = Line("best tanh", grid.tolist(), tanh(grid).tolist(), look="law")
         title = f"norm {place + 1} of {len(norms)}"
         panels.append(Panel(title, "input", "output before gain", [cloud, fit], named=False))
-    shares = "; ".join(
-        f"norm {place}: {100 * by_line:.1f}% and {100 * by_tanh:.1f}%" for place, (by_line, by_tanh) in lines
-    )
     seen = (
-        f"Square of the output that the best line and the best scaled tanh (dashed) leave over: {shares}. A"
-        " small image transformer on digits."
+        "Square of the output that the best line and the best scaled tanh (dashed) leave over:"
+        f" {'; '.join(shares)}. A small image transformer on digits."
     )
     return Plot(panels, seen)
 
@@ -90,15 +87,12 @@ def massive_activations(lab: Lab) -> Plot:
     even = sum(1 / seen for seen in range(2, length + 1)) / (length - 1)
     sinks.append(Line("all alike", [1, len(sinks[0].x)], [even, even], look="law"))
     top, most = max(outliers[1].y), max(sinks[1].y)
+    none = "a model this small and short shows no massive activations"
     seen = (
         f"After {run.summary['config']['max_steps']} steps the largest value of the stream is at most"
         f" {top:.0f} times the median ({max(outliers[0].y):.0f} at the start), and attention on the first"
-        f" token reaches {100 * most:.0f}% ({100 * even:.0f}% if it looked at all alike); "
-        + (
-            "a model this small and short shows no massive activations."
-            if top < 1000
-            else "as in the papers."
-        )
+        f" token reaches {100 * most:.0f}% ({100 * even:.0f}% if it looked at all alike);"
+        f" {none if top < 1000 else 'as in the papers'}."
     )
     panels = [
         Panel("outliers", "block", "largest / median |value|", outliers, log="y"),

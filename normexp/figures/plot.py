@@ -94,26 +94,18 @@ def draw(plot: Plot) -> Figure:
 def _draw_lines(axes: Axes, panel: Panel, style: Style) -> None:
     ends: dict[str, float] = {}
     for line in panel.lines:
+        color = style.colour.setdefault(line.name, INK)
         look: dict[str, Any] = {}
         if line.look == "law":
-            style.colour.setdefault(line.name, INK)
             look = {"color": INK, "linestyle": (0, (4, 2)), "linewidth": 1}
         elif line.look == "dots":
-            look = {
-                "color": style.colour[line.name],
-                "linestyle": "",
-                "marker": ".",
-                "markersize": 2,
-                "alpha": 0.35,
-            }
+            look = {"color": color, "linestyle": "", "marker": ".", "markersize": 2, "alpha": 0.35}
         else:
             marker = style.marker[line.name] if line.look == "points" else ""
             look = {**style.line(line.name), "linewidth": min(style.width[line.name], 1.8), "marker": marker}
         axes.plot(line.x, line.y, **look)
         if line.low is not None and line.high is not None:
-            axes.fill_between(
-                line.x, line.low, line.high, color=style.colour[line.name], alpha=0.18, linewidth=0
-            )
+            axes.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
         finite = [y for y in line.y if math.isfinite(y)]
         ends[line.name] = finite[-1] if finite else math.nan
     if "x" in panel.log:

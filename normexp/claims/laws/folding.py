@@ -26,14 +26,8 @@ def trained_loss(norm: NormFactory, *, seed: int, optimizer: str, decay: float, 
     """Final loss of map, norm, map after some steps in float64. Weight decay is for the norm alone."""
     torch.manual_seed(seed)
     network = nn.Sequential(nn.Linear(8, 16), norm(16), nn.Linear(16, 4)).double()
-    inside = list(network[1].parameters())
-    groups = [
-        {
-            "params": [p for layer in (network[0], network[2]) for p in layer.parameters()],
-            "weight_decay": 0.0,
-        },
-        {"params": inside, "weight_decay": decay},
-    ]
+    outside, inside = [*network[0].parameters(), *network[2].parameters()], list(network[1].parameters())
+    groups = [{"params": outside, "weight_decay": 0.0}, {"params": inside, "weight_decay": decay}]
     step = getattr(torch.optim, optimizer)(groups, lr=0.03)
     x, y = sample(seed, 64, 8), sample(seed + 1, 64, 4)
     for _ in range(steps):
@@ -66,6 +60,6 @@ def convolution_error(norm: NormFactory, *, seed: int, dtype: str = "float64", m
         return nn.functional.conv2d(x.to(half), weight.to(half), bias.to(half))
 
     folded = relative(convolved(weight * factor[:, None, None, None], shift), exact)
-    return (
-        folded if half == torch.float64 else folded / relative(layer.to(half)(convolved(weight, bias)), exact)
-    )
+    if half == torch.float64:
+        return folded
+    return folded / relative(layer.to(half)(convolved(weight, bias)), exact)

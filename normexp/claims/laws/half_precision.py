@@ -60,19 +60,19 @@ def default_eps(*, seed: int, dtype: str) -> float:
     return (x**2 / y**2 - x**2) / torch.finfo(torch.float32).eps
 
 
+def _mean(x: Tensor) -> Tensor:
+    return x.mean(-1, keepdim=True)
+
+
 def _centered(x: Tensor, var: Tensor) -> Tensor:
-    return (x - x.mean(-1, keepdim=True)) * torch.rsqrt(var + 1e-5)
+    return (x - _mean(x)) * torch.rsqrt(var + 1e-5)
 
 
 # Each step of the first three rounds to the type of x.
 FORMULAS = {
-    "layernorm, two passes": lambda x: _centered(
-        x, (x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True)
-    ),
-    "layernorm, one pass": lambda x: _centered(
-        x, x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
-    ),
-    "rmsnorm": lambda x: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5),
+    "layernorm, two passes": lambda x: _centered(x, _mean((x - _mean(x)).square())),
+    "layernorm, one pass": lambda x: _centered(x, _mean(x.square()) - _mean(x).square()),
+    "rmsnorm": lambda x: x * torch.rsqrt(_mean(x.square()) + 1e-5),
     "torch layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
     "torch rms_norm": lambda x: F.rms_norm(x, x.shape[-1:]),
 }

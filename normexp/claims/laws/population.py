@@ -168,12 +168,8 @@ def running_mean(norm: NormFactory, *, seed: int, distance_to: str, steps: int =
 def _distance(layer: nn.Module, batches: Tensor, distance_to: str) -> float:
     for batch in batches:
         layer(batch[:, None])
-    means: dict[str, float | Tensor] = {
-        "start": 0.0,
-        "last batch": batches[-1].mean(),
-        "all batches": batches.mean(),
-    }
-    return abs(float(layer.get_buffer("running_mean")[0] - means[distance_to]))
+    means = {"start": 0.0, "last batch": float(batches[-1].mean()), "all batches": float(batches.mean())}
+    return abs(float(layer.get_buffer("running_mean")[0]) - means[distance_to])
 
 
 @torch.no_grad()
