@@ -1,5 +1,6 @@
 """The command: the user's words become a setting, predictions are registered, and misses are shown."""
 
+import dataclasses
 import json
 import re
 
@@ -113,11 +114,8 @@ def test_predictions_are_registered_and_shown_beside_what_was_measured(bank, tmp
     assert main(words) == 2
     assert "is not what row 1 registered" in capsys.readouterr().err
 
-    found = made(lambda norm, labels, at: 0.2 if norm == "layernorm" else 0.05, n=1, lengths=("final",))
-    found = [
-        type(found[0])("one", "final", *[getattr(found[0], name) for name in ("cell", "setting", "runs")])
-    ]
-    table, told = beside(predicted, found)
+    (found,) = made(lambda norm, labels, at: 0.2 if norm == "layernorm" else 0.05, n=1, lengths=("final",))
+    table, told = beside(predicted, [dataclasses.replace(found, name="one")])
     assert "| one | layernorm | " in table
     (line,) = [line for line in table.splitlines() if line.startswith("| one | layernorm")]
     assert line.endswith("x4.0, a miss |")

@@ -239,9 +239,8 @@ def test_decay_on_norms():
     norms = [p for p in model.parameters() if p.dim() < 2]
     rest = [p for p in model.parameters() if p.dim() > 1]
     all_decay = torch.optim.AdamW(model.parameters(), 1e-2, weight_decay=0.1)
-    split = torch.optim.AdamW(
-        [{"params": rest}, {"params": norms, "weight_decay": 0.0}], 1e-2, weight_decay=0.1
-    )
+    groups = [{"params": rest}, {"params": norms, "weight_decay": 0.0}]
+    split = torch.optim.AdamW(groups, 1e-2, weight_decay=0.1)
     healthy = check(model, data, optimizer=split)
     finding = found("decay_on_norms", healthy, check(model, data, optimizer=all_decay))
     gain = nn.Parameter(torch.ones(1, dtype=torch.float64))

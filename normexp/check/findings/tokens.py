@@ -147,7 +147,6 @@ def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
     random sum of the outputs at the middle position."""
     middle = y.shape[out] // 2
     chosen = y.select(out, middle).float()
-    (g,) = torch.autograd.grad(
-        (chosen * random_signs(chosen.shape, chosen)).sum(), x, retain_graph=True, materialize_grads=True
-    )
+    mixed = (chosen * random_signs(chosen.shape, chosen)).sum()
+    (g,) = torch.autograd.grad(mixed, x, retain_graph=True, materialize_grads=True)
     return float(g.narrow(into, middle + 1, g.shape[into] - middle - 1).norm() / g.norm())
