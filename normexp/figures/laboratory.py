@@ -92,8 +92,7 @@ def gradients(ax, activation: str, title: str, rate: float | None = None, label:
         ax.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
     else:
         ax.set_yticks([1e-15, 1e-10, 1e-5, 1], ["$10^{-15}$", "$10^{-10}$", "$10^{-5}$", "1"])
-    ax.set_title(title)
-    ax.set_xlabel(f"layer, of {DEPTH} ({ACTIVATIONS[activation].capitalize()}'s weights)")
+    ax.set(title=title, xlabel=f"layer, of {DEPTH} ({ACTIVATIONS[activation].capitalize()}'s weights)")
 
 
 def growth(ax) -> None:
@@ -109,8 +108,7 @@ def growth(ax) -> None:
     ax.text(-0.4, 0.88, "1 is steady", va="top", color=OWN["none"])
     ax.set_xticks(range(len(NAMES)), NAMES.values())
     ax.grid(axis="x", visible=False)
-    ax.set_title("The slopes above, in numbers")
-    ax.set_ylabel("factor of the squared gradient, a layer")
+    ax.set(title="The slopes above, in numbers", ylabel="factor of the squared gradient, a layer")
 
 
 def batch_size(ax) -> None:
@@ -130,8 +128,7 @@ def batch_size(ax) -> None:
     ax.text(20, 1.11, "$(B-2)/(B-3)$")
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, sizes)
-    ax.set_title("Small batches explode faster")
-    ax.set_xlabel("batch size")
+    ax.set(title="Small batches explode faster", xlabel="batch size")
 
 
 def rank_collapse(ax) -> None:
@@ -143,15 +140,12 @@ def rank_collapse(ax) -> None:
             values = [cosine_similarity(made, seed=0, batch_size=32) for made in networks]
             face = LINES[norm]["color"] if filled else "white"
             ax.plot(depths, values, **LINES[norm], marker="o", markerfacecolor=face)
-    ax.text(
-        0.97, 0.42, "filled: norm before ReLU\nhollow: norm after ReLU", transform=ax.transAxes, ha="right"
-    )
+    key = "filled: norm before ReLU\nhollow: norm after ReLU"
+    ax.text(0.97, 0.42, key, transform=ax.transAxes, ha="right")
     ax.set_xscale("log", base=2)
     ax.set_xticks(depths, depths)
-    ax.set_ylim(0, 1.03)
+    ax.set(ylim=(0, 1.03), xlabel="depth", ylabel="mean |cosine| of two samples")
     ax.set_title("ReLU: where the norm stands decides")
-    ax.set_ylabel("mean |cosine| of two samples")
-    ax.set_xlabel("depth")
 
 
 def residual_stream(ax) -> None:
@@ -171,5 +165,4 @@ def residual_stream(ax) -> None:
     ax.plot(x, 0 * x + 1.5, **THEORY)
     ax.text(0.3, 20.5, "Lemma 2: post at 3/2,\npre within the band", fontsize=8)
     ax.set_title("Transformer: pre-norm's stream grows")
-    ax.set_ylabel("$E|x|^2 / d$ of the residual stream")
-    ax.set_xlabel("block (LayerNorm)")
+    ax.set(xlabel="block (LayerNorm)", ylabel="$E|x|^2 / d$ of the residual stream")

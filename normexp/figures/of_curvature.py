@@ -1,6 +1,6 @@
 """Figures of the loss around the weights: how smooth it is, and how sharp it becomes."""
 
-import math
+from statistics import fmean, median_high
 
 from normexp.figures.lab import Lab, figure, recorded
 from normexp.figures.of_training import PLAIN
@@ -36,16 +36,13 @@ def landscape(lab: Lab) -> Plot:
         panels.append(Panel(title, "step", ylabel, lines, log="y"))
     betas = [Line(norm, t.index.tolist(), t["effective_beta/network"].tolist()) for norm, t in tables.items()]
     panels.append(Panel("effective smoothness", "step", "effective beta", betas, log="y"))
-
-    def median(line: Line) -> float:
-        return sorted(line.y)[len(line.y) // 2]
-
+    medians = [median_high(line.y) for line in betas]
     wide = [
         sum(h > 2 * lo for lo, h in zip(line.low or (), line.high or (), strict=True)) / len(line.y)
         for line in panels[0].lines
     ]
     seen = (
-        f"The median effective beta is {median(betas[0]):.3g} without a norm and {median(betas[1]):.3g} with"
+        f"The median effective beta is {medians[0]:.3g} without a norm and {medians[1]:.3g} with"
         " BatchNorm; the loss changes by more than a factor of two along the gradient at"
         f" {100 * wide[0]:.0f}% and {100 * wide[1]:.0f}% of the steps (a CNN on digits)."
     )
@@ -91,8 +88,7 @@ def edge_of_stability(lab: Lab) -> Plot:
         losses.append(Line(f"rate {rate:g}", at, values))
         sharpness.append(Line(f"rate {rate:g}", at, tops))
         laws.append(Line(f"2 / {rate:g}", [0, steps], [2 / rate, 2 / rate], look="law"))
-        tail = tops[-max(1, len(tops) // 4) :]
-        last[rate] = math.fsum(tail) / len(tail)
+        last[rate] = fmean(tops[-max(1, len(tops) // 4) :])
     means = ", ".join(f"{last[rate]:.1f} at rate {rate:g} (2 / rate: {2 / rate:.3g})" for rate in rates)
     seen = (
         f"In the last quarter of {steps} steps the mean sharpness is {means}: a tanh MLP, squared error,"

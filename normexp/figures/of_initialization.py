@@ -135,16 +135,14 @@ def residual_variance(lab: Lab) -> Plot:
                 x = x + make(width).train()(x).relu() @ weight.T
                 variances.append(float(x.var(correction=0)))
         lines.append(Line(norm, steps, variances, look="points"))
-    laws = [
-        Line("2^l", steps, [2.0**step for step in steps], look="law"),
-        Line("1 + l", steps, [1.0 + step for step in steps], look="law"),
-    ]
+    laws = {"2^l": [2.0**step for step in steps], "1 + l": [1.0 + step for step in steps]}
+    lines += [Line(name, steps, values, look="law") for name, values in laws.items()]
     seen = (
         f"After {blocks} blocks the variance is {lines[0].y[-1]:.4g} without a norm (closed form"
         f" {2.0**blocks:.4g}), {lines[1].y[-1]:.3g} with BatchNorm and {lines[2].y[-1]:.3g} with LayerNorm"
         f" (closed form {blocks + 1})."
     )
-    return Plot([Panel("", "residual block", "variance of the stream", [*lines, *laws], log="y")], seen)
+    return Plot([Panel("", "residual block", "variance of the stream", lines, log="y")], seen)
 
 
 @figure(

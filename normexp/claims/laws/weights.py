@@ -42,20 +42,18 @@ class Weights:
     @classmethod
     def draw(cls, generator: torch.Generator) -> Self:
         """Each part alone; the mean is 0 in one of three."""
-        genes: dict[str, Any] = {field.name: _gene(field.name, generator) for field in fields(cls)}
-        return cls(**genes)
+        return cls(**{field.name: _gene(field.name, generator) for field in fields(cls)})
 
     def changed(self, generator: torch.Generator) -> Self:
         """The same but for one part, which is drawn anew; a number may also move by up to a factor of two."""
         names = [field.name for field in fields(self)]
         name = names[int(torch.randint(len(names), (), generator=generator))]
         value = getattr(self, name)
-        new: dict[str, Any] = {}
         if isinstance(value, float) and value and _unit(generator) < 0.5:
-            new[name] = value * 2 ** (2 * _unit(generator) - 1)
+            value *= 2 ** (2 * _unit(generator) - 1)
         else:
-            new[name] = _gene(name, generator)
-        return replace(self, **new)
+            value = _gene(name, generator)
+        return replace(self, **{name: value})
 
     def __str__(self) -> str:
         parts = [self.structure, f"{self.entries} entries", f"mean {self.mean:.3g} deviations"]
