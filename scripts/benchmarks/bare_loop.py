@@ -66,7 +66,8 @@ class BareLoop:
         if self.augmentation is not None:
             border = self.augmentation.shift
             padded = F.pad(inputs, (border,) * 4, mode="reflect")
-            inputs = self.augmentation(padded, self.draws[number])[..., border:-border, border:-border]
+            inner = [slice(border, border + size) for size in inputs.shape[-2:]]
+            inputs = self.augmentation(padded, self.draws[number])[..., inner[0], inner[1]]
         return inputs, targets
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -58,6 +58,8 @@ def recipe(words: str, seed: int, options: Options) -> Run:
 
 def peer(name: str, words: str, seconds: float, options: Options) -> Run:
     """Another network in bfloat16 with its own optimizer and rates, which fall to 0, for so many seconds."""
+    if options.quick and name == "airbench":
+        raise ValueError("airbench takes images with colors, which --quick has not")
     data = "data=digits" if options.quick else "data=cifar10_jpeg"
     overrides = [*words.split(), data, "data.augment=true", "data.shift=2"]
     loop = BareLoop(overrides, PEERS[name], bfloat16=True)

@@ -165,7 +165,8 @@ MEASUREMENTS = {
             ),
             "CIFAR-10: airbench's network, bare loop": ("airbench", "model=cnn batch_size=512", 240.0),
             "CIFAR-10: ResNet-20, bare loop": (  # as He et al. 2015 trained it
-                "resnet", "model=resnet norm=batchnorm batch_size=128 optimizer=sgd lr=0.1 optimizer.weight_decay=1e-4",
+                "resnet", "model=resnet norm=batchnorm batch_size=128 optimizer=sgd lr=0.1 optimizer.weight_decay=1e-4 "
+                "optimizer.decay=all",
                 240.0,
             ),
         },

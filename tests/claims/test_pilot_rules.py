@@ -78,7 +78,7 @@ def test_a_text_on_the_plateau_of_counts_is_not_fitted():
     assert max(run.updates for run in known) == 3200
     never, _ = finish(rules(norms=("none",), most_score=1.5), result)
     assert never.rejected.startswith("none not known to be fitted at 3200 updates")
-    assert never.rejected.endswith("; counts of tokens predict better than none")
+    assert never.rejected.endswith("; counts (1.5) predict better than none (1.58)")
 
 
 def test_the_slowest_arm_decides_and_others_train_no_longer():

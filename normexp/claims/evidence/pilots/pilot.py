@@ -149,6 +149,8 @@ class Pilot:
         seconds = sum(run.updates for run in results) * self.step_seconds
         row = shown(state, self.rules, results) | {"runs": len(results), "seconds": round(seconds, 1)}
         row |= {"step_seconds": self.step_seconds, "start": self.rules.start}
+        if self.counts_loss is not None:
+            row["counts_loss"] = round(self.counts_loss, 4)
         if "rejected" in row:
             return row
         ends = {norm: self._rows[PilotRun(norm, state.best[norm], at)] for norm, at in state.fitted.items()}
@@ -157,8 +159,6 @@ class Pilot:
             for norm, end in ends.items()
         }
         facts = {fact: getattr(self.cell, fact) for fact in FACTS}
-        if self.counts_loss is not None:
-            row["counts_loss"] = round(self.counts_loss, 4)
         return row | {"ends": errors, "values_per_statistic": self.values, "test": self.cell.test, **facts}
 
     # Runs.

@@ -137,8 +137,9 @@ def _fit(updates: int, rules: Rules, results: Mapping[PilotRun, Result], state: 
             f"{', '.join(doubled)} not known to be fitted at {updates} updates, and twice as many would "
         )
         state.rejected += f"cost {2 * updates * rules.step_seconds:.0f} core-seconds"
-        if behind := [norm for norm in doubled if results[runs[norm]].score >= rules.most_score]:
-            state.rejected += f"; counts of tokens predict better than {', '.join(behind)}"
+        scores = {norm: results[runs[norm]].score for norm in doubled}
+        if behind := [f"{n} ({score:.3g})" for n, score in scores.items() if score >= rules.most_score]:
+            state.rejected += f"; counts ({rules.most_score:.3g}) predict better than {', '.join(behind)}"
         return False
     if missing := [run for run in doubled.values() if run not in results]:
         state.to_train += missing
