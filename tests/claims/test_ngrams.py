@@ -45,3 +45,11 @@ def test_pairs_know_what_follows_and_single_tokens_do_not():
 def test_a_text_shorter_than_what_is_counted_is_refused():
     with pytest.raises(ValueError, match="validation: has 2 tokens"):
         ngram_loss(np.arange(9), np.arange(2), 3, 9)
+
+
+def test_sequences_that_no_integer_can_number_are_refused():
+    text = np.arange(30) % 20
+    # 127 is the largest vocabulary whose ninth power fits. Here each token follows from the one before it.
+    assert 0 < ngram_loss(text, text, 9, 127) < ngram_loss(text, text, 1, 127)
+    with pytest.raises(ValueError, match="ngrams=9: too many for a vocabulary of 128"):
+        ngram_loss(text, text, 9, 128)

@@ -149,13 +149,16 @@ def setting_of_runs(
 def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]) -> tuple[str, ...]:
     """Arms of a drawn setting of which most runs did not learn to an end: their error on the training split is no less
     than `learned` of guessing's (of a text this is not asked), and that on validation (of a text: the loss) still fell
-    by `gain` or more after two fifths of the updates. Arms of the bank were fitted by its pilots; see `late_gain`."""
+    by `gain` or more after two fifths of the updates. On a text also those that do not beat the counts of tokens that
+    the bank asks for. Arms of the bank were fitted by its pilots; see `late_gain`."""
     if "late_gain" not in runs:
         return ()
     done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
     done = done[done["bank"] != True] if "bank" in done else done  # noqa: E712  (runs of this disk have none)
     open_ = done["late_gain"] >= rules["gain"]
-    if cell.test != "blocks":
+    if cell.test == "blocks":
+        open_ |= done["val_loss"] >= cell.counts_loss
+    else:
         open_ &= 1 - done["train_accuracy"] >= rules["learned"] * (1 - cell.chance)
     return tuple(
         str(arm) for arm, share in open_.groupby(done["norm"], sort=False).mean().items() if share > 0.5

@@ -7,6 +7,7 @@ overrides and no more: rates and facts that are absent are found in the configur
 import dataclasses
 import functools
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,6 +119,8 @@ class BankCell:
         updates: the length that pilots found; 0 for a setting that was written by hand, or has no pilot yet.
         step_seconds: core-seconds of an update, from its pilot.
         arm_rates: of a drawn setting, the rates of each norm.
+        counts_loss: loss in nats of the counts that a network of a drawn text must beat; infinite where its bank names
+            none (`ngrams`).
     """
 
     name: str
@@ -136,6 +139,7 @@ class BankCell:
     updates: int = 0
     step_seconds: float = 0.0
     arm_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    counts_loss: float = math.inf
 
     def rate(self, which: str) -> float:
         """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""

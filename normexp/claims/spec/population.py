@@ -163,6 +163,7 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
         step_seconds=pilot["step_seconds"],
         rates=by_center[len(by_center) // 2],
         arm_rates=arm_rates,
+        counts_loss=pilot.get("counts_loss", math.inf),
         labels={**cell.labels, "values per statistic": str(pilot["values_per_statistic"])},
         test=pilot["test"],
         **{fact: pilot[fact] for fact in FACTS},

@@ -10,7 +10,8 @@ def ngram_loss(train: Tokens, validation: Tokens, order: int, vocabulary: int) -
     """Loss of an n-gram model with Witten-Bell smoothing, in nats a token.
 
     p(c | h) = (n(h c) + k(h) p(c | h')) / (n(h) + k(h)), where n counts in `train`, k(h) is the number of different
-    tokens that follow h there, and h' is h without its first token. Without h: p(c) = (n(c) + 1) / (N + V).
+    tokens that follow h there, and h' is h without its first token. Without h: p(c) = (n(c) + 1) / (N + V), so that a
+    token that `train` lacks is possible; the `chance_loss` of a data set gives `train`'s own shares, unsmoothed.
 
     Source: Witten and Bell 1991, The zero-frequency problem; Chen and Goodman 1999, An empirical study of smoothing
     techniques for language modeling.
@@ -18,13 +19,17 @@ def ngram_loss(train: Tokens, validation: Tokens, order: int, vocabulary: int) -
     Args:
         train, validation: tokens from 0 to V - 1, in the order of the text.
         order: n, the number of tokens in a row that are counted.
-        vocabulary: V. V to the power of n must be below 2^63.
+        vocabulary: V. V to the power of n must be below 2^63: each sequence is counted under one integer.
 
     Returns:
         Mean of -log p over `validation` from its token n on, which are the tokens with n - 1 others before them.
     """
     if len(validation) < order:
         raise ValueError(f"validation: has {len(validation)} tokens; counts of {order} need as many")
+    if vocabulary**order >= 2**63:
+        raise ValueError(
+            f"ngrams={order}: too many for a vocabulary of {vocabulary}: its power must be below 2^63; ask for fewer"
+        )
     p = (np.bincount(train, minlength=vocabulary)[validation] + 1) / (len(train) + vocabulary)
     for length in range(2, order + 1):
         seen, counts = np.unique(_rows(train, length, vocabulary), return_counts=True)
