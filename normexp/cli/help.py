@@ -13,9 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from normexp.config.folder import CONFIGS, brought_names, config_file
+from normexp.config.folder import CONFIGS, brought_names, config_file, load_yaml
 from normexp.config.process import command
 
 PACKAGE = Path(__file__).parents[1]
@@ -29,8 +27,7 @@ GROUPS = (
 @functools.cache
 def commands() -> dict[str, dict[str, Any]]:
     """The table of all commands."""
-    text = Path(__file__).with_name("commands.yaml").read_text()
-    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return load_yaml(Path(__file__).with_name("commands.yaml").read_text())
 
 
 def choices(group: str) -> dict[str, str]:
@@ -88,7 +85,7 @@ def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
     """The options of a choice, `norm.eps` -> (its value, its comment), with those of the choices that it builds on."""
     text = _text(group, choice)
     options: dict[str, tuple[str, str]] = {}
-    for parent in (yaml.safe_load(text) or {}).get("defaults", ()):
+    for parent in (load_yaml(text) or {}).get("defaults", ()):
         if isinstance(parent, str) and parent != "_self_":
             options |= all_options(group, parent)
     prefix = "" if "@package _global_" in text else f"{group}."

@@ -9,9 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from normexp.config.folder import CONFIGS
+from normexp.config.folder import CONFIGS, load_yaml
 from normexp.config.settings import GROUPS, NOT_IDENTITY, value_at
 
 # A run's folder holds this from its first moment.
@@ -254,4 +252,4 @@ def shipped(*place: str | None) -> dict[str, Any] | None:
     if len(names) < len(place):
         return None  # the name may come from a stranger's run
     path = CONFIGS.joinpath(*names).with_suffix(".yaml")
-    return (yaml.safe_load(path.read_text()) or {}) if path.is_file() else None
+    return (load_yaml(path.read_text()) or {}) if path.is_file() else None

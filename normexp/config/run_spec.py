@@ -22,7 +22,7 @@ from normexp.config.compose import (
     plain_values,
 )
 from normexp.config.construct import construct, fingerprint
-from normexp.config.folder import allowed_packages, read_yaml
+from normexp.config.folder import allowed_packages, parse_yaml, read_text
 from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
 from normexp.config.settings import ROOT, check_keys, check_setting, fits_type
 from normexp.runs.summary import OLDER
@@ -292,7 +292,8 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
 
 def _safe(path: Path, content: Any = None) -> DictConfig:
     """A saved configuration, perhaps a stranger's. Raises ValueError with one line if it cannot be read."""
-    content = read_yaml(path) if content is None else content
+    if content is None:
+        content = parse_yaml(read_text(path), path, load=str)
     try:
         cfg = OmegaConf.create(content)
         if not isinstance(cfg, DictConfig):

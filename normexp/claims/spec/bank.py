@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import yaml
-
 from normexp.claims.spec.shape import (
     OBJECT,
     POSITIVE,
@@ -28,7 +26,7 @@ from normexp.claims.spec.shape import (
     mapping_of,
     optional,
 )
-from normexp.config.folder import CONFIGS, brought_hint, config_file
+from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
 if TYPE_CHECKING:
     from normexp.claims.spec.population import Population
@@ -94,8 +92,6 @@ GRID = keyed(
 CELLS = mapping_of({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
 BANK: Shape = keyed({"shared": SHARED, "cells": CELLS, "grid": optional(GRID)}, "cells")
 FINAL, EARLY = LENGTHS = "final", "early"
-# PyYAML is eight times as fast where it was built with libyaml.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,24 +263,17 @@ def pilots_file(path: Path) -> Path:
 def load_bank(name: str | Path = SMALL) -> Bank:
     """Read and check a bank. Raises ValueError with one line for the first mistake."""
     path = name if isinstance(name, Path) else bank_file(name)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ValueError(f"bank={path}: no such file; name a yaml with cells, or small or gpu") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
+    if not path.exists():
+        raise ValueError(f"bank={path}: no such file; name a yaml with cells, or small or gpu")
     pilots = pilots_file(path)
-    return _read(path, text, pilots.read_text(encoding="utf-8") if pilots.exists() else "")
+    return _read(path, read_text(path), pilots.read_text(encoding="utf-8") if pilots.exists() else "")
 
 
 @functools.lru_cache(maxsize=8)
 def _read(path: Path, text: str, pilots: str) -> Bank:
     """The bank that a yaml and the file of its pilots hold. Every claim over settings asks for the same few; nobody may
     change what is shared."""
-    try:
-        node = yaml.load(text, LOADER)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path}: {str(error).splitlines()[0]}; write valid YAML") from None
+    node = parse_yaml(text, path)
     if isinstance(node, dict) and "strata" in node:
         from normexp.claims.spec.population import drawn_bank  # which reads cells
 

@@ -5,15 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
-from normexp.claims.spec.bank import LOADER, SMALL, Bank, BankCell, labels_of, load_bank
+from normexp.claims.spec.bank import SMALL, Bank, BankCell, labels_of, load_bank
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, SAMPLE
 from normexp.claims.spec.population import sample
 from normexp.claims.spec.shape import TEXTS, check, fits, mapping_of, shorten
-from normexp.config.folder import CONFIGS
+from normexp.config.folder import CONFIGS, parse_yaml, read_text
 from normexp.runs.table import FEWEST_SEEDS
 
 LARGER = "larger settings are cells of a bank now; leave it out and ask with bank=gpu"
@@ -83,15 +81,7 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
 
 
 def _parse(path: Path) -> dict[str, Any]:
-    try:
-        node = yaml.load(path.read_text(encoding="utf-8"), LOADER)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        what = shorten(getattr(error, "problem", None) or error)
-        raise ValueError(f"{where}{what}; close brackets and quote text that has a colon") from None
-    except UnicodeDecodeError:
-        raise ValueError("is no text in UTF-8; save it as that") from None
+    node = parse_yaml(read_text(path), path)
     if node is None:
         raise ValueError(f"is empty; write {', '.join(CLAIM['required'])} and what docs/claims.md says")
     if not isinstance(node, dict):
