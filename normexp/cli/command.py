@@ -1,18 +1,21 @@
 """One command: its words, as `commands.yaml` lists them, its help, and its errors in one line with an exit status."""
 
 import functools
+import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from normexp.cli.help import columns, commands, terminal_width
-from normexp.config.folder import allow_from, long_flags, use_folder
+from normexp.config.folder import allow_from, listed, long_flags, use_folder
 from normexp.config.process import command as to_type
 from normexp.config.process import cut_quietly, is_bad_input, one_line_errors, prepare
 
 WIDTH = 118  # characters of a line where no terminal says it
 Command = Callable[[Sequence[str]], int]
+NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 OWN = {"allow_targets": "", "config_dir": ""}  # words of the commands that take a user's packages and folder
 
 
@@ -61,7 +64,7 @@ def parse(name: str, arguments: Sequence[str]) -> SimpleNamespace:
     """
     entry, words = commands()[name], _words(name)
     args = {key: spec.get("default", None if "kind" in spec else "") for key, spec in words.items()}
-    args = {key: Path(v) if v and words[key].get("kind") == "path" else v for key, v in args.items()}
+    args = {key: _value(key, words[key], v) if v and isinstance(v, str) else v for key, v in args.items()}
     others: list[str] = []
     rest = long_flags(arguments)
     if entry.get("sweeps"):
@@ -102,6 +105,8 @@ def _words(name: str) -> dict[str, dict[str, Any]]:
 
 def _value(key: str, spec: dict[str, Any], text: str) -> Any:
     """The value of a word. Raises ValueError for a text that is none."""
+    if spec.get("several"):
+        return [_value(key, spec | {"several": False}, part) for part in listed(text)]
     choices, least = spec.get("choices", [text]), spec.get("least", 1)
     if text not in choices:
         raise ValueError(f"{key}={text}: choose from {', '.join(choices)}")
@@ -109,6 +114,10 @@ def _value(key: str, spec: dict[str, Any], text: str) -> Any:
         return Path(text)
     if isinstance(spec.get("default"), bool):
         return text == "true"
+    if spec.get("kind") == "number" and text != spec.get("default"):
+        if not (NUMBER.fullmatch(text) and 0 < float(text) < math.inf):
+            raise ValueError(f"{key}={text}: must be a number above 0")
+        return float(text)
     if isinstance(spec.get("default"), int) or spec.get("kind") == "whole":
         if not text.isdecimal() or int(text) < least:
             hint = "; put the others before it" if "alone" in spec else ""

@@ -77,12 +77,17 @@ def allow_from(arguments: Iterable[str]) -> None:
     for argument in arguments:
         key, equals, value = argument.lstrip("+").partition("=")
         if key == "allow_targets" and equals:
-            inner = value.strip().removeprefix("[").removesuffix("]")
-            packages += [name for part in inner.split(",") if (name := part.strip(" '\""))]
+            packages += listed(value)
     for name in packages:
         if not PACKAGE.fullmatch(name):
             raise ValueError(f"allow_targets=[{name}]: is no package; write allow_targets=[my_package]")
     os.environ[ALLOWED] = ",".join(packages)
+
+
+def listed(text: str) -> list[str]:
+    """The parts of a list on the command line, with or without brackets and quotes."""
+    inner = text.strip().removeprefix("[").removesuffix("]")
+    return [part for found in inner.split(",") if (part := found.strip(" '\""))]
 
 
 def allowed_packages() -> tuple[str, ...]:

@@ -28,7 +28,8 @@ class Net(nn.Sequential):
 
 
 def design(rest=(), text=False, **options):
-    given = {**vars(parse("compare", [])), "norms": "none,batchnorm", "name": "mine", **options}
+    options = {"norms": "none,batchnorm", "name": "mine", **options}
+    given = vars(parse("compare", [f"{key}={value}" for key, value in options.items()]))
     return design_of(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
 
 
@@ -72,7 +73,7 @@ def test_words_become_a_claim_with_its_looks():
     [
         ({"norms": "none"}, "norms=none: name two or more"),
         ({"norms": "none,none"}, "norms=none,none"),
-        ({"seeds": "4"}, "seeds=4: must be a whole number, at least 5"),
+        ({"seeds": "4"}, "seeds=4: must be a whole number of at least 5"),
         ({"margin": "-1"}, "margin=-1: must be a number above 0"),
         ({"batch_sizes": "2,x"}, "batch_sizes=x"),
         ({"metric": "val/loss"}, "metric=val/loss: choose from"),
