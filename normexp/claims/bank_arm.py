@@ -106,11 +106,8 @@ def add(
         print(f"norm={claim.id} in {there}, {pluralize(claim.seeds, 'seed')}; known: {', '.join(bank.norms)}")
         runs = pluralize(len(missing), "run")
         print(f"at most {runs} to train{cost}; more where the best rate is an edge", flush=True)
-    if options.plan:
-        rounds.show_runs(options)
-    else:
-        folder = out / "bank" / bank.name / claim.id
-        rounds.run(options, lambda of, known: show(of, conclude(known.claim, known)[1], folder, at))
+    folder = out / "bank" / bank.name / claim.id
+    rounds.run(options, lambda of, known: show(of, conclude(known.claim, known)[1], folder, at))
     return exit_status(rounds.failed)
 
 

@@ -112,8 +112,11 @@ class Rounds:
             self._run(planned, options)
 
     def run(self, options: Options, finished: Callable[[Claim, Known], Any]) -> None:
-        """Train in rounds what is missing; `finished` is called for each claim when nothing is. Exits with 128 and the
-        signal when interrupted."""
+        """Train in rounds what is missing, or show it; `finished` is called for each claim when nothing is. Exits with
+        128 and the signal when interrupted."""
+        if options.plan:
+            self.show_runs(options)
+            return
         by_id = {claim.id: claim for claim in self.claims}
         waiting = [name for name in self.known if name not in self.failed]
         while waiting:

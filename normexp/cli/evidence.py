@@ -106,16 +106,11 @@ def grid(args: SimpleNamespace, bank: Bank) -> int:
 
 def _train(rounds: "Rounds", args: SimpleNamespace, finished: str = "") -> int:
     """Train what claims still need, or show it. Returns the exit status."""
-    from normexp.claims.verify_claims import show_plan
+    from normexp.claims.verify_claims import exit_status, show_plan
 
     show_plan(rounds.claims, rounds)
-    if args.engine.plan:
-        rounds.show_runs(args.engine)
-    else:
-        rounds.run(args.engine, lambda claim, known: print(finished) if finished else None)
-    for name, reason in rounds.failed.items():
-        print(f"Error: {name}: {reason}", file=sys.stderr)
-    return 1 if rounds.failed else 0
+    rounds.run(args.engine, lambda claim, known: print(finished) if finished else None)
+    return exit_status(rounds.failed)
 
 
 def audit(args: SimpleNamespace, bank: Bank) -> int:

@@ -2,7 +2,7 @@
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -12,14 +12,15 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.select import ENDINGS, arxiv_id, find, matching, topic
 from normexp.cli.command import command
-from normexp.config import folder
+from normexp.cli.help import columns, installed
+from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.process import BAD_INPUT, fast_imports, tolerate_closed_stdout
 from normexp.config.process import command as to_type
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.stored import StoredEvidence  # loads scipy, which takes a second
 
-CONFIGS = folder.CONFIGS / "claim"
+CONFIGS = FOLDER / "claim"
 DEMO = (
     "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
     "pre_norm_stream_is_stable"
@@ -30,9 +31,7 @@ def claims_in_lines() -> str:
     """Every claim in one line, for the help; files that cannot be read are said."""
     claims, broken = load_each(CONFIGS)
     warn(broken.values())
-    brought = folder.brought_names("claim").items()
-    others = [f"  {name}  of an installed package; add {how}" for name, how in brought]
-    return "\n".join(["Claims:", *lines_of(claims.values()), *others])
+    return "\n".join(["Claims:", *lines_of(claims.values()), *columns(installed("claim"))])
 
 
 @command("verify", more=claims_in_lines)
@@ -134,12 +133,10 @@ def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
         yield write_page(path, claims, verdicts)
 
 
-def lines_of(claims: Collection[Claim]) -> Iterator[str]:
+def lines_of(claims: Iterable[Claim]) -> list[str]:
     """One line each."""
-    width = max(len(claim.id) for claim in claims)
-    for claim in claims:
-        kind = "cannot be tested" if claim.evidence == "none" else claim.evidence
-        yield f"  {claim.id:<{width}}  {claim.sentence} [{kind}]"
+    kinds = {"none": "cannot be tested"}
+    return columns({c.id: f"{c.sentence} [{kinds.get(c.evidence, c.evidence)}]" for c in claims})
 
 
 def find_claims(words: str) -> None:
