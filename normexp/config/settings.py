@@ -171,7 +171,7 @@ def check_setting(setting: Setting, value: Any) -> None:
 def check_type(path: str, value: Any, kind: Any) -> None:
     """Raise ValueError with one line for a value that does not fit its annotation."""
     if not fits_type(value, kind):
-        raise ValueError(f"{path}={value!r}: {describe(kind)}")
+        raise ValueError(f"{path}={value!r:.80}: {describe(kind)}")
 
 
 ROLES = ("input_norms", "output_norms", "qk", "final", "matrices")

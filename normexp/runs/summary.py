@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import lies_in
 from normexp.config.identity import with_later_options
-from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT, check_plain, describe, fits_type
+from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT, check_plain, check_type
 from normexp.runs.files import write_json
 
 if TYPE_CHECKING:
@@ -258,10 +258,10 @@ def check_summary(summary: dict[str, Any]) -> None:
         raise ValueError(f"status={summary['status']}: must be {' or '.join(STATUSES)}")
     for key, kind in (KINDS | LATER).items():
         if key in summary:
-            _check(key, summary[key], kind)
+            check_type(key, summary[key], kind)
     for group, kind in VALUES.items():
         for key, value in summary.get(group, {}).items():
-            _check(f"{group}.{key}", value, kind)
+            check_type(f"{group}.{key}", value, kind)
     for group, names in INSIDE.items():
         if lacking := [name for name in names if summary[group].get(name, summary) is summary]:
             raise ValueError(f"{group}: lacks {', '.join(lacking)}")
@@ -273,12 +273,7 @@ def check_summary(summary: dict[str, Any]) -> None:
     config = summary["config"]
     for setting in ROOT:
         if setting.key in config:
-            _check(f"config.{setting.key}", config[setting.key], setting.kind)
+            check_type(f"config.{setting.key}", config[setting.key], setting.kind)
     for group in GROUPS:
         if group in config:
-            _check(f"config.{group}", config[group], dict)
-
-
-def _check(key: str, value: Any, kind: Any) -> None:
-    if not fits_type(value, kind):
-        raise ValueError(f"{key}={str(value)[:60]}: {describe(kind)}")
+            check_type(f"config.{group}", config[group], dict)
