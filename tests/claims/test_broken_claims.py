@@ -116,6 +116,8 @@ FILES = {
     "colon": ("name: n\nsentence: a: b\n", "line 2: mapping values are not allowed"),
     "list": ("- name: n\n", "must be keys with values"),
     "binary": (b"\xff\xfe", "is no text in UTF-8"),
+    "alias": ("name: &a [*a]\n", "an alias stands for the value that it is part of"),
+    "deep": ("name: " + "[" * 3000, "nested more than 50 deep"),
 }
 
 
