@@ -158,15 +158,14 @@ def export(args: SimpleNamespace, bank: Bank) -> None:
 
 def page(args: SimpleNamespace, bank: Bank) -> None:
     """Write the page of a bank's grid and its figure."""
-    from normexp.claims.evidence.choose_rates import expanded_lr_grid
+    from normexp.claims.evidence.measured import measured
     from normexp.claims.pages.bank_page import draw_rates, page
     from normexp.runs.files import atomic_write
 
-    rows = StoredEvidence(EVIDENCE).grid_rows(bank.grid.cells.values())
-    bank, figure = expanded_lr_grid(bank, rows), "images/bank_rates.png"
-    draw_rates(bank, rows, args.to.parent / figure)
+    settings, figure = measured(bank), "images/bank_rates.png"
+    draw_rates(bank.norms, settings, args.to.parent / figure)
     with atomic_write(args.to) as file:
-        file.write(page(bank, rows, figure).encode())
+        file.write(page(bank, settings, figure).encode())
     print(f"{args.to}, {args.to.parent / figure}")
 
 

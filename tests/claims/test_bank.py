@@ -14,6 +14,7 @@ import yaml
 from normexp.claims.evidence.curves import bank_curves, read_curves
 from normexp.claims.evidence.disk_runs import complete
 from normexp.claims.evidence.keep import export, grid_claim, keep_runs
+from normexp.claims.evidence.measured import measured
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.pages.bank_page import bank_table
@@ -256,7 +257,7 @@ def test_a_run_at_chance_has_failed_and_the_table_says_so(kept):
     bank, _, stored = kept
     hopeless = {name: dataclasses.replace(cell, chance=0.99) for name, cell in bank.cells.items()}
     bank = dataclasses.replace(bank, cells=hopeless)
-    table = bank_table(bank, stored.grid_rows(bank.cells.values()))
+    table = bank_table(bank.norms, measured(bank, stored.folder))
     assert "| 1.00; 5 of 5 failed | +0.00 (no interval); 5 of 5 failed |" in table
 
 

@@ -7,21 +7,19 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from normexp.claims.evidence.choose_rates import expanded_lr_grid
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.measured import measured
 from normexp.claims.pages.bank_page import draw_rates, page
 from normexp.claims.spec.bank import load_bank
 
 ROOT = Path(__file__).parents[2]
 LEDGER = ROOT / "docs" / "evidence" / "bank"
 PAGE = ROOT / "docs" / "bank.md"
-REGISTERED = load_bank().grid
-RUNS = StoredEvidence().grid_rows(REGISTERED.cells.values())
-BANK = expanded_lr_grid(REGISTERED, RUNS)
+BANK = load_bank()
+SETTINGS = measured(BANK)
 
 
 def test_the_committed_page_is_made_from_the_committed_ledger():
-    assert page(BANK, RUNS, "images/bank_rates.png") == PAGE.read_text()
+    assert page(BANK, SETTINGS, "images/bank_rates.png") == PAGE.read_text()
 
 
 @pytest.mark.parametrize("name", ["digits_mlp", "mnist_mlp_small_batch"])
@@ -43,5 +41,5 @@ def test_errors_are_those_of_each_seeds_best_rate(name):
 
 
 def test_the_figure_is_drawn(tmp_path):
-    draw_rates(BANK, RUNS, tmp_path / "rates.png")
+    draw_rates(BANK.norms, SETTINGS, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").read_bytes()[1:4] == b"PNG"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import Grid, grids, runs_at, tuned_runs
+from normexp.claims.evidence.choose_rates import runs_at, tuned_runs
 from normexp.claims.evidence.curves import bank_curves, curves_of_runs, own_curves, read_curves, write_curves
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.plan import Known, missing_keys
@@ -124,7 +124,7 @@ def keep_runs(folder: Path, known: Known) -> int:
         if "folder" not in rows or not rows["folder"].notna().any():
             continue  # all of them are in the ledger
         rows = _with_code(rows, codes)
-        read_hashes = _read_in_grid(claim, cell, rows) if of_grid else _read_by(claim, known, cell)
+        read_hashes = _read_in_grid(known, cell, rows) if of_grid else _read_by(claim, known, cell)
         of = known.examples(cell, rows)
         asked = {run: of(run) for run in read_hashes.intersection(rows["hash"])}
         examples = {run: stored_one for run, stored_one in asked.items() if stored_one is not None}
@@ -171,15 +171,14 @@ def _read_by(claim: Claim, known: Known, cell: BankCell) -> set[str]:
     return {run for measure in _measures(claim) for run in runs_at(rows, cell, measure, claim.rate)["hash"]}
 
 
-def _read_in_grid(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> set[str]:
+def _read_in_grid(known: Known, cell: BankCell, runs: pd.DataFrame) -> set[str]:
     """Hashes of the runs of a grid whose test examples claims may read: those at the lowest rate of the first grid, and
     those at each seed's best rate by error and by loss, on every grid."""
     if cell.draw:  # the runs at each seed's best rate
         return set(tuned_runs(runs, "error")["hash"])
-    runs_per_rate = len(claim.arms) * claim.seeds
-    rate_grids: list[Grid] = grids(runs, cell, "error", runs_per_rate)
-    hashes: set[str] = set(runs.loc[runs["lr"] == rate_grids[0][0], "hash"])
-    for measure, rates in itertools.product(MEASURES, rate_grids):
+    grids = known.grids[cell.name]
+    hashes: set[str] = set(runs.loc[runs["lr"] == grids[0][0], "hash"])
+    for measure, rates in itertools.product(MEASURES, grids):
         for _, arm_runs in runs[runs["lr"].isin(rates)].groupby("norm"):
             complete = arm_runs.groupby("seed")["lr"].nunique() == len(rates)
             ready = arm_runs[arm_runs["seed"].isin(complete.index[complete])]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import next_grid, rates_of, runs_at
+from normexp.claims.evidence.choose_rates import Grid, next_grid, rates_of, runs_at
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.sources import MANIPULATION, Examples, setting_of_runs, table_of, unfitted_arms
@@ -47,6 +47,9 @@ class Known:
         self._read: list[pd.DataFrame] = []  # the runs behind it
         self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
         self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
+        self.grids: dict[
+            str, list[Grid]
+        ] = {}  # of each setting: the first, and those that its runs asked for
         self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of a setting of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
@@ -117,7 +120,7 @@ class Known:
             choice = self.claim.arms[arm] if own_rates else []  # else the same in every arm
             rates = rates_of(cell, [*self.claim.fixed, *choice, *self.claim.factor_of(level)])
             cell = dataclasses.replace(cell, rates=rates)
-        tried = [cell.rates if own_rates else (cell.rate(self.claim.rate),)]
+        tried = self.grids[cell.name] = [cell.rates if own_rates else (cell.rate(self.claim.rate),)]
         while True:
             keys = [RunKey(cell.name, *arm, seed, lr) for arm in arms for seed in seeds for lr in tried[-1]]
             rows = self.rows(keys)
