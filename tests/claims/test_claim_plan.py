@@ -51,6 +51,12 @@ def test_a_plan_asks_for_every_run_once_and_for_none_that_failed_three_times(tmp
         plan(CLAIM, Known(CLAIM, None, disk))
 
 
+def test_a_missing_run_of_a_claim_in_one_setting_is_an_error(tmp_path):
+    claim = dataclasses.replace(CLAIM, settings={}, cells={}, fixed=list(WORDS), replicas=True)
+    with pytest.raises(ValueError, match="claim=Q05: 10 runs are missing, the first ln seed 0"):
+        Known(claim, None, DiskRuns(claim, tmp_path)).values(claim.seed_range)
+
+
 def test_a_metric_that_no_run_will_have_is_said_before_the_first_run(tmp_path):
     claim = dataclasses.replace(CLAIM, metric="steps_to_0.91")
     with pytest.raises(ValueError, match=r"claim=Q05: metric=steps_to_0\.91: no run will have it"):

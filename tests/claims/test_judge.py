@@ -10,7 +10,6 @@ from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean, holm
-from normexp.claims.judge.outcomes import check_complete
 from normexp.claims.judge.plain_words import describe_effect, describe_question, in_words
 from normexp.claims.judge.verdict import deciding
 from normexp.claims.judge.verdict import judge_one_setting as judge
@@ -126,15 +125,6 @@ def test_fewer_than_five_seeds_rank_nothing():
         judge(
             table_of({"a": [1, 2, 3, 4], "b": [0] * 4}), [Comparison(kind="greater", arm="a", baseline="b")]
         )
-
-
-def test_missing_and_doubled_runs_are_errors():
-    table = table_of({"a": ZERO, "b": ZERO})
-    check_complete(table, ["a", "b"], [""], list(range(8)))
-    with pytest.raises(ValueError, match="1 of 16 values are missing, the first arm=a factor= seed=3"):
-        check_complete(table.drop(index=3), ["a", "b"], [""], list(range(8)))
-    with pytest.raises(ValueError, match="twice"):
-        check_complete(table.loc[[*table.index, 3]], ["a", "b"], [""], list(range(8)))
 
 
 def test_one_counterexample_refutes_a_universal_sentence():

@@ -17,7 +17,7 @@ from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.metric import measure_of
 from normexp.claims.evidence.sources import MANIPULATION, Examples, setting_of_runs, table_of, unfitted_arms
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_bank
-from normexp.claims.judge.outcomes import COLUMNS, Setting, check_complete
+from normexp.claims.judge.outcomes import COLUMNS, Setting
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import TUNING_SEEDS, Cells, Claim
@@ -211,14 +211,16 @@ class Known:
         settings = []
         for cell in (self.claim.cells[name] for name in cells):
             rows, missing = self.runs_in(cell)
-            if missing:
-                raise ValueError(
-                    f"claim={self.claim.id}: setting={cell.name}: {len(missing)} runs are missing, the first "
-                    f"{missing[0]}"
-                )
+            self._refuse(missing, f"setting={cell.name}: ")
             settings.append(self.setting(cell, rows, part, keep=True))
         self.parts[part] = settings
         return settings
+
+    def _refuse(self, missing: list[RunKey], where: str = "") -> None:
+        """Raise ValueError if runs are missing, since a missing run decides nothing."""
+        if missing:
+            words = f"{len(missing)} runs are missing, the first {missing[0]}"
+            raise ValueError(f"claim={self.claim.id}: {where}{words}")
 
     def check_code(self, rows: pd.DataFrame) -> None:
         """Raise ValueError for rows of the ledger that today's code would not compute: they carry no verdict."""
@@ -267,11 +269,11 @@ class Known:
         return {(arm, level): float(lr) for arm, level, lr in best.itertuples(index=False)}
 
     def values(self, seeds: range) -> pd.DataFrame:
-        """The claim's metric of every arm, level and seed."""
-        runs = self.rows(seed_keys(self.claim, self.tuned(), seeds))
-        table = runs.rename(columns={"norm": "arm", "level": "factor"})[COLUMNS]
-        check_complete(table, list(self.claim.arms), self.claim.levels, list(seeds))
-        return table
+        """The claim's metric of every arm, level and seed. Raises ValueError if a run is missing."""
+        keys = seed_keys(self.claim, self.tuned(), seeds)
+        runs = self.rows(keys)
+        self._refuse(self.missing(keys, runs))
+        return runs.rename(columns={"norm": "arm", "level": "factor"})[COLUMNS]
 
 
 def places_of(rows: pd.DataFrame) -> dict[tuple, int]:

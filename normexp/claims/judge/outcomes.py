@@ -89,18 +89,3 @@ def paired_runs(by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
     """The runs of the seeds at which every one of them gave a number."""
     trained = ~np.any([outcomes.failed for outcomes in by_arm.values()], axis=0)
     return {arm: outcomes.at(trained) for arm, outcomes in by_arm.items()}
-
-
-def check_complete(table: "pd.DataFrame", arms: list[str], factors: list, seeds: list[int]) -> None:
-    """Raise ValueError unless every (arm, factor, seed) occurs exactly once. A missing run is an error."""
-    present = list(table[["arm", "factor", "seed"]].itertuples(index=False, name=None))
-    expected = [(arm, factor, seed) for arm in arms for factor in factors for seed in seeds]
-    missing = [cell for cell in expected if cell not in set(present)]
-    if missing:
-        arm, factor, seed = missing[0]
-        raise ValueError(
-            f"evidence: {len(missing)} of {len(expected)} values are missing, the first arm={arm} factor={factor} "
-            f"seed={seed}; run it, since a missing run decides nothing"
-        )
-    if len(present) != len(set(present)):
-        raise ValueError("evidence: the same arm, factor and seed stand there twice; keep one row of each")
