@@ -16,7 +16,6 @@ from normexp.config.process import fast_imports
 
 # The official training images of standard data: to know their number, nobody needs to read them, nor torch.
 IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10": 50_000, "cifar100": 50_000}
-PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
 
 
 def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
@@ -78,7 +77,7 @@ def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, regis
     if register is None or row is None:
         predicted = predictions(forecast, settings, bank)
     else:
-        path = registry.parent / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+        path = registry.parent / row.file
         predicted = json.loads(path.read_text())
         if digest(predicted) != row.protocol:
             raise ValueError(f"{path}: is not what row {row.number} registered; restore it from git")

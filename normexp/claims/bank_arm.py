@@ -17,7 +17,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_claims import exit_status
 from normexp.config.code import in_words
 from normexp.format import pluralize
-from normexp.runs.files import atomic_write, write_json
+from normexp.runs.files import write_json, write_text
 from normexp.sweeps.places.place import Options
 from normexp.sweeps.screen import core_minutes
 
@@ -163,8 +163,7 @@ def write_badge(folder: Path, name: str, rows: Sequence[dict[str, Any]]) -> Path
     write_json(
         folder / "badge.json", {"schemaVersion": 1, "label": label, "message": message, "color": color}
     )
-    with atomic_write(folder / "badge.svg") as file:
-        file.write(svg(label, message, color).encode())
+    write_text(folder / "badge.svg", svg(label, message, color))
     return folder / "badge.svg"
 
 

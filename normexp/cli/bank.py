@@ -37,7 +37,7 @@ def advise(args: SimpleNamespace) -> None:
     from normexp.claims.evidence.stored import EVIDENCE
     from normexp.claims.spec.bank import load_bank
     from normexp.claims.spec.registry import REGISTRY, default_registry
-    from normexp.runs.files import atomic_write
+    from normexp.runs.files import write_text
 
     if norm := next((word for word in args.others if word.startswith("norm=")), ""):
         raise ValueError(f"{norm}: every norm of the bank is compared; leave it out")
@@ -49,8 +49,7 @@ def advise(args: SimpleNamespace) -> None:
     forecast = Forecast(measured(bank, evidence) if bank.known_population else [], bank.norms)
     settings = load_bank(args.settings) if args.settings else None
     if args.page:
-        with atomic_write(args.page) as file:
-            file.write(advice.page(forecast, bank, settings, evidence).encode())
+        write_text(args.page, advice.page(forecast, bank, settings, evidence))
         print(f"{args.page}: advice from {len(forecast.settings)} settings")
     elif settings is None:
         print(advice.advice(forecast, advice.labels_of_own(args.others), bank.name))

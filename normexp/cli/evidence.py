@@ -160,12 +160,11 @@ def page(args: SimpleNamespace, bank: Bank) -> None:
     """Write the page of a bank's grid and its figure."""
     from normexp.claims.evidence.measured import measured
     from normexp.claims.pages.bank_page import draw_rates, page
-    from normexp.runs.files import atomic_write
+    from normexp.runs.files import write_text
 
     settings, figure = measured(bank), "images/bank_rates.png"
     draw_rates(bank.norms, settings, args.to.parent / figure)
-    with atomic_write(args.to) as file:
-        file.write(page(bank, settings, figure).encode())
+    write_text(args.to, page(bank, settings, figure))
     print(f"{args.to}, {args.to.parent / figure}")
 
 

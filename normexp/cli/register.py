@@ -15,9 +15,7 @@ from normexp.cli.command import command
 from normexp.config.code import checkout
 from normexp.config.process import command as to_type
 from normexp.format import pluralize
-from normexp.runs.files import atomic_write
-
-PROTOCOLS = "protocols"  # beside the registry: the protocol of each hash
+from normexp.runs.files import write_text
 
 
 @command("register")
@@ -124,10 +122,9 @@ def record(path: Path, subject: str, protocol: dict, reason: str, seeds: list[li
     row = registry.register(
         path, subject=subject, protocol=registry.digest(protocol), reason=reason, seeds=seeds, commit=commit
     )
-    protocol_path = path.parent / PROTOCOLS / f"{subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+    protocol_path = path.parent / row.file
     protocol_path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(protocol_path) as file:
-        file.write((json.dumps(protocol, indent=1, sort_keys=True) + "\n").encode())
+    write_text(protocol_path, json.dumps(protocol, indent=1, sort_keys=True) + "\n")
     if EVIDENCE.exists() and path.exists() and path.parent.samefile(EVIDENCE):
         from normexp.claims.evidence.keep import write_manifest
 

@@ -19,7 +19,7 @@ from normexp.report.drawing import Drawing, dark_colors, save_all
 from normexp.report.page import save_page
 from normexp.report.style import Style, drawing_style
 from normexp.runs import load
-from normexp.runs.files import atomic_write
+from normexp.runs.files import write_text
 
 MOST_PANELS = 3
 FILES = Markup(
@@ -43,8 +43,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     }
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        with atomic_write(out / name) as file:
-            file.write(content.encode())
+        write_text(out / name, content)
     with drawing_style():
         drawings = [Drawing(*words, draw(plot)) for words, plot in plots(result).items()]
         inlined = save_all(drawings, out / "figures", made_by)

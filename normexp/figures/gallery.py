@@ -9,7 +9,7 @@ from pathlib import Path
 from normexp.config.process import command
 from normexp.figures.lab import FIGURES, Lab, Named
 from normexp.figures.plot import Plot, draw
-from normexp.runs.files import atomic_write
+from normexp.runs.files import write_text
 
 ROOMS = ("of_training", "of_curvature", "of_initialization", "of_transformers")
 
@@ -50,8 +50,7 @@ def make(
     }  # fmt: skip
     with drawing_style():
         save(Drawing(entry.name, entry.title, plot.seen, draw(plot)), folder, entry.source)
-    with atomic_write(folder / f"{entry.name}.json") as file:
-        file.write(json.dumps(numbers, indent=1).encode())
+    write_text(folder / f"{entry.name}.json", json.dumps(numbers, indent=1))
     return plot
 
 
@@ -64,6 +63,5 @@ def write_page(folder: Path) -> Path:
     shown = [made[name] for name in figures() if name in made]
     missing = [name for name in figures() if name not in made]
     page = render("gallery.html.j2", figures=shown, missing=missing, start=command("figure"), dark={})
-    with atomic_write(folder / "index.html") as file:
-        file.write(page.encode())
+    write_text(folder / "index.html", page)
     return folder / "index.html"

@@ -39,11 +39,15 @@ def atomic_write(path: Path, *, on_disk: bool = True, before: Iterable[Path] = (
         _sync(path.parent, os.O_RDONLY)
 
 
-def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
-    """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
-    text = json.dumps(content, indent=indent, allow_nan=False) + "\n"
+def write_text(path: Path, text: str, *, on_disk: bool = True) -> None:
+    """Write text whole or not at all."""
     with atomic_write(path, on_disk=on_disk) as file:
         file.write(text.encode())
+
+
+def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
+    """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
+    write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n", on_disk=on_disk)
 
 
 def sync(paths: Iterable[Path]) -> None:

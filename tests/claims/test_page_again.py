@@ -11,8 +11,7 @@ from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_all_again
 from normexp.claims.evidence.sources import NETWORK
-from normexp.claims.evidence.stored import StoredEvidence
-from normexp.claims.pages.site.write import PROTOCOLS
+from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.pages.verdicts_page import FIRST_JUDGE, table, write_page
 from normexp.claims.spec.registry import REGISTRY, digest, read_registry
 
@@ -116,5 +115,5 @@ def test_the_words_of_the_first_judge_are_what_was_stored_and_their_protocols_ar
             row = known[own["row"]]
             assert (own["hash"], own["protocol"]) == (row.hash, row.protocol)
     for row in known.values():  # the texts behind the hashes
-        path = ROOT / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json"
+        path = ROOT / PLACE / row.file
         assert digest(json.loads(path.read_text())) == row.protocol

@@ -6,8 +6,7 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.evidence.protocol import cells, resolved_cells, resolved_protocol
-from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
-from normexp.claims.pages.site.write import PROTOCOLS
+from normexp.claims.evidence.stored import PLACE, StoredEvidence, ledger_of_bank
 from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry, subject_of
 from normexp.config.folder import CONFIGS
 
@@ -25,9 +24,7 @@ def test_no_default_and_no_new_key_changed_a_registered_configuration(name):
     """A new key of the configuration must be no part of the identity at its default; see `identity`. The rules of the
     first judge are text of the protocol, and its contrasts are gone."""
     row = LAST[name]
-    kept = json.loads(
-        (ROOT / PROTOCOLS / f"{row.subject.replace(' ', '-')}-{row.protocol[:12]}.json").read_text()
-    )
+    kept = json.loads((ROOT / PLACE / row.file).read_text())
     if CLAIMS[name].drawn_from is not None:  # registered under the judge of today, so all of it is fixed
         assert digest(kept) == digest(resolved_protocol(CLAIMS[name])) == row.protocol
         return

@@ -24,7 +24,7 @@ from normexp.claims.spec.bank import EARLY, FINAL, Bank
 from normexp.format import pluralize
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
-from normexp.runs.files import atomic_write
+from normexp.runs.files import write_text
 
 LEVEL = 0.95
 TICKS = (-30, -10, -3, -1, 0, 1, 3, 10, 30)
@@ -282,8 +282,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
         lost=lost_table(final, lost, bank.norms),
         audit=audit_in_words(json.loads(audited.read_text())) if audited else "",
     )
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    write_text(path, text)
     return f"{path}: {len(final)} settings, {len(figures)} figures"
 
 

@@ -19,7 +19,7 @@ from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, plac
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import SETTINGS
-from normexp.runs.files import atomic_write
+from normexp.runs.files import write_text
 
 MOST = 10
 ROW = 0.2  # inches of a setting
@@ -56,9 +56,8 @@ def write_findings(
     for verdict in chosen:
         draw(claims[verdict["id"]], verdict, path.parent / "images" / f"finding_{verdict['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
-    with atomic_write(path) as file:
-        checked = bare_loop(verdicts, root)
-        file.write(markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked).encode())
+    checked = bare_loop(verdicts, root)
+    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked))
     drawn = [place for place, verdict in enumerate(chosen) if verdict["settings"] and verdict["drawn"]]
     readme = root / "README.md"
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():

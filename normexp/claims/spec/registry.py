@@ -69,6 +69,11 @@ class Row:
         """SHA-256 of the row as written in the file."""
         return digest(asdict(self))
 
+    @property
+    def file(self) -> str:
+        """The file of its protocol, below the folder of the registry."""
+        return f"protocols/{self.subject.replace(' ', '-')}-{self.protocol[:12]}.json"
+
 
 def digest(content: Any) -> str:
     """SHA-256 of plain values; the order of keys does not matter."""

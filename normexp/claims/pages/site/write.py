@@ -32,7 +32,6 @@ from normexp.format import pluralize
 from normexp.report.drawing import dark_colors
 from normexp.report.style import FREE, OWN, Style
 
-PROTOCOLS = PLACE / "protocols"
 # Where a sentence comes from: a paper by its authors and year, or another source by its number.
 PAPER = re.compile(
     r"[A-Z][a-z]+(?:, [A-Z][a-z]+)*(?: et al\.)? \d{4}|document \d{3}|arXiv \d{4}\.\d{5}|pytorch issue \d+"
@@ -101,8 +100,7 @@ def facts(
 ) -> dict[str, Any]:
     """Everything that the template of a claim's page shows."""
     subject = subject_of(claim.id, claim.budget)
-    name = f"protocols/{subject.replace(' ', '-')}"
-    rows = {f"{name}-{row.protocol[:12]}.json": row for row in registry if row.subject == subject}
+    rows = {row.file: row for row in registry if row.subject == subject}
     plain = {
         "claim": claim,
         "row": index_row(claim, verdict),
@@ -134,7 +132,7 @@ def facts(
 
 def files_of(claim: Claim, registered: Iterable[str], settings: Iterable[str], root: Path) -> dict[str, Path]:
     """Place in the site -> the file that a page links to: protocols, runs that a verdict rests on, curves, values."""
-    files = {place: PROTOCOLS / place.partition("/")[2] for place in registered}
+    files = {place: PLACE / place for place in registered}
     for name in settings:
         files[f"runs/{name}.csv"] = LEDGER / f"{name}.csv"
         files[f"runs/{name}.curves.csv.gz"] = bank_curves(LEDGER, name)
