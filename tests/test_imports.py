@@ -58,7 +58,7 @@ MAY_USE = {
     "monitors": {"monitors", "models", "norms"},  # of both the places alone, see below
     "lit_model.py": {"optimizers"},
     "optimizers": {"optimizers"},
-    "runs": {"runs", "config"},
+    "runs": {"runs", "config", "monitors"},  # of the latter a curve in numbers alone, see below
     "config/settings.py": set(),
     "config/identity.py": {"config"},
     "claims/spec": {"claims", "runs", "config"},  # files of configurations, and of the user's own folder
@@ -108,6 +108,12 @@ def test_the_judge_knows_neither_evidence_nor_pages():
     for path in files_of("claims/judge"):
         rooms = {name.split(".")[2] for name in imported(path) if name.startswith("normexp.claims.")}
         assert rooms <= {"judge", "spec"}, path  # of the latter the types of what it is given
+
+
+def test_runs_know_of_monitors_how_a_curve_is_summed_up_and_no_more():
+    for path in files_of("runs"):
+        used = {name for name in imported(path) if name.startswith("normexp.monitors")}
+        assert used <= {"normexp.monitors.convergence"}, path
 
 
 @pytest.mark.parametrize("part", ["norms", "claims/pages", "claims/spec"])

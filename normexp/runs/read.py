@@ -10,14 +10,14 @@ import io
 import math
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.code import changed
 from normexp.config.identity import config_hash, saved_identity
+from normexp.monitors.convergence import convergence
 from normexp.runs.files import atomic_write
 from normexp.runs.summary import SUMMARY, Damaged, damaged, digests, finished_summary, read_summary, remedy
 
@@ -285,13 +285,15 @@ def _curve(folder: Path, summary: dict[str, Any]) -> Contradictions:
     validations = [line.split(b",") for line in text.split(b"\n") if b",val/accuracy," in line]
     rows: dict[int, dict[str, float]] = {}
     try:
-        for step, epoch, seconds, _, accuracy in reversed(validations):
-            rows[int(step)] = {"epochs": float(epoch), "seconds": float(seconds), "accuracy": float(accuracy)}
+        for step, *numbers, _, accuracy in reversed(validations):
+            epoch, seconds, share = map(float, (*numbers, accuracy))
+            rows[int(step)] = {"step": int(step), "epoch": epoch, "seconds": seconds, "val_accuracy": share}
+        recomputed = convergence([rows[step] for step in sorted(rows)], summary["config"]["accuracies"])
     except ValueError as error:
         yield METRICS, str(error)
-    curve = [{"steps": step, **rows[step]} for step in sorted(rows)]
-    for name, value in summarized(curve, summary["convergence"]).items():
-        said = summary["convergence"][name]
+        return
+    for name, value in recomputed.items():
+        said = summary["convergence"].get(name, value)
         near = 1e-5 if name.startswith(("epochs", "seconds")) else 1e-9  # the file has six digits of these
         if said != value and (said is None or value is None or not math.isclose(said, value, rel_tol=near)):
             yield SUMMARY, f"convergence.{name}={said}: {METRICS} gives {value}"
@@ -314,21 +316,3 @@ def _digests(folder: Path, summary: dict[str, Any]) -> Contradictions:
     for name, now in digests(folder, summary).items():
         if said.get(name, now) != now:
             yield name, "not as the run wrote it"
-
-
-def summarized(curve: list[dict[str, float]], names: Collection[str]) -> dict[str, float | None]:
-    """What `normexp.monitors.convergence` says of a validation curve, without torch; of it those names that stand in
-    `names`."""
-    best = max(curve, key=lambda row: row["accuracy"], default={})
-    area = sum((b["steps"] - a["steps"]) * (a["accuracy"] + b["accuracy"]) / 2 for a, b in pairwise(curve))
-    numbers: dict[str, float | None] = {
-        "best": best.get("accuracy"),
-        "best_step": best.get("steps"),
-        "last": curve[-1]["accuracy"] if curve else None,
-        "auc": area / (curve[-1]["steps"] - curve[0]["steps"]) if len(curve) > 1 else best.get("accuracy"),
-    }
-    for name in names:
-        if target := re.fullmatch(r"(steps|epochs|seconds)_to_(.+)", name):
-            reached = next((row for row in curve if row["accuracy"] >= float(target[2])), {})
-            numbers[name] = reached.get(target[1])
-    return {name: value for name, value in numbers.items() if name in names}
