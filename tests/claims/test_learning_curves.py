@@ -17,13 +17,12 @@ from normexp.claims.evidence.curves import (
     bank_curves,
     curves_of,
     curves_of_runs,
-    level_text,
     mean_curves,
     read_curves,
     write_curves,
 )
 from normexp.claims.evidence.plan import Known
-from normexp.claims.evidence.stored import LEDGER, StoredEvidence
+from normexp.claims.evidence.stored import LEDGER, StoredEvidence, level_text
 from normexp.claims.pages.site.drawings import learning
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim

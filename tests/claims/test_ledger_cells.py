@@ -4,11 +4,10 @@ hashes."""
 import pytest
 from committed import CLAIMS
 
-from normexp.claims.evidence.curves import level_text
 from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.claims.evidence.keep import grid_claim
 from normexp.claims.evidence.measured import measured
-from normexp.claims.evidence.stored import ARMS, EVIDENCE, StoredEvidence, ledger_of_bank
+from normexp.claims.evidence.stored import ARMS, EVIDENCE, StoredEvidence, ledger_of_bank, level_text
 from normexp.claims.spec.bank import load_bank
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.curves import level_text
 from normexp.claims.evidence.disk_runs import NUMBERS, DiskRuns, RunKey, complete_cells, launch_folder, train
 from normexp.claims.evidence.keep import grid_claim, write_manifest
-from normexp.claims.evidence.stored import AUDIT, StoredEvidence
+from normexp.claims.evidence.stored import AUDIT, StoredEvidence, level_text
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
 from normexp.config.run_spec import RunSpec

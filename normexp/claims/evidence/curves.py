@@ -12,7 +12,7 @@ import pandas as pd
 
 from normexp.claims.evidence.disk_runs import RunKey
 from normexp.claims.evidence.plan import KEY, Known
-from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvidence, grid_arms
+from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvidence, grid_arms, level_text
 from normexp.claims.spec.bank import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import failed, finished_summary
@@ -45,10 +45,8 @@ def curves_of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     read = read[read["metric"] == METRIC]
     keys = runs.reindex(columns=KEYS)
     keys["level"] = keys["level"].astype(object).where(keys["level"].notna(), "")
-    curves = keys.iloc[read["run"]].reset_index(drop=True)
-    curves[["step", "epoch"]] = read[["step", "epoch"]].to_numpy()
-    curves["accuracy"] = read["value"].round(DIGITS).to_numpy()
-    return curves.astype({"step": int})
+    curves = read.join(keys, on="run").assign(accuracy=read["value"].round(DIGITS))
+    return curves[[*KEYS, "step", "epoch", "accuracy"]].reset_index(drop=True)
 
 
 def write_curves(path: Path, curves: pd.DataFrame) -> None:
@@ -132,14 +130,6 @@ def arm_names(runs: pd.DataFrame) -> pd.Series:
     return (runs["norm"] + " " + runs["level"].map(level_text)).str.strip()
 
 
-def level_text(level: Any) -> str:
-    """A level as it is written. A table may have 2.0 for the level 2."""
-    try:
-        return f"{float(level):g}"
-    except ValueError:
-        return str(level)
-
-
 def curves_of(claim: Claim, verdict: dict[str, Any], root: Path) -> dict[str, pd.DataFrame]:
     """Setting -> the mean learning curve of each arm, over the runs that the verdict compares; those that diverged are
     left out. A setting without kept curves has none."""
@@ -174,9 +164,5 @@ def write_claim_means(runs: Sequence[tuple[RunKey, Path]], folder: Path) -> Path
         return None
     rows = read_metrics([place for _, place, _ in done], [steps for _, _, steps in done])
     place = [in_path(f"{run.arm} {run.level if run.level is not None else ''}".strip()) for run, _, _ in done]
-    seed = [run.seed for run, _, _ in done]
-    run_numbers = rows.pop("run").to_numpy()
-    rows = rows.assign(
-        place=pd.Categorical(place).take(run_numbers), seed=pd.Series(seed).to_numpy()[run_numbers]
-    )
-    return write_means(rows, folder / FOLDER)
+    columns = pd.DataFrame({"place": place, "seed": [run.seed for run, _, _ in done]})
+    return write_means(rows.join(columns, on="run"), folder / FOLDER)

@@ -225,12 +225,12 @@ class StoredEvidence:
             raise ValueError(
                 f"{path.with_suffix('.csv.gz')}: is missing; verify claim={claim.id} keep=... anew"
             )
-        levels = {str(level): level for level in claim.levels}
-        # The table may have 2.0 for a level 2.
-        levels |= {str(float(level)): level for level in claim.levels if isinstance(level, int | float)}
+        levels = {level_text(level): level for level in claim.levels}
         table = pd.read_csv(values, keep_default_na=False, dtype={"factor": str, "value": str})
         exact = table["value"].map(float)  # to the last bit, with nan and infinities
-        return StoredVerdict(record, table.assign(factor=table["factor"].map(levels), value=exact))
+        return StoredVerdict(
+            record, table.assign(factor=table["factor"].map(level_text).map(levels), value=exact)
+        )
 
     def check(self) -> list[str]:
         """What is wrong with this ledger, one line each; it reads every file."""
@@ -252,6 +252,14 @@ class StoredEvidence:
         kinds = ("bank/*", "claims/**/*", "verdicts/*")
         paths = (path for kind in kinds for path in self.folder.glob(kind) if path.is_file())
         return [path for path in paths if path.suffix != BESIDE]
+
+
+def level_text(level: Any) -> str:
+    """A level as it is written. A table may have 2.0 for the level 2."""
+    try:
+        return f"{float(level):g}"
+    except ValueError:
+        return str(level)
 
 
 def grid_arms(claim: Claim, cell: BankCell) -> dict[tuple[str, Any], str]:
