@@ -72,7 +72,8 @@ def best_places(runs: pd.DataFrame, measure: str) -> dict[tuple, int]:
             )
     score, tie = (-column.to_numpy(float) for column in SCORES[measure](runs))
     best: dict[tuple, int] = {}
-    for place in np.lexsort([rates, tie, score, runs["status"] != "completed"]).tolist():
+    failed = (runs["status"] != "completed").to_numpy()
+    for place in np.lexsort([np.array(rates), tie, score, failed]).tolist():
         best.setdefault(keys[place], place)
     return best
 
