@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normexp.check.result import Finding, Result
-from normexp.report.drawing import Drawing, dark_colors, narrow, narrow_all, room, save_all, tell
+from normexp.report.drawing import Drawing, dark_colors, narrow, narrow_all, new_figure, room, save_all, tell
 from normexp.report.page import ENVIRONMENT
 from normexp.report.style import FAINT, OWN, drawing_style, plain_log_scale
 
@@ -60,8 +60,8 @@ def by_layer(result: Result, attribute: str, words: str, name: str) -> Figure:
     places = {layer.path: index for index, layer in enumerate(result.layers, 1)}
     marked = [f for f in result.findings if any(path in places for path in map(owner, f.layers))][:MOST_ROWS]
     high = 0.22 * max(len(marked), 1)
-    figure = Figure(figsize=(room().width, 3.0 + high), layout="constrained")
-    top, axes = figure.subplots(2, 1, sharex=True, height_ratios=[high, 3.0])
+    halves = (room().width, (3.0 + high) / 2)
+    figure, (top, axes) = new_figure(2, panel=halves, sharex=True, height_ratios=[high, 3.0])
     strip(top, marked, places)
     for kind, (label, color) in SERIES.items():
         values = {layer.path: getattr(layer, attribute) for layer in result.layers if layer.kind == kind}

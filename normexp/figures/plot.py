@@ -73,14 +73,12 @@ class Plot:
 def draw(plot: Plot) -> Figure:
     """The figure, inside `drawing_style()`. It is small for its letters, so that they can be read on a projector."""
     columns = plot.columns or len(plot.panels)
-    rows = -(-len(plot.panels) // columns)
     width = max(3.4, 6.4 / columns) if columns < 4 else 2.6
-    figure, axes = new_figure(rows, columns, panel=(width, HEIGHTS.get(columns, 3.9) if rows == 1 else 2.4))
-    for spare in axes[len(plot.panels) :]:
-        spare.remove()
+    height = HEIGHTS.get(columns, 3.9) if columns >= len(plot.panels) else 2.4
+    figure, axes = new_figure(len(plot.panels), columns, panel=(width, height))
     names = [line.name for panel in plot.panels for line in panel.lines if line.look != "law"]
     style = Style(list(dict.fromkeys(names)))
-    for panel, place in zip(plot.panels, axes, strict=False):
+    for panel, place in zip(plot.panels, axes, strict=True):
         place.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if heat := panel.map:
             image = place.pcolormesh(heat.x, heat.y, heat.z, shading="nearest", rasterized=True)

@@ -3,6 +3,7 @@ colors for light and dark mode, values at the points and names for screen reader
 
 import colorsys
 import contextlib
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,6 +46,16 @@ def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points
     axes.plot(
         xs, ys, "o", markersize=9, alpha=0, color="#222222", gid=key, scalex=False, scaley=False, zorder=9
     )
+
+
+def draw_line(
+    axes: Axes, xs: Iterable[float], ys: Iterable[float], name: str, words: Iterable[str], **look: Any
+) -> float:
+    """A line, or marks, with its values for the page. Returns where it ends; NaN for a line without points."""
+    xs, ys = list(xs), list(ys)
+    axes.plot(xs, ys, **look)
+    tell(axes, xs, ys, name.strip(), list(words))
+    return ys[-1] if ys else math.nan
 
 
 def inline(svg: bytes, drawing: "Drawing", prefix: str = "") -> Markup:
@@ -181,11 +192,15 @@ def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
 
 
 def new_figure(
-    rows: int, columns: int, *, panel: tuple[float, float], **options: Any
+    count: int, columns: int = 1, *, panel: tuple[float, float], **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of equal panels and its axes, row by row. It is not made by pyplot, so it need not be closed."""
+    """A figure of so many equal panels and its axes, row by row. It is not made by pyplot, so it need not be closed."""
+    rows = -(-count // columns)
     figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, axes[:count]
 
 
 def panels(
@@ -200,18 +215,15 @@ def panels(
     columns = -(-len(keys) // -(-len(keys) // here.columns))  # even rows: five panels stand as three and two
     if here is NARROW and max(map(len, names), default=0) * CHARACTER > here.width * 72 / 4:
         columns = 1
-    rows = -(-len(keys) // columns)
     width = here.width / (columns if here is NARROW else max(columns, 2))
-    figure, axes = new_figure(rows, columns, panel=(width, height), **options)
-    for spare in axes[len(keys) :]:
-        spare.remove()
+    figure, axes = new_figure(len(keys), columns, panel=(width, height), **options)
     for place in range(len(keys)):
         if place % columns == 0:
             axes[place].set_ylabel(ylabel)
         if place + columns >= len(keys):
             axes[place].set_xlabel(xlabel)
             axes[place].tick_params(labelbottom=True)
-    return figure, dict(zip(keys, axes, strict=False))
+    return figure, dict(zip(keys, axes, strict=True))
 
 
 def levels_shown(study: Study) -> list[float]:

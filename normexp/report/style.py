@@ -3,7 +3,7 @@ intervals and values, one panel per level, and the axis of levels."""
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
 from normexp.format import pluralize
-from normexp.report.drawing import CHARACTER, WIDE, left_out, levels_shown, panels, room, tell
+from normexp.report.drawing import CHARACTER, WIDE, draw_line, left_out, levels_shown, panels, room
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
 from normexp.report.tables import interval_text, number
@@ -93,9 +93,6 @@ class Style:
 
     def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
-
-    def band(self, arm: str) -> dict[str, Any]:
-        return {"color": self.colour[arm], "alpha": 0.15, "linewidth": 0}
 
 
 def alike(first: str, second: str) -> bool:
@@ -192,29 +189,30 @@ def level_panels(
     return figure, left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
 
 
-def draw_line(
-    axes: Axes, style: Style, arm: str, xs: Sequence[float], ys: Sequence[float], name: str, words: Iterable[str],
-    **look: Any,
-) -> float:  # fmt: skip
-    """An arm's line, with its values for the page. Returns where it ends; NaN for a line without points."""
-    xs, ys = list(xs), list(ys)
-    axes.plot(xs, ys, **{**style.line(arm), **look})
-    tell(axes, xs, ys, name.strip(), list(words))
-    return ys[-1] if ys else float("nan")
-
-
 def draw_curves(
-    axes: Axes, style: Style, curve: pd.DataFrame, x: str, point: str, name: str, marker: str = ""
-) -> dict[str, float]:
-    """The mean of each arm over a column with its band, from `statistics.curves`; `point` is a point in words, `step
-    {x:.0f}: {y:.3g}`. A point alone has a marker, because a line would not show. Returns where each line ends."""
+    axes: Axes, look: Callable[[str], dict[str, Any]], curve: pd.DataFrame, x: str, point: str, name: str = "",
+    *, marker: str = "", alone: str = "o",
+) -> dict[str, float]:  # fmt: skip
+    """The mean of each arm over a column with its band, from columns such as `statistics.curves` gives. Returns where
+    each line ends.
+
+    Args:
+        look: an arm -> matplotlib's options of its line.
+        point: a point in words, `step {x:.0f}: {y:.3g}`.
+        alone: the marker of a point without others, because a line would not show.
+    """
     ends = {}
-    for arm, rows in curve.groupby("arm", observed=True):
+    for arm, rows in curve.groupby("arm", observed=True, sort=False):
         words = [point.format(x=x, y=y) for x, y in zip(rows[x], rows["mean"], strict=True)]
-        look = {"marker": marker or ("o" if len(rows) == 1 else "")}
-        ends[arm] = draw_line(axes, style, arm, rows[x], rows["mean"], f"{arm} {name}", words, **look)
-        axes.fill_between(rows[x], rows["low"], rows["high"], **style.band(arm))
+        line = {"marker": marker or (alone if len(rows) == 1 else ""), **look(arm)}
+        ends[arm] = draw_line(axes, rows[x], rows["mean"], f"{arm} {name}", words, **line)
+        axes.fill_between(rows[x], rows["low"], rows["high"], **shade(line["color"]))
     return ends
+
+
+def shade(color: str) -> dict[str, Any]:
+    """Matplotlib's options of the area around a line of this color."""
+    return {"color": color, "alpha": 0.15, "linewidth": 0}
 
 
 def draw_points(
@@ -228,7 +226,8 @@ def draw_points(
             axes.plot([x, x], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
     means = [value.mean for value in points.values()]
     words = [said(study, f"{place} {x:g}: ", value) for x, value in points.items()]
-    return draw_line(axes, style, arm, xs, means, name, words, marker=style.marker[arm], **look)
+    line = {**style.line(arm), "marker": style.marker[arm], **look}
+    return draw_line(axes, xs, means, name, words, **line)
 
 
 def said(study: Study, place: str, value: Estimate) -> str:
@@ -262,11 +261,11 @@ def scale_of_levels(axes: Axes, study: Study) -> None:
     axes.set_xlabel(label(study.x))
 
 
-def plain_ticks(axis: Any, values: Sequence[float]) -> None:
+def plain_ticks(axis: Axis, values: Sequence[float], form: str = "g") -> None:
     """Ticks at these values, as plain numbers."""
     axis.set_major_locator(FixedLocator(values))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_major_formatter(lambda value, _: f"{value:{form}}")
 
 
 def scale_of_metric(axes: Axes, study: Study) -> None:

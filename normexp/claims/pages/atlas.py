@@ -23,7 +23,7 @@ from normexp.claims.pages.findings import spans
 from normexp.claims.spec.bank import EARLY, FINAL, Bank
 from normexp.format import pluralize
 from normexp.report.drawing import NARROW, new_figure
-from normexp.report.style import FREE, INK, MARKERS, SETTINGS, Style
+from normexp.report.style import FREE, INK, MARKERS, Style, drawing_style
 from normexp.runs.files import write_text
 
 LEVEL = 0.95
@@ -158,12 +158,10 @@ def thirds(rows: pd.DataFrame) -> list[tuple[int, int, float, tuple[float, float
 
 def panels(settings: list[Measured], pairs: Sequence[tuple[str, str]], panel: Panel) -> Figure:
     """Two panels a row, one for each pair of norms."""
-    figure, axes = new_figure(-(-len(pairs) // 2), 2, panel=(NARROW.width / 2, 1.9))
-    for panel_axes, (arm, baseline) in zip(axes, pairs, strict=False):
+    figure, axes = new_figure(len(pairs), 2, panel=(NARROW.width / 2, 1.9))
+    for panel_axes, (arm, baseline) in zip(axes, pairs, strict=True):
         panel(panel_axes, settings, arm, baseline)
         panel_axes.set_title(f"{arm} − {baseline}", color=Style([arm]).colour[arm], fontsize=8.5)
-    for spare in axes[len(pairs) :]:
-        spare.set_axis_off()
     for left in axes[::2]:
         left.set_ylabel("points of error")
     kinds = looks(settings)
@@ -174,7 +172,7 @@ def panels(settings: list[Measured], pairs: Sequence[tuple[str, str]], panel: Pa
 
 def draw_best(settings: Sequence[Measured], norms: Sequence[str]) -> Figure:
     """The share of settings in which each norm is within the margin of the best, with exact intervals."""
-    figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.7 + 0.27 * len(norms)))
+    figure, (axes,) = new_figure(1, panel=(NARROW.width, 0.7 + 0.27 * len(norms)))
     colors, n = Style(norms).colour, len(settings)
     for y, (norm, k) in enumerate(near_best(settings, norms).items()):
         span = [100 * end for end in share_interval(k, n, LEVEL)]
@@ -206,7 +204,7 @@ def draw_failures(
 ) -> Figure:
     """Failed of all runs, one row a setting."""
     shown = rows[:MOST_ROWS]
-    figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, 0.6 + 0.2 * len(shown)))
+    figure, (axes,) = new_figure(1, panel=(NARROW.width, 0.6 + 0.2 * len(shown)))
     shares = np.array([[by_norm[norm][0] / by_norm[norm][1] for norm in norms] for _, by_norm in shown])
     axes.imshow(shares, aspect="auto", cmap="Oranges", vmin=0, vmax=1.4)
     for y, (_, by_norm) in enumerate(shown):
@@ -253,7 +251,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
     if BATCHNORM in bank.norms and all("batch size" in measured.cell.labels for measured in final):
         batches = [(BATCHNORM, norm) for norm in bank.norms if norm != BATCHNORM]
     lost = failures(final, bank.norms)
-    with matplotlib.rc_context(SETTINGS):
+    with drawing_style():
         figures = {"best": draw_best(final, bank.norms), "norms": panels(settings, pairs, strip)}
         if batches:
             figures["batch"] = panels(settings, batches, over_batch)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 
@@ -15,7 +14,7 @@ from normexp.claims.judge.plain_words import ends
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.spec.bank import Bank
 from normexp.report.drawing import new_figure
-from normexp.report.style import SETTINGS, Style, percent, plain_log_scale
+from normexp.report.style import Style, drawing_style, percent, plain_log_scale
 
 COLUMNS = 3  # panels side by side
 
@@ -59,12 +58,10 @@ def rate_table(norms: Sequence[str], settings: Sequence[Measured]) -> str:
 def draw_rates(norms: Sequence[str], settings: Sequence[Measured], path: Path) -> None:
     """Test error over learning rate: mean over seeds, one panel per setting. A failed run counts as a guess."""
     style = Style(norms)
-    with matplotlib.rc_context(SETTINGS):
-        figure, panels = new_figure(-(-len(settings) // COLUMNS), COLUMNS, panel=(2.9, 2.1))
-        for measured, axes in zip(settings, panels, strict=False):
+    with drawing_style():
+        figure, panels = new_figure(len(settings), COLUMNS, panel=(2.9, 2.1))
+        for measured, axes in zip(settings, panels, strict=True):
             _draw_setting(axes, measured, norms, style)
-        for axes in panels[len(settings) :]:
-            axes.set_axis_off()
         for axes in panels[::COLUMNS]:
             axes.set_ylabel("test error")
         names = panels[0].get_legend_handles_labels()

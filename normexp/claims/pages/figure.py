@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
 from normexp.claims.judge.plain_words import SHARES, describe_effect, title
 from normexp.claims.judge.verdict import joint_settings
+from normexp.report.drawing import new_figure
 from normexp.report.style import FAINT, INK, Style, shorten
 
 KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}
@@ -105,9 +105,8 @@ def places_of(lines: list[Line]) -> tuple[list[float], list[float]]:
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
     if verdict["settings"]:
-        lines = lines_of(verdict)
-        figure = Figure(figsize=(8.5, 2.2 + 0.3 * sum(places_of(lines)[1])), layout="constrained")
-        axes, width = figure.subplots(), 85
+        lines, width = lines_of(verdict), 85
+        figure, (axes,) = new_figure(1, panel=(8.5, 2.2 + 0.3 * sum(places_of(lines)[1])))
         draw_forest(axes, lines, verdict)
         about = (
             f"{describe_effect(verdict['comparison'])}; bars: one standard error; gray: too small to matter"
@@ -115,9 +114,8 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         axes.set_xlabel(about, fontsize=8)
     else:
         judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
-        figure = Figure(figsize=(10 if judged else 7, 4.6), layout="constrained")
-        ratios, width = ((3, 2), 105) if judged else ((1,), 75)
-        columns = figure.subplots(1, len(ratios), width_ratios=ratios, squeeze=False)[0]
+        ratios, panel, width = ((3, 2), (5, 4.6), 105) if judged else ((1,), (7, 4.6), 75)
+        figure, columns = new_figure(len(ratios), len(ratios), panel=panel, width_ratios=ratios)
         draw_values(columns[0], table, verdict)
         if judged:
             draw_forest(columns[1], [_line_of(item) for item in judged], verdict)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 
 from normexp.claims.evidence.curves import setting_names
@@ -18,7 +17,7 @@ from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import NARROW, new_figure
-from normexp.report.style import SETTINGS
+from normexp.report.style import drawing_style
 from normexp.runs.files import write_text
 
 MOST = 10
@@ -160,9 +159,9 @@ def spans(labels: Sequence[Mapping[str, str]]) -> str:
 def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
     """The figure of a finding, as wide as a phone: the effect in each setting, or the values of one setting."""
     lines = lines_of(dict(verdict), setting_names(claim))
-    with matplotlib.rc_context(SETTINGS):
+    with drawing_style():
         height = 1.1 + ROW * sum(places_of(lines)[1]) if verdict["settings"] else 2.3
-        figure, (axes,) = new_figure(1, 1, panel=(NARROW.width, height))
+        figure, (axes,) = new_figure(1, panel=(NARROW.width, height))
         if verdict["settings"]:
             draw_forest(axes, lines, dict(verdict), claim.better)
             axes.set_xlabel(textwrap.fill(units_of_effect(dict(verdict)), 44), fontsize=7)

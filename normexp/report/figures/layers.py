@@ -19,6 +19,7 @@ from normexp.report.style import (
     level_panels,
     plain_log_scale,
     plain_log_ticks,
+    shade,
     shorten,
 )
 
@@ -89,7 +90,7 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
             look = {**style.line(arm), "linestyle": ":", "linewidth": 1}
             axes.plot(points["depth"], points["mean"], **look)
         here, name = last[last["level"] == level], study.level_title(level)
-        ends = draw_curves(axes, style, here, "depth", "layer {x}: {y:.3g}", name, ".")
+        ends = draw_curves(axes, style.line, here, "depth", "layer {x}: {y:.3g}", name, marker=".")
         if log:
             plain_log_scale(axes)
             axes.set_ylim(*window)
@@ -194,7 +195,7 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         for number in numbers:
             wide = 1.6 if number == 50 else 0.9
             panel.plot(means.index, means[number], color=style.colour[arm], linewidth=wide)
-        panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **style.band(arm))
+        panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **shade(style.colour[arm]))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     caption = (
         f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_middle()}, mean over seeds (Ioffe, Szegedy "
@@ -221,7 +222,7 @@ def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipp
             for means, dash in zip(ends, (":", "-"), strict=True):
                 look = {"linestyle": dash, "linewidth": 1.6 if number == 50 else 0.9}
                 panel.plot(means.index, means[number], color=style.colour[arm], **look)
-        panel.fill_between(means.index, means[15], means[85], **style.band(arm))
+        panel.fill_between(means.index, means[15], means[85], **shade(style.colour[arm]))
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
     caption = (
         f"Percentiles 15, 50, 85 over a batch{study.at_middle()}, mean over seeds: dotted at the first measurement, "
@@ -290,7 +291,7 @@ def over_training(
         for words, axes in shown.items():
             rows, log = recorded[words]
             curve = curves(rows, ["arm"], "step", log=log)
-            ends = draw_curves(axes, style, curve, "step", "step {x:.0f}: {y:.3g}", words)
+            ends = draw_curves(axes, style.line, curve, "step", "step {x:.0f}: {y:.3g}", words)
             if log:
                 plain_log_scale(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))

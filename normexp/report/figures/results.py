@@ -9,14 +9,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import Drawing, Skipped, new_figure, room, tell
+from normexp.report.drawing import Drawing, Skipped, draw_line, new_figure, room, tell
 from normexp.report.statistics import FEWEST_DRAWN, curves, estimate
 from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
     Style,
     dodge,
     draw_curves,
-    draw_line,
     draw_points,
     height_for,
     label_lines,
@@ -39,7 +38,7 @@ def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
 
 def by_level(study: Study, style: Style) -> Drawing:
     """Mean and interval of each arm at each level of the study's axis."""
-    figure, (axes,) = new_figure(1, 1, panel=(room().width, height_for(study.arms, 3.6)))
+    figure, (axes,) = new_figure(1, panel=(room().width, height_for(study.arms, 3.6)))
     ends = {}
     for arm in study.arms:
         points = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
@@ -63,7 +62,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
     estimates = {arm: value for arm in study.arms if (value := study.points[arm, NO_LEVEL].mean()).n}
     sign = 1 if study.higher_is_better else -1
     worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean * sign)
-    figure, (axes,) = new_figure(1, 1, panel=(room().width, 0.8 + 0.21 * max(len(worst_first), 4)))
+    figure, (axes,) = new_figure(1, panel=(room().width, 0.8 + 0.21 * max(len(worst_first), 4)))
     for row, arm in enumerate(worst_first):
         colour, value = style.colour[arm], estimates[arm]
         dots = {"marker": "o", "linestyle": "", "alpha": 0.35, "markersize": 3.5, "markeredgewidth": 0}
@@ -108,7 +107,7 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
             "learning_rates", RATES_TITLE, f"no arm was run with several learning rates ({rates[0]:g})"
         )
     if study.rate_varies and study.x:
-        figure, (axes,) = new_figure(1, 1, panel=(room().width, height_for(study.arms, 2.8)))
+        figure, (axes,) = new_figure(1, panel=(room().width, height_for(study.arms, 2.8)))
         draw_best(study, style, axes, rates)
         yield Drawing("learning_rates", RATES_TITLE, "The rate of best mean validation accuracy.", figure)
 
@@ -146,11 +145,10 @@ def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: s
     }
     lost = runs[runs["failed"]]["lr"].unique()
     if len(lost):
-        (crosses,) = axes.plot(
+        axes.plot(
             lost, [-0.02 - 0.025 * study.arms.index(arm)] * len(lost), "x", color=style.colour[arm], markersize=3.5,
-            clip_on=False, transform=axes.get_xaxis_transform(),
+            clip_on=False, in_layout=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
-        crosses.set_in_layout(False)
     name = f"{arm} {panel}"
     return draw_points(study, style, axes, arm, points, list(points), "rate", name, markersize=3)
 
@@ -209,7 +207,7 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         here, point = curve[curve["level"] == level], clock + " {x:.4g}: {y:.1%}"
-        ends = draw_curves(axes, style, here, clock, point, study.level_title(level))
+        ends = draw_curves(axes, style.line, here, clock, point, study.level_title(level))
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
         axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
@@ -233,7 +231,7 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
         return
     columns = 3 if room().columns > 3 else 1
     panel = (room().width / columns, height_for(study.arms, 2.8))
-    figure, all_axes = new_figure(3 // columns, columns, panel=panel)
+    figure, all_axes = new_figure(len(UNITS), columns, panel=panel)
     for axes, (unit, words) in zip(all_axes, UNITS.items(), strict=True):
         ends = {
             arm: draw_arm(study, style, axes, arm, f"convergence.{unit}_to_{target}") for arm in study.arms
@@ -272,7 +270,7 @@ def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> f
         if full and logarithm.n >= FEWEST_DRAWN:
             axes.plot([level, level], np.exp([logarithm.low, logarithm.high]), color=colour, linewidth=1)
     words = [(f"{label(study.x)} {x:g}: " if study.x else "") + f"{mean:.4g}" for x, mean in means.items()]
-    return draw_line(axes, style, arm, list(means), list(means.values()), arm, words)
+    return draw_line(axes, means, means.values(), arm, words, **style.line(arm))
 
 
 def choose_target(summaries: pd.DataFrame) -> str | None:

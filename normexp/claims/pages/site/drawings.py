@@ -13,11 +13,11 @@ import jinja2
 import pandas as pd
 from markupsafe import Markup, escape
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.pages.figure import draw_forest, lines_of, places_of
-from normexp.report.drawing import Drawing, narrow, narrow_all, panels, room, tell
-from normexp.report.style import drawing_style, percent
+from normexp.report.drawing import Drawing, draw_line, narrow, narrow_all, new_figure, panels, room, tell
+from normexp.report.style import draw_curves, drawing_style, percent, plain_ticks
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(__file__).parents[3] / "report"]),
@@ -34,8 +34,7 @@ def forest(
     lines = lines_of(verdict, names)
     with drawing_style(), narrow():
         places, heights = places_of(lines)
-        figure = Figure(figsize=(room().width, 1.1 + 0.22 * sum(heights)), layout="constrained")
-        axes = figure.subplots()
+        figure, (axes,) = new_figure(1, panel=(room().width, 1.1 + 0.22 * sum(heights)))
         draw_forest(axes, lines, verdict, better)
         for y, line in zip(places, lines, strict=True):
             if line.effect == line.effect:
@@ -50,21 +49,17 @@ def over_rate(runs: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
         for name, axes in shown.items():
             setting_runs, rates = runs[name], sorted(runs[name]["lr"].unique())
             for arm, rows in setting_runs.groupby("norm", sort=False):
-                color = f"#{colors[str(arm)]}"
+                look = {"color": f"#{colors[str(arm)]}"}
                 done = rows[rows["status"] == "completed"].groupby("lr")["test_accuracy"].mean()
                 lost = sorted(rows[rows["status"] == "diverged"]["lr"].unique())
                 words = [f"rate {rate:g}: {value:.1%}" for rate, value in done.items()]
-                axes.plot(done.index, done, color=color, marker=".")
-                tell(axes, list(done.index), list(done), f"{arm}", words)
+                draw_line(axes, done.index, done, f"{arm}", words, marker=".", **look)
                 if lost:
-                    (crosses,) = axes.plot(lost, [0.0] * len(lost), "x", color=color, clip_on=False)
-                    crosses.set_in_layout(False)
-                    lost_words = [f"rate {rate:g}: diverged" for rate in lost]
-                    tell(axes, lost, [0.0] * len(lost), f"{arm}", lost_words)
+                    words = [f"rate {rate:g}: diverged" for rate in lost]
+                    look |= {"marker": "x", "linestyle": "", "clip_on": False, "in_layout": False}
+                    draw_line(axes, lost, [0.0] * len(lost), f"{arm}", words, **look)
             axes.set_xscale("log")
-            axes.xaxis.set_major_locator(FixedLocator(rates[:: max(len(rates) // 2, 1)]))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:.2g}")
+            plain_ticks(axes.xaxis, rates[:: max(len(rates) // 2, 1)], ".2g")
             axes.set_ylim(0, 1)
             _finish(axes, name)
         return _inline("rates", "Test accuracy over learning rate", figure)
@@ -79,17 +74,9 @@ def learning(means: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
     with drawing_style(), narrow():
         figure, shown = panels(list(means), "epochs", "validation accuracy", height=2.0)
         for name, axes in shown.items():
-            numbers = dict.fromkeys(("epoch", "mean", "low", "high"), float)
-            for arm, curve in means[name].astype(numbers).groupby("arm", sort=False):
-                color = f"#{colors[str(arm)]}"
-                words = [
-                    f"epoch {e:.3g}: {y:.1%}" for e, y in zip(curve["epoch"], curve["mean"], strict=True)
-                ]
-                axes.plot(curve["epoch"], curve["mean"], color=color, marker="" if len(curve) > 1 else ".")
-                axes.fill_between(
-                    curve["epoch"], curve["low"], curve["high"], color=color, alpha=0.15, linewidth=0
-                )
-                tell(axes, list(curve["epoch"]), list(curve["mean"]), f"{arm}", words)
+            curve = means[name].astype(dict.fromkeys(("epoch", "mean", "low", "high"), float))
+            point = "epoch {x:.3g}: {y:.1%}"
+            draw_curves(axes, lambda arm: {"color": f"#{colors[arm]}"}, curve, "epoch", point, alone=".")
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=bool(curve["epoch"].max() > 3)))
             _finish(axes, name)
         return _inline("learning", "Validation accuracy during training", figure)
