@@ -8,10 +8,9 @@ from matplotlib.figure import Figure
 
 from normexp.check.result import Finding, Result
 from normexp.report.drawing import Drawing, dark_colors, narrow, narrow_all, new_figure, room, save_all, tell
-from normexp.report.page import ENVIRONMENT
+from normexp.report.page import save_page
 from normexp.report.style import FAINT, OWN, drawing_style, plain_log_scale
 
-TEMPLATE = Path(__file__).with_name("page.html.j2")
 COLORS = {"error": "#A32020", "warning": OWN["layernorm"], "note": OWN["batchnorm"]}
 SERIES = {
     "norm": ("norms", OWN["layernorm"]),
@@ -29,12 +28,10 @@ def write_page(result: Result, folder: Path, *, made_by: str = "") -> Path:
         wide = save_all(shown, folder / "figures", made_by)
         with narrow():
             slim = narrow_all(drawings(result))
-    html = ENVIRONMENT.from_string(TEMPLATE.read_text()).render(
-        result=result, drawings=shown, shapes={"wide": wide, "narrow": slim}, made_by=made_by,
+    return save_page(
+        folder, "check.html.j2", result=result, drawings=shown, shapes={"wide": wide, "narrow": slim}, made_by=made_by,
         dark=dark_colors([*COLORS.values(), *(color for _, color in SERIES.values())]), colors=COLORS,
     )  # fmt: skip
-    (folder / "index.html").write_text(html)
-    return folder / "index.html"
 
 
 def drawings(result: Result) -> list[Drawing]:

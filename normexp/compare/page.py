@@ -16,7 +16,7 @@ from normexp.compare.run import Result
 from normexp.figures.plot import Line, Panel, Plot, draw
 from normexp.format import pluralize
 from normexp.report.drawing import Drawing, dark_colors, save_all
-from normexp.report.page import save_page
+from normexp.report.page import blocks, save_page
 from normexp.report.style import Style, drawing_style
 from normexp.runs import load
 from normexp.runs.files import write_text
@@ -45,9 +45,8 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     for name, content in files.items():
         write_text(out / name, content)
     with drawing_style():
-        drawings = [Drawing(*words, draw(plot)) for words, plot in plots(result).items()]
-        inlined = save_all(drawings, out / "figures", made_by)
-    blocks = [{"drawing": drawing, "title": drawing.title, "name": drawing.name} for drawing in drawings]
+        figures = [Drawing(*words, draw(plot)) for words, plot in plots(result).items()]
+        inlined = save_all(figures, out / "figures", made_by)
     table = difference_table(last.differences, result.measure)
     return save_page(
         out,
@@ -61,18 +60,16 @@ def write(result: Result, out: Path, made_by: str) -> Path:
         finding=f"Seen here: {text}",
         cautions=["One setting: this says nothing of other data, networks or lengths."],
         sections=[
-            {"title": "Differences", "id": "differences", "html": table, "blocks": blocks},
+            {"title": "Differences", "id": "differences", "html": table, "blocks": blocks(figures)},
             {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
             {"title": "For a paper", "id": "paper", "html": FILES.format(method)},
         ],
         shapes={"wide": inlined, "narrow": inlined},
-        lists=[],
         dark=dark_colors(Style(list(design.claim.arms)).colour.values()),
         provenance=[made_by],
         runs_text=f"{pluralize(len(result.runs), 'run')}; {result.ended}.",
         made_by=made_by,
         tables=tables,
-        refresh=None,
     )
 
 
@@ -138,18 +135,17 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in runs])
     curves = curves[curves["metric"] == f"val/{column}"]
     done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
-    over_rates = panels(result, done, "lr", "learning rate", f"test {label}", log="x")
-    return {
-        ("values", "What came out", f"Test {label} of each seed's own best rate."): values_plot(
-            result, label
-        ),
-        (
-            "curves",
-            "How it was learned",
-            "Mean over seeds on validation, at each seed's own best rate.",
-        ): panels(result, curves, "step", "step", f"validation {label}"),
-        ("rates", "At every rate", "Mean over the seeds whose runs did not diverge."): over_rates,
-    }
+    words = (
+        ("values", "What came out", f"Test {label} of each seed's own best rate."),
+        ("curves", "How it was learned", "Mean over seeds on validation, at each seed's own best rate."),
+        ("rates", "At every rate", "Mean over the seeds whose runs did not diverge."),
+    )
+    shown = (
+        values_plot(result, label),
+        panels(result, curves, "step", "step", f"validation {label}"),
+        panels(result, done, "lr", "learning rate", f"test {label}", log="x"),
+    )
+    return dict(zip(words, shown, strict=True))
 
 
 def values_plot(result: Result, label: str) -> Plot:

@@ -56,12 +56,11 @@ def make(
 
 def write_page(folder: Path) -> Path:
     """`index.html` with every figure that lies in the folder: what is seen, what the paper shows, and the command."""
-    from normexp.report.page import render
+    from normexp.report.page import save_page
 
     records = [json.loads(path.read_text()) for path in folder.glob("*.json")]
     made = {record.get("name"): record for record in records}
     shown = [made[name] for name in figures() if name in made]
     missing = [name for name in figures() if name not in made]
-    page = render("gallery.html.j2", figures=shown, missing=missing, start=command("figure"), dark={})
-    write_text(folder / "index.html", page)
-    return folder / "index.html"
+    values = {"figures": shown, "missing": missing, "start": command("figure"), "dark": {}}
+    return save_page(folder, "gallery.html.j2", **values)

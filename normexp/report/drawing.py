@@ -124,7 +124,6 @@ class Drawing:
 class Skipped:
     """A figure for which the study has no data, with the reason."""
 
-    name: str
     title: str
     reason: str
 

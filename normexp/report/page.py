@@ -25,6 +25,7 @@ from normexp.report.tables import (
     of_what,
     plain,
 )
+from normexp.runs.files import write_text
 from normexp.runs.summary import MOST_LOSS
 from normexp.runs.table import networks
 
@@ -85,15 +86,10 @@ def write_report(
     )  # fmt: skip
 
 
-def save_page(out: Path, **values: Any) -> Path:
-    """Write `index.html` from the template. Returns its path."""
-    (out / "index.html").write_text(render("page.html.j2", **values))
+def save_page(out: Path, template: str = "page.html.j2", **values: Any) -> Path:
+    """Write `index.html` from a template, which escapes the values. Returns its path."""
+    write_text(out / "index.html", ENVIRONMENT.get_template(template).render(values))
     return out / "index.html"
-
-
-def render(template: str, **values: Any) -> Markup:
-    """A template of this folder, filled with values. It escapes them."""
-    return Markup(ENVIRONMENT.get_template(template).render(**values))
 
 
 def facts(study: Study) -> list[str]:

@@ -214,7 +214,7 @@ def test_deeper_networks_of_a_study_have_their_own_layers(tmp_path, monkeypatch)
         monkeypatch.setattr("fabricated.LAYERS", [f"layer{index:02d}" for index in range(1, depth + 1)])
         write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, **{"model.depth": depth})
     study = open_study(tmp_path)
-    drawing = next(activation_bands(study, Style(study.arms)))
+    (drawing,) = activation_bands(study, Style(study.arms))
     assert drawing.figure.axes[0].get_ylabel() == "preactivation of layer02"
 
 
@@ -273,6 +273,6 @@ def test_every_figure_of_the_issue_has_its_file():
 def test_curves_of_all_panels_are_within_their_shared_axis(tmp_path):
     """The last panel's limits hid the accuracies of a small batch, which were lower."""
     study = open_study(write_study(tmp_path, ("batchnorm",), (1, 128), seeds=2))
-    drawing = next(learning_curves(study, Style(study.arms)))
+    drawing = learning_curves(study, Style(study.arms))[0]
     for axes in drawing.figure.axes:
         assert axes.get_ylim()[0] <= min(axes.lines[0].get_ydata())

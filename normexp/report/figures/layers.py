@@ -26,6 +26,7 @@ from normexp.report.style import (
 LAYER = r"/(layer\d+\w*)"
 MOST_ARMS = 8
 FEWEST_STEPS = 6  # of a figure over time
+NO_GRADIENT = "gradient_norm was not recorded; run with monitor=light"
 BANDS = ("preactivation", "activation", "norm_output")  # the first that was recorded is shown
 
 
@@ -119,20 +120,18 @@ def readable(values: pd.Series) -> tuple[float, float]:
     return low / 1.6, high * 1.6
 
 
-def gradient_by_depth(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def gradient_by_depth(study: Study, style: Style) -> list[Drawing | Skipped]:
     """Gradient norm of each layer, at the first and the last measurement."""
-    rows = by_layer(study, "gradient_norm")
-    title = "Gradient norm by depth"
+    rows, title = by_layer(study, "gradient_norm"), "Gradient norm by depth"
     if rows.empty:
-        yield Skipped("gradient_by_depth", title, "gradient_norm was not recorded; run with monitor=light")
-        return
+        return [Skipped(title, NO_GRADIENT)]
     caption = (
         "Norm of the loss's gradient with respect to each layer's weights, geometric mean over seeds with its 95% "
         "interval: dotted at the first measurement, solid at the last. A line that falls toward the input is "
         "a vanishing gradient."
     )
     figure, more = depth_profile(study, style, rows, "gradient norm", log=True)
-    yield Drawing("gradient_by_depth", title, caption + more, figure)
+    return [Drawing("gradient_by_depth", title, caption + more, figure)]
 
 
 def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
@@ -140,13 +139,10 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
     whys = {"saturated": "only bounded activations (sigmoid, tanh) saturate", "dead": "see monitor=light"}
     for words, why in whys.items():
         name = f"{words}_fraction"
-        rows = by_layer(study, name)
-        title = f"{words.capitalize()} units by layer"
-        if rows.empty:
-            yield Skipped(name, title, f"{name} was not recorded: {why}")
-            continue
+        rows, title = by_layer(study, name), f"{words.capitalize()} units by layer"
         if not rows["value"].any():
-            yield Skipped(name, title, f"no unit was {words} at any measurement")
+            none = f"no unit was {words} at any measurement"
+            yield Skipped(title, f"{name} was not recorded: {why}" if rows.empty else none)
             continue
         caption = f"Fraction of a layer's activations that are {words}: dotted at the first measurement, solid at the "
         caption += "last."
@@ -154,13 +150,12 @@ def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skippe
         yield Drawing(name, title, caption + more, figure)
 
 
-def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def gradient_over_time(study: Study, style: Style) -> list[Drawing | Skipped]:
     """Layer x time heat maps, one per arm, with one color scale."""
     rows, title = by_layer(study, "gradient_norm"), "Gradient norm over depth and time"
     rows = rows[(rows["level"] == study.middle) & (rows["value"] > 0)]
-    if why := "gradient_norm was not recorded; run with monitor=light" if rows.empty else too_few(rows):
-        yield Skipped("gradient_over_time", title, why)
-        return
+    if why := NO_GRADIENT if rows.empty else too_few(rows):
+        return [Skipped(title, why)]
     figure, shown, more = arm_panels(study, style, rows, "optimizer step", "layer", height=2.2)
     scale = LogNorm(rows["value"].quantile(0.01), rows["value"].quantile(0.99))
     look = {"norm": scale, "shading": "nearest", "rasterized": True}
@@ -177,17 +172,16 @@ def gradient_over_time(study: Study, style: Style) -> Iterator[Drawing | Skipped
     plain_log_ticks(bar.ax.yaxis, scale.vmin, scale.vmax)
     caption = f"Mean over seeds; dark is small.{study.at_middle(' At {}.')} "
     caption += f"Layers from the input (below) to the output (above).{more}"
-    yield Drawing("gradient_over_time", title, caption, figure)
+    return [Drawing("gradient_over_time", title, caption, figure)]
 
 
-def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
     """Percentiles of the last measured layer's activations over training, one panel per arm: BatchNorm's Figure 1."""
     title, (place, rows) = "What enters the last non-linearity", percentiles(study)
     layer = rows["layer"].max()
     rows = rows[rows["layer"] == layer]
     if why := "no percentiles were recorded; run with monitor=light" if rows.empty else too_few(rows):
-        yield Skipped("activation_bands", title, why)
-        return
+        return [Skipped(title, why)]
     figure, shown, more = arm_panels(study, style, rows, "optimizer step", f"{place} of {layer}")
     numbers = sorted(rows["percentile"].unique())
     for arm, panel, arm_rows in shown:
@@ -201,17 +195,15 @@ def activation_bands(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
         f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_middle()}, mean over seeds (Ioffe, Szegedy "
         "2015, Figure 1): a band that stays where it is leaves the layer's input distribution alone."
     )
-    yield Drawing("activation_bands", title, caption + more, figure)
+    return [Drawing("activation_bands", title, caption + more, figure)]
 
 
-def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def percentiles_by_layer(study: Study, style: Style) -> list[Drawing | Skipped]:
     """Percentiles of what enters the non-linearities by layer, one panel per arm: dotted at first, solid at last."""
     title, (place, rows) = "What enters each non-linearity", percentiles(study)
     rows = rows[rows["percentile"].isin((15, 50, 85))]
     if rows.empty or rows["depth"].max() < 2:
-        why = "percentiles of several layers were not recorded; see monitor=light"
-        yield Skipped("percentiles_by_layer", title, why)
-        return
+        return [Skipped(title, "percentiles of several layers were not recorded; see monitor=light")]
     figure, shown, _ = arm_panels(study, style, rows, "layer, input to output", place)
     for arm, panel, arm_rows in shown:
         ends = [
@@ -228,7 +220,7 @@ def percentiles_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipp
         f"Percentiles 15, 50, 85 over a batch{study.at_middle()}, mean over seeds: dotted at the first measurement, "
         "solid and filled at the last. A band that shrinks or widens with depth is a signal that vanishes or explodes."
     )
-    yield Drawing("percentiles_by_layer", title, caption, figure)
+    return [Drawing("percentiles_by_layer", title, caption, figure)]
 
 
 # A metric, or two whose difference is shown; its words; whether the axis is logarithmic.
@@ -276,16 +268,15 @@ def measured(study: Study, names: str, level: float, *, log: bool) -> pd.DataFra
 
 def over_training(
     name: str, title: str, measures: Sequence[Measure], meaning: str
-) -> Callable[[Study, Style], Iterator[Drawing | Skipped]]:
+) -> Callable[[Study, Style], list[Drawing | Skipped]]:
     """The maker of a figure with a panel for each of the measures that was recorded."""
 
-    def make(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+    def make(study: Study, style: Style) -> list[Drawing | Skipped]:
         level = study.middle
         recorded = {words: (measured(study, names, level, log=log), log) for names, words, log in measures}
         recorded = {words: measure for words, measure in recorded.items() if len(measure[0])}
         if not recorded:
-            yield Skipped(name, title, f"{measures[0][1]} was not recorded; run with monitor=full")
-            return
+            return [Skipped(title, f"{measures[0][1]} was not recorded; run with monitor=full")]
         height = height_for(study.arms, 2.4)
         figure, shown = panels(list(recorded), "optimizer step", "", height=height, names=study.arms)
         for words, axes in shown.items():
@@ -299,7 +290,7 @@ def over_training(
         label_lines(axes, ends, style)  # beside the last panel
         caption = f"{meaning}{study.at_middle(' At {}.')} Mean over seeds and its 95% interval; "
         caption += "of a measure by layer, the middle layer's."
-        yield Drawing(name, title, caption, figure)
+        return [Drawing(name, title, caption, figure)]
 
     return make
 

@@ -31,9 +31,9 @@ from normexp.report.style import (
 from normexp.report.tables import over_examples
 
 
-def final_values(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def final_values(study: Study, style: Style) -> list[Drawing]:
     """The final metric of every arm, over the study's axis if it has one."""
-    yield by_level(study, style) if study.x else by_arm(study, style)
+    return [by_level(study, style) if study.x else by_arm(study, style)]
 
 
 def by_level(study: Study, style: Style) -> Drawing:
@@ -103,9 +103,7 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     if study.rate_varies:
         yield accuracy_over_rate(study, style, rates)
     elif study.x != "lr":
-        yield Skipped(
-            "learning_rates", RATES_TITLE, f"no arm was run with several learning rates ({rates[0]:g})"
-        )
+        yield Skipped(RATES_TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
     if study.rate_varies and study.x:
         figure, (axes,) = new_figure(1, panel=(room().width, height_for(study.arms, 2.8)))
         draw_best(study, style, axes, rates)
@@ -183,22 +181,21 @@ CLOCKS = {
 }
 
 
-def learning_curves(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def learning_curves(study: Study, style: Style) -> list[Drawing] | list[Skipped]:
     """Validation accuracy over training, with a tab for each clock."""
     recorded = study.recorded("val/accuracy")
     # A failed run's curve may end, and a mean that loses a run on the way would jump.
     recorded = recorded[~recorded["failed"]]
     if recorded.empty:
-        title = "Validation accuracy over training"
-        yield Skipped("learning", title, "no run that learned recorded val/accuracy")
-        return
+        return [Skipped("Validation accuracy over training", "no run that learned recorded val/accuracy")]
     # Runs of one arm and level are validated at the same steps. Only their seconds differ.
     curve = curves(recorded, ["arm", "level"], "step")
     clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
     curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
     first = "step" if study.summaries["max_steps"].notna().any() else "epoch"
-    for clock in sorted(CLOCKS, key=lambda clock: clock != first):
-        yield over_clock(study, style, curve, clock)
+    return [
+        over_clock(study, style, curve, clock) for clock in sorted(CLOCKS, key=lambda clock: clock != first)
+    ]
 
 
 def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> Drawing:
@@ -220,15 +217,14 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
 
 UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
 NEARLY_ALL = 0.9  # of the runs
-CURVES_TITLE = "How long to a given accuracy"
 
 
-def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
+def steps_to_accuracy(study: Study, style: Style) -> list[Drawing | Skipped]:
     """How soon each run reaches an accuracy that nearly all of them reach."""
     target = choose_target(study.chosen)
     if target is None:
-        yield Skipped("convergence", CURVES_TITLE, "no accuracy on the list was reached by nine runs of ten")
-        return
+        why = "no accuracy on the list was reached by nine runs of ten"
+        return [Skipped("How long to a given accuracy", why)]
     columns = 3 if room().columns > 3 else 1
     panel = (room().width / columns, height_for(study.arms, 2.8))
     figure, all_axes = new_figure(len(UNITS), columns, panel=panel)
@@ -251,7 +247,7 @@ def steps_to_accuracy(study: Study, style: Style) -> Iterator[Drawing | Skipped]
         f"{len(study.chosen)} runs did not), so the true mean lies higher and there is no interval. No marker: no "
         "run did."
     )
-    yield Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)
+    return [Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)]
 
 
 def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> float:

@@ -16,13 +16,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.pages.figure import draw_forest, lines_of, places_of
+from normexp.report import page
 from normexp.report.drawing import Drawing, draw_line, narrow, narrow_all, new_figure, panels, room, tell
 from normexp.report.style import draw_curves, drawing_style, percent, plain_ticks
 
-ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.FileSystemLoader([Path(__file__).parent, Path(__file__).parents[3] / "report"]),
-    autoescape=True, trim_blocks=True, lstrip_blocks=True,
-)  # fmt: skip
+FOLDERS = [Path(__file__).parent, Path(__file__).parents[3] / "report"]
+ENVIRONMENT = page.ENVIRONMENT.overlay(loader=jinja2.FileSystemLoader(FOLDERS))
 ENVIRONMENT.filters["code"] = lambda text: Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 LETTERS = 34  # of a panel's title; half a phone has room for them
 
