@@ -191,14 +191,17 @@ def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
 
 
 def new_figure(
-    count: int, columns: int = 1, *, panel: tuple[float, float], **options: Any
+    count: int, columns: int = 1, *, panel: tuple[float, float], ylabel: str = "", **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many equal panels and its axes, row by row. It is not made by pyplot, so it need not be closed."""
+    """A figure of so many equal panels and its axes, row by row; the left ones have the label. It is not made by
+    pyplot, so it need not be closed."""
     rows = -(-count // columns)
     figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for spare in axes[count:]:
         spare.remove()
+    for left in axes[:count:columns]:
+        left.set_ylabel(ylabel)
     return figure, axes[:count]
 
 
@@ -215,13 +218,10 @@ def panels(
     if here is NARROW and max(map(len, names), default=0) * CHARACTER > here.width * 72 / 4:
         columns = 1
     width = here.width / (columns if here is NARROW else max(columns, 2))
-    figure, axes = new_figure(len(keys), columns, panel=(width, height), **options)
-    for place in range(len(keys)):
-        if place % columns == 0:
-            axes[place].set_ylabel(ylabel)
-        if place + columns >= len(keys):
-            axes[place].set_xlabel(xlabel)
-            axes[place].tick_params(labelbottom=True)
+    figure, axes = new_figure(len(keys), columns, panel=(width, height), ylabel=ylabel, **options)
+    for lowest in axes[-columns:]:
+        lowest.set_xlabel(xlabel)
+        lowest.tick_params(labelbottom=True)
     return figure, dict(zip(keys, axes, strict=True))
 
 

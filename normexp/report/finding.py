@@ -6,6 +6,7 @@ import html
 import io
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -72,13 +73,12 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     return f"{text} {scope(study)}"
 
 
-def signs_of_recipe(study: Study) -> list[str]:
+def signs_of_recipe(study: Study) -> Iterator[str]:
     """A sentence for each arm with runs that learned almost nothing, by the same sign as the hint of a single run."""
     runs = study.chosen
     if "train/loss" not in runs:
-        return []
+        return
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
-    sentences = []
     for arm, arm_runs in runs[guessed].groupby("arm", sort=False):
         same, at = runs["arm"] == arm, ""
         if study.x:
@@ -86,11 +86,10 @@ def signs_of_recipe(study: Study) -> list[str]:
             same &= runs[study.x].isin(levels)
             at = f" at {label(study.x)} {', '.join(f'{level:g}' for level in levels)}"
         ends = "ends" if len(arm_runs) == 1 else "end"
-        sentences.append(
+        yield (
             f"{len(arm_runs)} of {same.sum()} runs of {arm}{at} {ends} with a training loss near that of guessing: the "
             "recipe, not the norm, is likely at fault."
         )
-    return sentences
 
 
 def points(study: Study) -> str:
@@ -128,52 +127,44 @@ def goes_with(study: Study, name: str, by: str) -> str:
 
 def cautions(study: Study) -> list[str]:
     """The limits of the comparison, one sentence each."""
-    sentences = []
+    return [*limits(study), *study.edges, *signs_of_recipe(study)]
+
+
+def limits(study: Study) -> Iterator[str]:
+    """A sentence for each way in which runs are missing, differ in more than their arms, or failed."""
     chosen = study.chosen
     seeds = chosen.groupby(study.point)["seed"].nunique()
     if seeds.min() < 2:
-        sentences.append("Some points rest on a single seed and have no interval.")
+        yield "Some points rest on a single seed and have no interval."
     if seeds.min() != seeds.max():
-        sentences.append(
-            f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
-        )
-    levels = max(len(study.levels), 1)
-    empty = len(study.arms) * levels - len(seeds)
-    if empty:
-        sentences.append(
-            f"{empty} of {len(study.arms) * levels} combinations of arm and {label(study.x)} have no run."
-        )
+        yield f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
+    grid = len(study.arms) * max(len(study.levels), 1)
+    if empty := grid - len(seeds):
+        yield f"{empty} of {grid} combinations of arm and {label(study.x)} have no run."
     for library in ("normexp", "torch"):
         if len(versions := study.versions(library)) > 1:
-            sentences.append(f"The runs come from several versions of {library}: {', '.join(versions)}.")
+            yield f"The runs come from several versions of {library}: {', '.join(versions)}."
     count, names = study.other_code
     if count:
-        sentences.append(
+        yield (
             f"{count} of {pluralize(len(chosen), 'run')} were computed by another version of {', '.join(names[:3])}, "
             "so a difference may be the doing of the code; train them again."
         )
     kinds = chosen["key"].map(lambda key: key[1]).unique()
     if len(kinds) > 1:
-        sentences.append(
-            f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
-        )
-    sentences += [goes_with(study, name, by) for name, by in study.goes_with.items()]
+        yield f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
+    for name, by in study.goes_with.items():
+        yield goes_with(study, name, by)
     if before := int((study.summaries["recipe"] == OLDER).sum()):
-        sentences.append(
+        yield (
             f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "
             "to the defaults is recipe=plain today."
         )
-    lost = int(chosen["failed"].sum())
-    if lost:
-        sentences.append(
-            f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
-        )
+    if lost := int(chosen["failed"].sum()):
+        yield f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
     if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
         runs = pluralize(empty, "run")
-        sentences.append(
-            f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means."
-        )
-    return [*sentences, *study.edges, *signs_of_recipe(study)]
+        yield f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means."
 
 
 MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds

@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -30,13 +30,10 @@ from normexp.runs.table import NETWORK, open_runs, read_ledgers, samples_seen
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
-LABELS = {
-    "batch_size": "batch size", "lr": "learning rate", "model.depth": "depth", "model.width": "width",
-    "test/accuracy": "test accuracy", "val/accuracy": "validation accuracy", "train/loss": "training loss",
-    "val/loss": "validation loss", "test/loss": "test loss",
+LABELS = {  # of others, see `label`
+    "lr": "learning rate", "train/loss": "training loss", "val/accuracy": "validation accuracy",
+    "val/loss": "validation loss",
 }  # fmt: skip
-
-
 OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each test example
 NO_LEVEL = math.nan
 
@@ -143,26 +140,22 @@ class Study:
         return ["arm", *([self.x] if self.x else [])]
 
     @property
-    def edges(self) -> list[str]:
+    def edges(self) -> Iterator[str]:
         """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with
         the rate to add."""
         arms_at: dict[tuple[float, float], list[str]] = {}
         if not self.rate_varies:
-            return []
+            return
         best = self.chosen.groupby(self.point, sort=False)["lr"].first()
         for point, runs in self.summaries.groupby(self.point, sort=False):
             rate, tried = float(best[point if self.x else point[0]]), sorted(runs["lr"].unique())
             if len(tried) > 1 and rate in (tried[0], tried[-1]):
                 beside = tried[1] if rate == tried[0] else tried[-2]
                 arms_at.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
-        sentences = []
         for (rate, more), arms in arms_at.items():
             names = list(dict.fromkeys(arms))
             whose = ", ".join(names) if len(names) < len(self.arms) else "every arm"
-            sentences.append(
-                f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
-            )
-        return sentences
+            yield f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
@@ -384,5 +377,5 @@ def as_text(value: Any) -> str:
 
 
 def label(name: str) -> str:
-    """A column's or a metric's name for a figure."""
+    """A column's or a metric's name for a figure: `test accuracy` of test/accuracy, `depth` of model.depth."""
     return LABELS.get(name, name.split(".")[-1].replace("_", " ").replace("/", " "))

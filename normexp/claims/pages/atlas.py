@@ -158,12 +158,10 @@ def thirds(rows: pd.DataFrame) -> list[tuple[int, int, float, tuple[float, float
 
 def panels(settings: list[Measured], pairs: Sequence[tuple[str, str]], panel: Panel) -> Figure:
     """Two panels a row, one for each pair of norms."""
-    figure, axes = new_figure(len(pairs), 2, panel=(NARROW.width / 2, 1.9))
+    figure, axes = new_figure(len(pairs), 2, panel=(NARROW.width / 2, 1.9), ylabel="points of error")
     for panel_axes, (arm, baseline) in zip(axes, pairs, strict=True):
         panel(panel_axes, settings, arm, baseline)
         panel_axes.set_title(f"{arm} − {baseline}", color=Style([arm]).colour[arm], fontsize=8.5)
-    for left in axes[::2]:
-        left.set_ylabel("points of error")
     kinds = looks(settings)
     handles = [matplotlib.lines.Line2D([], [], **look) for look in kinds.values()]
     figure.legend(handles, list(kinds), loc="outside lower center", ncols=4, frameon=False, fontsize=8)

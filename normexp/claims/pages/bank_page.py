@@ -59,11 +59,9 @@ def draw_rates(norms: Sequence[str], settings: Sequence[Measured], path: Path) -
     """Test error over learning rate: mean over seeds, one panel per setting. A failed run counts as a guess."""
     style = Style(norms)
     with drawing_style():
-        figure, panels = new_figure(len(settings), COLUMNS, panel=(2.9, 2.1))
+        figure, panels = new_figure(len(settings), COLUMNS, panel=(2.9, 2.1), ylabel="test error")
         for measured, axes in zip(settings, panels, strict=True):
             _draw_setting(axes, measured, norms, style)
-        for axes in panels[::COLUMNS]:
-            axes.set_ylabel("test error")
         names = panels[0].get_legend_handles_labels()
         figure.legend(*names, loc="outside upper center", ncols=len(norms))
         save_figure(figure, path, dpi=130)
