@@ -170,32 +170,11 @@ def readme(record: dict[str, Any]) -> dict[str, str]:
     return {"finding": study["finding"], "table": study["table"], "walk": walk}
 
 
-GALLERY = """# Gallery
-
-<!-- Written by `python scripts/documentation.py gallery FOLDER`; changes by hand are lost. -->
-
-Known figures about normalization, computed anew on small networks: all {count} in {minutes:.0f} minutes of one core.
-Each has one sentence about what is seen here and one about what its paper shows; where they differ, both stand. They
-show one setting, and say nothing about others. `normexp figure NAME` draws one
-as PNG, PDF and SVG, with its numbers as JSON.
-"""
-PICTURE = """
-## {title}
-
-![{title}](images/gallery/{name}.png)
-
-**Here:** {seen}
-
-**There:** {paper} *{source}.*
-
-`normexp figure {name}`: {cpu_seconds:.0f} s of one core.
-"""
-
-
 def gallery(folder: Path) -> str:
     """The page of all figures, whose pictures are copied. Every one must have been made, in full size."""
     from PIL import Image
 
+    from normexp.claims.pages import markdown_page
     from normexp.figures.gallery import figures
 
     made = [json.loads((folder / f"{name}.json").read_text()) for name in figures()]
@@ -206,8 +185,7 @@ def gallery(folder: Path) -> str:
         picture = Image.open(folder / f"{figure['name']}.png").convert("RGB")
         picture.quantize(128).save(PICTURES / f"{figure['name']}.png", optimize=True)
     minutes = sum(figure["cpu_seconds"] for figure in made) / 60
-    head = GALLERY.format(count=len(made), minutes=minutes)
-    return head + "".join(PICTURE.format(**figure) for figure in made)
+    return markdown_page("gallery.md.j2", figures=made, minutes=minutes)
 
 
 def main(page: str = "", *words: str) -> None:
