@@ -48,15 +48,15 @@ def over_rate(runs: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> Ma
         for name, axes in shown.items():
             setting_runs, rates = runs[name], sorted(runs[name]["lr"].unique())
             for arm, rows in setting_runs.groupby("norm", sort=False):
-                look = {"color": f"#{colors[str(arm)]}"}
+                color = f"#{colors[str(arm)]}"
                 done = rows[rows["status"] == "completed"].groupby("lr")["test_accuracy"].mean()
                 lost = sorted(rows[rows["status"] == "diverged"]["lr"].unique())
                 words = [f"rate {rate:g}: {value:.1%}" for rate, value in done.items()]
-                draw_line(axes, done.index, done, f"{arm}", words, marker=".", **look)
+                draw_line(axes, done.index, done, f"{arm}", words, color=color, marker=".")
                 if lost:
                     words = [f"rate {rate:g}: diverged" for rate in lost]
-                    look |= {"marker": "x", "linestyle": "", "clip_on": False, "in_layout": False}
-                    draw_line(axes, lost, [0.0] * len(lost), f"{arm}", words, **look)
+                    look = {"color": color, "marker": "x", "linestyle": "", "clip_on": False}
+                    draw_line(axes, lost, [0.0] * len(lost), f"{arm}", words, in_layout=False, **look)
             axes.set_xscale("log")
             plain_ticks(axes.xaxis, rates[:: max(len(rates) // 2, 1)], ".2g")
             axes.set_ylim(0, 1)
