@@ -47,9 +47,8 @@ class Known:
         self._read: list[pd.DataFrame] = []  # the runs behind it
         self._ledger: dict[str, tuple[pd.DataFrame, dict[tuple, int]]] = {}
         self._seeds: dict[str, range] = {}  # of each setting, once its own runs are finished
-        self.grids: dict[
-            str, list[Grid]
-        ] = {}  # of each setting: the first, and those that its runs asked for
+        # Of each setting: the first grid, and those that its runs asked for.
+        self.grids: dict[str, list[Grid]] = {}
         self._whole: dict[tuple, pd.DataFrame] = {}  # the runs of a setting of which none is missing
 
     def rows(self, keys: list[RunKey]) -> pd.DataFrame:
