@@ -174,7 +174,7 @@ def seeds_of(claim: Claim) -> Seeds:
 
 def bank_protocol(bank: Bank) -> dict[str, Any]:
     """The protocol of a bank's grid for the registry: every value of every cell and norm, the rates and the seeds."""
-    if bank.drawn and all(cell.updates for cell in bank.cells.values()):
+    if bank.drawn and any(cell.updates for cell in bank.cells.values()):
         return _drawn_protocol(bank)
     if bank.drawn:
         return population_protocol(bank)

@@ -225,7 +225,7 @@ def _generator(*words: Any) -> np.random.Generator:
 
 def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
     """What the settings `{bank: drawn, first: 24, at: final, where: {...}}` give a claim: the first ones in the order
-    drawn that have these labels. A claim about trained networks has them at its length once each has its pilot.
+    drawn that have these labels. Of a claim about trained networks, those with a pilot; if none has, all of them.
 
     Args:
         bank: of the command; a drawn one takes the place of the named one.
@@ -245,8 +245,8 @@ def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
             )
     names = chosen_bank.with_labels(where)[: node["first"]]
     cells = [chosen_bank.cells[name] for name in names]
-    if at and all(cell.updates for cell in cells):
-        cells = [chosen_bank.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells]
+    if at and any(cell.updates for cell in cells):
+        cells = [chosen_bank.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
     return {
         "settings": {cell.name: list(cell.overrides) for cell in cells},
         "cells": {cell.name: cell for cell in cells},
