@@ -104,7 +104,8 @@ def test_marks_of_a_panel_stand_where_their_values_are():
 
 
 @pytest.mark.parametrize(
-    ("level", "text"), [("", ""), (2.0, "2"), ("2", "2"), (0.5, "0.5"), ("deep", "deep")]
+    ("level", "text"),
+    [("", ""), (2.0, "2"), ("2", "2"), (0.5, "0.5"), ("deep", "deep"), (None, "None"), ([1, 2], "[1, 2]")],
 )
 def test_a_level_reads_the_same_from_every_table(level, text):
     assert level_text(level) == text

@@ -258,7 +258,7 @@ def level_text(level: Any) -> str:
     """A level as it is written. A table may have 2.0 for the level 2."""
     try:
         return f"{float(level):g}"
-    except ValueError:
+    except (TypeError, ValueError):  # a list, null or a word
         return str(level)
 
 
