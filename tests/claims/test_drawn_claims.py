@@ -9,7 +9,7 @@ import yaml
 from test_population import PILOT, TINY, write
 
 from normexp.claims.conclude import conclude
-from normexp.claims.evidence.keep import keep_runs, setting_claim
+from normexp.claims.evidence.keep import keep_claim, keep_runs, setting_claim
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.protocol import resolved_protocol, seeds_of
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms
@@ -198,6 +198,29 @@ def test_verify_keeps_the_runs_of_a_claim_over_drawn_settings(tmp_path, bank, ca
     assert f"{claim.id}: {count} runs in {kept}" in capsys.readouterr().out
     again = Known(claim, StoredEvidence(tmp_path / "kept"), None)
     assert missing_keys(claim, again) == []
+
+
+def test_finished_settings_of_an_unfinished_claim_are_kept_and_the_others_join_them(tmp_path, bank):
+    claim = claim_of(tmp_path, bank, fixed=["optimizer.weight_decay=0.3"], **TWO_NORMS)  # no arms of the grid
+
+    def disk(*settings):
+        return MadeRuns(tmp_path / "runs", lambda key: 0.5 if key.arm == "none" else 0.8, only=settings)
+
+    ledger = tmp_path / "kept"
+    with pytest.raises(ValueError, match="runs are missing; train them first"):
+        keep_claim(ledger, Known(claim, None, disk("d003")))
+    assert not ledger.exists()
+    first = keep_claim(ledger, Known(claim, None, disk("d001")))
+    runs = pd.read_csv(ledger / "tiny" / "claims" / claim.id / "runs.csv")
+    assert set(runs["cell"]) == {"d001"}
+    assert first == f"{claim.id}: {len(runs)} runs of 1 of 2 settings in {ledger / 'tiny'}"
+    missing = missing_keys(claim, Known(claim, StoredEvidence(ledger), None))
+    assert {key.setting for key in missing} == {"d002"}
+    keep_claim(ledger, Known(claim, StoredEvidence(ledger), disk("d002")))
+    both = pd.read_csv(ledger / "tiny" / "claims" / claim.id / "runs.csv")
+    assert sorted(both.loc[both["cell"] == "d001", "hash"]) == sorted(runs["hash"])
+    assert missing_keys(claim, Known(claim, StoredEvidence(ledger), None)) == []
+    assert StoredEvidence(ledger / "tiny").check() == []
 
 
 def test_an_arm_that_repeats_what_a_setting_has_shares_its_runs(tmp_path, bank):

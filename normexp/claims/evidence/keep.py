@@ -88,21 +88,23 @@ def keep_verdict(folder: Path, claim: Claim, table: pd.DataFrame, verdict: dict[
 
 
 def keep_claim(folder: Path, known: Known) -> str:
-    """Write the finished runs of a claim over settings into a ledger, or into the part of it that its drawn bank has.
-    Returns a line on them. Raises ValueError if some are missing."""
+    """Write the runs of a claim over settings into a ledger, or into the part of it that its drawn bank has. Returns a
+    line on them. Raises ValueError if no setting is finished."""
     claim = known.claim
     ledger = ledger_of_bank(claim.drawn_from, folder) if claim.drawn_from else folder
-    return f"{claim.id}: {keep_runs(ledger, known)} runs in {ledger}"
+    finished = sum(map(known.is_finished, claim.cells.values()))
+    of = f" of {finished} of {len(claim.cells)} settings" if finished < len(claim.cells) else ""
+    return f"{claim.id}: {keep_runs(ledger, known)} runs{of} in {ledger}"
 
 
 def keep_runs(folder: Path, known: Known) -> int:
-    """Write the finished runs of a claim over settings, or of a grid, into a ledger. Returns their number. Raises
-    ValueError if some are missing."""
+    """Write the runs of the finished settings of a claim, or of a whole grid, into a ledger. Returns how many runs of
+    it the ledger has. Raises ValueError if no setting is finished, or runs of a grid are missing."""
     claim = known.claim
-    if missing := missing_keys(claim, known):
-        raise ValueError(
-            f"claim={claim.id}: {len(missing)} runs are missing; train them first: normexp verify"
-        )
+    cells = [cell for cell in claim.cells.values() if known.is_finished(cell)]
+    if len(cells) < (len(claim.cells) if claim.name == GRID else 1):
+        missing = len(missing_keys(claim, known))
+        raise ValueError(f"claim={claim.id}: {missing} runs are missing; train them first: normexp verify")
     if other := different_code(StoredEvidence(folder).code):
         raise ValueError(f"{folder}: its runs were computed by {in_words(other)}; name a new folder")
     of_grid = claim.name == GRID
@@ -117,12 +119,13 @@ def keep_runs(folder: Path, known: Known) -> int:
     stored.check_cells(claim.cells.values())
     if not of_grid:
         stored.check_arms(claim)
-    for cell in claim.cells.values():
+    for cell in cells:
         rows = known.finished(cell)
         if "bank" in rows and not of_grid:
             rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
-        if "folder" not in rows or not rows["folder"].notna().any():
-            continue  # all of them are in the ledger
+        if "folder" not in rows or not rows["folder"].notna().any():  # all of them are in the ledger
+            tables += [] if of_grid or rows.empty else [rows]
+            continue
         rows = _with_code(rows, codes)
         read_hashes = _read_in_grid(known, cell, rows) if of_grid else _read_by(claim, known, cell)
         of = known.examples(cell, rows)
@@ -132,7 +135,7 @@ def keep_runs(folder: Path, known: Known) -> int:
         write_examples(place, cell.name, examples, losses=losses)
         tables.append(rows)
     tables_by_name = {str(rows["cell"].iloc[0]): rows for rows in tables} if of_grid else {}
-    if tables and not of_grid:
+    if codes and not of_grid:
         tables_by_name["runs"] = pd.concat(tables, ignore_index=True)
     for name, rows in tables_by_name.items():
         _write_curves(bank_curves(place, name) if of_grid else own_curves(folder / "claims", claim.id), rows)
