@@ -88,7 +88,7 @@ def strip(axes: Axes, marked: Sequence[Finding], places: dict[str, int]) -> None
         axes.plot(xs, [row] * len(xs), "|", color=COLORS[finding.severity], markersize=7, markeredgewidth=1.4)
         tell(axes, xs, [row] * len(xs), finding.id, [f"layer {x}: {finding.id}" for x in xs])
     axes.set_yticks(range(len(marked)), [finding.id for finding in marked])
-    axes.set_ylim(len(marked) - 0.5, -0.5)
+    axes.set_ylim(max(len(marked), 1) - 0.5, -0.5)
     axes.grid(False)
     axes.tick_params(bottom=False, left=False, labelbottom=False)
     for side in ("left", "bottom"):

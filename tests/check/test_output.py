@@ -93,6 +93,13 @@ def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, t
     assert all(f"<td>{name}</td>" in html for name in result.not_checked)
 
 
+def test_page_of_a_healthy_network_is_drawn_without_a_warning(own, capsys):
+    assert command("own_network:Healthy", "--page", "out") == 0
+    captured = capsys.readouterr()
+    assert ": nothing found; " in captured.out
+    assert captured.err == "page: out/index.html\n"
+
+
 def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
     _, folder = train("norm=batchnorm", "max_steps=3")
     capsys.readouterr()
