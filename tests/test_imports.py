@@ -44,7 +44,7 @@ FORBIDDEN = {
 }
 # Files that know nothing of the project, and that every part may use.
 EVERYWHERE = (
-    "format", "machine", "config/process",
+    "format", "machine", "fork_map", "config/process",
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},

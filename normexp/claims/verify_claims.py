@@ -159,7 +159,7 @@ def verify_all(
 
     if plain := [claim for claim in claims if claim.evidence != "training"]:
         from normexp.claims.evidence.initial import import_data  # loads torch
-        from normexp.claims.fork_map import fork_map
+        from normexp.fork_map import fork_map
 
         import_data(plain)
         workers = cores() if options.workers is None else options.workers

@@ -11,17 +11,20 @@ import json
 import math
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from normexp.fork_map import fork_map
+from normexp.machine import cores
 from normexp.runs.files import atomic_write
 from normexp.runs.summary import BESIDE, SUMMARY
 
 MANY = 1000  # runs; fewer are read in three seconds, and leave no file
+PART = 200  # runs that a process reads at a time
 STORED = ".columns.json.gz"
 LOOKED_AT = (SUMMARY, *BESIDE, os.path.join(".hydra", "identity"))
 
@@ -34,11 +37,12 @@ def stored_table(root: Path, folders: Sequence[Path], row_of: Callable[[Path], R
     run that is gone. Its errors are its own."""
     stamps, old = _read(root / STORED)
     places = {name: place for place, name in enumerate(stamps)}
+    now = {folder.relative_to(root).as_posix(): (_stamp(folder), folder) for folder in folders}
+    read = _read_rows([folder for name, (stamp, folder) in now.items() if stamps.get(name) != stamp], row_of)
     # name -> stamp, place among the kept rows or a new row
     stamped: dict[str, tuple[list[int], int | Row]] = {}
-    for folder in folders:
-        name, stamp = folder.relative_to(root).as_posix(), _stamp(folder)
-        row = places[name] if stamps.get(name) == stamp else row_of(folder)
+    for name, (stamp, _) in now.items():
+        row = places[name] if stamps.get(name) == stamp else next(read)
         if row is not None:
             stamped[name] = stamp, row
     rows = [row for _, row in stamped.values()]
@@ -52,11 +56,29 @@ def stored_table(root: Path, folders: Sequence[Path], row_of: Callable[[Path], R
     }
     columns = {name: column for name, column in columns.items() if any(value == value for value in column)}
     if new:
-        now = {name: stamp for name, (stamp, _) in stamped.items()}
-        stored = {"code": _code(), "stamps": now, "columns": columns}
+        kept = {name: stamp for name, (stamp, _) in stamped.items()}
+        stored = {"code": _code(), "stamps": kept, "columns": columns}
         with contextlib.suppress(OSError), atomic_write(root / STORED, on_disk=False) as file:
             file.write(gzip.compress(json.dumps(stored).encode(), 1))  # unless the folder is only read
     return pd.DataFrame(columns)
+
+
+def _read_rows(folders: Sequence[Path], row_of: Callable[[Path], Row | None]) -> Iterator[Row | None]:
+    """The row of each folder, read by as many processes as there are cores. Raises what the first to fail raised."""
+
+    def rows_of(part: Sequence[Path]) -> list[Row | None] | ValueError:
+        try:
+            return [row_of(folder) for folder in part]
+        except ValueError as error:
+            return error
+
+    parts = [folders[start : start + PART] for start in range(0, len(folders), PART)]
+    for rows in fork_map(rows_of, parts, cores()):
+        if isinstance(rows, ValueError):
+            raise rows
+        if isinstance(rows, str):
+            raise ValueError(f"reading runs: {rows}")
+        yield from rows
 
 
 def _read(path: Path) -> tuple[dict[str, list[int]], dict[str, list[Any]]]:

@@ -1,6 +1,7 @@
 """The rows of many runs on disk: equal to those that are read anew, and read anew where a run has changed."""
 
 import json
+import os
 
 import pandas as pd
 import pytest
@@ -62,6 +63,28 @@ def test_damaged_runs_are_refused_as_without_it_and_a_damaged_file_is_written_an
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps(summary | {"seconds": 1.0}))
     with pytest.raises(ValueError, match="not as the run wrote it"):
+        load_summaries(study)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # pytest's workers have a second thread
+def test_several_processes_read_what_one_reads_and_refuse_the_same(study, monkeypatch):
+    first = anew(study, monkeypatch)
+    monkeypatch.setattr("normexp.fork_map.can_fork", lambda: True)
+    monkeypatch.setattr(stored_columns, "PART", 3)
+    monkeypatch.setattr(stored_columns, "cores", lambda: 2)
+    assert_frame_equal(load_summaries(study), first)
+
+    def process_of(folder):
+        return {"run": folder.name, "process": os.getpid()}
+
+    folders = [study / run for run in first["run"]]
+    table = stored_columns.stored_table(
+        study / "other", [study / "other" / path.name for path in folders], process_of
+    )
+    assert table["run"].tolist() == [path.name for path in folders]
+    assert os.getpid() not in set(table["process"])
+    (study / first["run"].iloc[-1] / "metrics.csv").write_text("cut")
+    with pytest.raises(ValueError, match=r"metrics\.csv: the columns are not step"):
         load_summaries(study)
 
 

@@ -1,4 +1,4 @@
-"""Claims that train nothing are verified in several processes, and give what one process gives."""
+"""Calls are made in several processes, and give what one process gives."""
 
 import os
 import signal
@@ -8,8 +8,7 @@ import time
 import pytest
 import torch
 
-from normexp.claims import fork_map as module
-from normexp.claims.fork_map import can_fork, fork_map
+from normexp.fork_map import can_fork, fork_map
 
 # From Python 3.12 on a fork beside another thread warns; pytest's workers have one.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -17,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 @pytest.fixture
 def forks(monkeypatch):
-    monkeypatch.setattr(module, "can_fork", lambda: True)
+    monkeypatch.setattr("normexp.fork_map.can_fork", lambda: True)
 
 
 def place(item: int) -> tuple[int, int, int]:

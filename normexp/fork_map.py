@@ -1,5 +1,4 @@
-"""Calls in forked processes, for claims that train nothing: each takes seconds of one core, and all need the libraries
-that this process has imported."""
+"""Calls in forked processes, where each takes seconds of a core, and all need the libraries that this one imported."""
 
 import signal
 import sys
@@ -10,8 +9,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TypeVar, cast
 
-import torch
-
 T = TypeVar("T")
 R = TypeVar("R")
 KILLED = "its process was killed; is there enough memory?"
@@ -20,7 +17,9 @@ KILLED = "its process was killed; is there enough memory?"
 def can_fork() -> bool:
     """Whether a copy of this process can work. A copy has one thread; what other threads held stays held. Apple's
     libraries do not work in a copy."""
-    return sys.platform == "linux" and threading.active_count() == 1 and not torch.cuda.is_initialized()
+    torch = sys.modules.get("torch")  # which takes a second to load, and tables of runs need none
+    has_gpu = torch is not None and torch.cuda.is_initialized()
+    return sys.platform == "linux" and threading.active_count() == 1 and not has_gpu
 
 
 def fork_map(
@@ -44,7 +43,8 @@ def fork_map(
     def work(results: Connection) -> None:
         """Take items until none is left. A process keeps what claims share."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits ends this one
-        torch.set_num_threads(1)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)
         while True:
             with taken.get_lock():
                 number, taken.value = taken.value, taken.value + 1
