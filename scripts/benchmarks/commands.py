@@ -73,7 +73,11 @@ def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:
         if what == "report":
             return commands(f"scripts/report.py {study}", seconds, options)
         script = Path(place) / "table.py"
-        script.write_text(f"from normexp.runs import load\nload({str(study)!r}, metrics=['val/accuracy'])\n")
+        anew = f"Path({str(study)!r}, STORED).unlink(missing_ok=True)"  # a second reading takes a tenth
+        script.write_text(
+            "from pathlib import Path\nfrom normexp.runs import load\nfrom normexp.runs.stored_columns import STORED\n"
+            f"{anew}\nload({str(study)!r}, metrics=['val/accuracy'])\n"
+        )
         return commands(str(script), seconds, options)
 
 
