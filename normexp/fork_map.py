@@ -4,7 +4,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
 from typing import TypeVar, cast
@@ -16,10 +16,11 @@ KILLED = "its process was killed; is there enough memory?"
 
 def can_fork() -> bool:
     """Whether a copy of this process can work. A copy has one thread; what other threads held stays held. Apple's
-    libraries do not work in a copy."""
+    libraries do not work in a copy, and a daemon, such as a worker of a pool, may start none."""
     torch = sys.modules.get("torch")  # which takes a second to load, and tables of runs need none
     has_gpu = torch is not None and torch.cuda.is_initialized()
-    return sys.platform == "linux" and threading.active_count() == 1 and not has_gpu
+    alone = threading.active_count() == 1 and not current_process().daemon
+    return sys.platform == "linux" and alone and not has_gpu
 
 
 def fork_map(

@@ -1,7 +1,9 @@
 """Calls are made in several processes, and give what one process gives."""
 
+import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -71,6 +73,14 @@ def test_processes_end_with_the_one_that_waits():
 @pytest.mark.parametrize("workers", [0, 1])
 def test_one_worker_is_this_process(workers):
     assert {pid for _, pid, _ in fork_map(place, range(3, 5), workers)} == {os.getpid()}
+
+
+def test_a_daemon_is_not_copied(monkeypatch):
+    """As a worker of a pool: Python refuses its children."""
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    assert can_fork() == (sys.platform == "linux")
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
+    assert not can_fork()
 
 
 def test_process_with_threads_is_not_copied():

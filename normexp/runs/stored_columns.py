@@ -66,15 +66,15 @@ def stored_table(root: Path, folders: Sequence[Path], row_of: Callable[[Path], R
 def _read_rows(folders: Sequence[Path], row_of: Callable[[Path], Row | None]) -> Iterator[Row | None]:
     """The row of each folder, read by as many processes as there are cores. Raises what the first to fail raised."""
 
-    def rows_of(part: Sequence[Path]) -> list[Row | None] | ValueError:
+    def rows_of(part: Sequence[Path]) -> list[Row | None] | Exception:
         try:
             return [row_of(folder) for folder in part]
-        except ValueError as error:
+        except Exception as error:  # raised where the rows are wanted
             return error
 
     parts = [folders[start : start + PART] for start in range(0, len(folders), PART)]
     for rows in fork_map(rows_of, parts, cores()):
-        if isinstance(rows, ValueError):
+        if isinstance(rows, Exception):
             raise rows
         if isinstance(rows, str):
             raise ValueError(f"reading runs: {rows}")

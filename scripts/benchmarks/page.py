@@ -48,7 +48,10 @@ def tables(rows: Rows) -> dict[str, str]:
 
 def section(name: str, rows: Rows) -> str:
     """The table of a measurement, with the limit of each case and where, when and on which code it was measured."""
-    cases = [row for row in rows if row["measurement"] == name]
+    by_case = {row["case"]: row for row in rows if row["measurement"] == name}
+    cases = [
+        by_case[case] for case in MEASUREMENTS[name].cases if case in by_case
+    ]  # rows stand as they were measured
     if not cases:
         return "**Not measured.**\n"
     where = dict.fromkeys(f"{row['date']} at {row['commit']}, on {row['machine']}" for row in cases)

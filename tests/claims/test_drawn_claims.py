@@ -220,6 +220,9 @@ def test_finished_settings_of_an_unfinished_claim_are_kept_and_the_others_join_t
     both = pd.read_csv(ledger / "tiny" / "claims" / claim.id / "runs.csv")
     assert sorted(both.loc[both["cell"] == "d001", "hash"]) == sorted(runs["hash"])
     assert missing_keys(claim, Known(claim, StoredEvidence(ledger), None)) == []
+    keep_claim(ledger, Known(claim, None, disk("d002")))  # d001 is not finished for whoever asks now
+    again = pd.read_csv(ledger / "tiny" / "claims" / claim.id / "runs.csv")
+    assert sorted(again["hash"]) == sorted(both["hash"])
     assert StoredEvidence(ledger / "tiny").check() == []
 
 

@@ -77,12 +77,19 @@ def test_several_processes_read_what_one_reads_and_refuse_the_same(study, monkey
     def process_of(folder):
         return {"run": folder.name, "process": os.getpid()}
 
+    def no_run(folder):
+        raise OSError("a folder that is no run's")
+
     folders = [study / run for run in first["run"]]
     table = stored_columns.stored_table(
         study / "other", [study / "other" / path.name for path in folders], process_of
     )
     assert table["run"].tolist() == [path.name for path in folders]
     assert os.getpid() not in set(table["process"])
+    with pytest.raises(OSError, match="a folder that is no run's"):
+        stored_columns.stored_table(
+            study / "other", [study / "other" / path.name for path in folders], no_run
+        )
     (study / first["run"].iloc[-1] / "metrics.csv").write_text("cut")
     with pytest.raises(ValueError, match=r"metrics\.csv: the columns are not step"):
         load_summaries(study)
