@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
+from typing import Literal
 
 import pytorch_lightning as pl
 import torch
@@ -47,6 +48,7 @@ class LitModel(pl.LightningModule):
         channels_last: memory format of four-dimensional inputs.
         label_smoothing: of the targets in training; see `loss_and_right`.
         decay: which parameters get weight decay, see `optimizers.parameter_groups`.
+        tta: `flip`: evaluation takes the mean logits of an image and its mirror image.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class LitModel(pl.LightningModule):
         channels_last: bool = False,
         label_smoothing: float = 0.0,
         decay: str | Mapping[str, bool] = "matrices",
+        tta: Literal["none", "flip"] = "none",
     ):
         super().__init__()
         self.model = model
@@ -68,6 +71,7 @@ class LitModel(pl.LightningModule):
         self.channels_last = channels_last
         self.label_smoothing = label_smoothing
         self.decay = decay
+        self.tta = tta
         # if a list, evaluation appends each batch to it
         self.examples: list[tuple[Tensor, Tensor]] | None = None
 
@@ -106,6 +110,11 @@ class LitModel(pl.LightningModule):
 
     def evaluated(self, inputs: Tensor) -> Tensor:
         """Logits of an evaluated batch, each sample by itself. A CPU takes the batch in parts."""
+        if self.tta == "flip":
+            return (self.evaluated_once(inputs).float() + self.evaluated_once(inputs.flip(-1)).float()) / 2
+        return self.evaluated_once(inputs)
+
+    def evaluated_once(self, inputs: Tensor) -> Tensor:
         if inputs.device.type != "cpu":
             return self.logits_of(inputs)
         return torch.cat([self.logits_of(part) for part in inputs.split(EVALUATED_AT_ONCE)])

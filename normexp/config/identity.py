@@ -29,6 +29,7 @@ _TORCHS = (
 _IMAGES = (
     "MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100", "CIFAR10JPEG", "Digits", "ImageFolder",
 )  # fmt: skip
+_OF_IMAGES = {"tasks": None, "task_batches": 500, "border": "black", "tta": "none"}
 LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.models.CNN": {"pool": "between", "whiten": False},
     "normexp.models.Transformer": _BLOCK,
@@ -40,7 +41,7 @@ LATER_OPTIONS: dict[str, dict[str, Any]] = {
     "normexp.norms.RMSNorm": {"gain": "vector", "rounding": "after_gain"},
     "normexp.norms.Pointwise": {"alpha_attention": None, "alpha_final": None},
     **{f"torch.optim.{name}": {"decay": "matrices"} for name in _TORCHS},
-    **{f"normexp.data.{name}": {"tasks": None, "task_batches": 500} for name in _IMAGES},
+    **{f"normexp.data.{name}": _OF_IMAGES for name in _IMAGES},
 }  # fmt: skip
 
 

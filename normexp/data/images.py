@@ -6,11 +6,12 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from normexp.data.base import DIGESTED, DataModule, digest
 from normexp.data.cache import MappedFile
@@ -23,10 +24,13 @@ from normexp.data.rows import (
     keyed_generator,
     stratified_order,
 )
+from normexp.format import require_choice
 
 PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
 CHUNK_BYTES = 2**24  # bytes that are counted at once
 Kind = Literal["permuted", "relabeled"]  # of a sequence of tasks
+Border = Literal["black", "reflect"]
+Tta = Literal["none", "flip"]  # test-time augmentation
 TEST_SIZE = 360  # of the digits, a fifth
 
 
@@ -98,15 +102,17 @@ class Augmentation:
     Args:
         shift: largest shift in pixels.
         flip: mirror left and right with probability one half.
-        black: value of a black pixel per channel, (C, 1, 1), on the device of the images. It fills the borders.
+        black: value of a black pixel per channel, (C, 1, 1), on the device of the images.
         seed: the run's seed. Draws depend on (seed, epoch, batch, place in the batch) alone.
+        border: `black` pixels, or those inside the edge in reverse order (`reflect`).
     """
 
-    def __init__(self, *, shift: int, flip: bool, black: Tensor, seed: int) -> None:
+    def __init__(self, *, shift: int, flip: bool, black: Tensor, seed: int, border: Border = "black") -> None:
         self.shift = shift
         self.flip = flip
         self.black = black
         self.seed = seed
+        self.border = border
 
     def draw(self, epoch: int, shape: tuple[int, int]) -> Tensor:
         """Draws of a whole epoch, (num_batches, batch_size, 3) on the CPU: rows down, columns right, mirrored."""
@@ -119,8 +125,11 @@ class Augmentation:
         """Augmented copy of `images` (B, C, H, W); `draws` is (B, 3)."""
         batch, channels, height, width = images.shape
         border = self.shift
-        padded = self.black.expand(batch, channels, height + 2 * border, width + 2 * border).clone()
-        padded[:, :, border : border + height, border : border + width] = images
+        if self.border == "reflect":
+            padded = F.pad(images, 4 * (border,), mode="reflect")
+        else:
+            padded = self.black.expand(batch, channels, height + 2 * border, width + 2 * border).clone()
+            padded[:, :, border : border + height, border : border + width] = images
 
         down, right, mirrored = draws.unbind(1)  # (B,) each
         # The row and column of the padded image that each pixel of the result comes from.
@@ -236,6 +245,8 @@ class ImageData(DataModule):
     augment: bool = False
     shift: int = 2  # pixels, when augmenting
     flip: bool = False  # mirror, when augmenting
+    border: Border = "black"  # of shifted images
+    tta: Tta = "none"  # what evaluation averages over
     tasks: Kind | None = None  # a sequence of tasks instead of one: see `Tasks`
     task_batches: int = 500  # of each task
 
@@ -259,6 +270,8 @@ class ImageData(DataModule):
         side = min(images.pixels.shape[2:])
         if self.augment and not 0 <= self.shift < side:
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
+        require_choice("data.border", self.border, get_args(Border))
+        require_choice("data.tta", self.tta, get_args(Tta))
         _ = self.tasks_of_run  # checks its options
 
         order = images.train[stratified_order(images.labels[images.train], self.split_seed)]
@@ -317,7 +330,7 @@ class ImageData(DataModule):
         if not self.augment:
             return None
         black = (-self.mean / self.std).view(-1, 1, 1).to(device)  # a pixel of 0, normalized
-        return Augmentation(shift=self.shift, flip=self.flip, black=black, seed=self.seed)
+        return Augmentation(shift=self.shift, flip=self.flip, black=black, seed=self.seed, border=self.border)
 
     def describe(self) -> str:
         sizes = " / ".join(f"{len(self.splits[name].y):,} {name}" for name in ("train", "val", "test"))

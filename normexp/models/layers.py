@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from normexp.format import require_choice
 from normexp.models.sites import Site
 
-Initialization = Literal["he", "xavier", "orthogonal", "small_gaussian"]
+Initialization = Literal["he", "xavier", "orthogonal", "small_gaussian", "dirac"]
 WeightNorm = Callable[[nn.Module], nn.Module]
 
 SMALL_GAUSSIAN_STD = 0.1
@@ -31,10 +31,15 @@ def linear_map(
 
     ``orthogonal`` draws a matrix (fan_out, fan_in) with orthonormal rows or columns (Saxe et al. 2013,
     arXiv:1312.6120).
+
+    ``dirac`` is ``he``, but the first fan_in filters of a convolution pass on its channels (Jordan 2024,
+    arXiv:2404.00498).
     """
     require_choice("initialization", initialization, get_args(Initialization))
-    if initialization == "he":
+    if initialization in ("he", "dirac"):
         nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+        if initialization == "dirac" and isinstance(module, nn.Conv2d):
+            nn.init.dirac_(module.weight[: module.in_channels])
     elif initialization == "xavier":
         nn.init.xavier_normal_(module.weight)
     elif initialization == "orthogonal":

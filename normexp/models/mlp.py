@@ -54,6 +54,8 @@ class MLP(nn.Module):
         super().__init__()
         require_depth(depth)
         require_at_least("width", width, 1)
+        if initialization == "dirac":
+            raise ValueError("initialization=dirac: sets filters, and an MLP has none; use he")
         widths = chain([math.prod(input_shape)], repeat(width, depth))
         self.layers = nn.ModuleList(
             Layer(

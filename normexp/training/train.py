@@ -106,6 +106,7 @@ def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
         label_smoothing=config["label_smoothing"],
         decay=decay_of(config["optimizer"]),
+        tta=getattr(data, "tta", "none"),  # of images alone
     )
     with refused("schedule", type(module.schedule).__name__):
         rehearse_optimizer(module, fused=not str(config["trainer"].get("precision")).startswith("16"))

@@ -58,16 +58,13 @@ class BareLoop:
             optimizer.step()
 
     def batch(self, i: int) -> tuple[Tensor, Tensor]:
-        """Batch i, in the order of the run. Images that the run augments are shifted within reflected borders."""
+        """Batch i, in the order of the run, augmented as there."""
         epoch, number = divmod(i, len(self.loader))
         if epoch != self.epoch:
             self.epoch, (self.rows, self.draws) = epoch, self.loader.plan_epoch(epoch)
         inputs, targets = self.train.take(self.rows[number])
         if self.augmentation is not None:
-            border = self.augmentation.shift
-            padded = F.pad(inputs, (border,) * 4, mode="reflect")
-            inner = [slice(border, border + size) for size in inputs.shape[-2:]]
-            inputs = self.augmentation(padded, self.draws[number])[..., inner[0], inner[1]]
+            inputs = self.augmentation(inputs, self.draws[number])
         return inputs, targets
 
     def forward(self, inputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

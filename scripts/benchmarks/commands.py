@@ -9,12 +9,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+from normexp.fork_map import fork_map
+from normexp.machine import cores
 
 from . import Measured, Options
 
 ROOT = Path(__file__).parents[2]
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
 BATCH_SIZES = (2, 8, 32, 128)
+PART = 500  # copies that a process writes at a time
 SMALL = "model.depth=1 model.width=8 batch_size=32 monitor=none trainer=cpu"
 
 
@@ -82,26 +87,40 @@ def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:
 
 
 def copies(run: Path, count: int, to: Path) -> Path:
-    """A study of `count` copies of one real run, under other norms, batch sizes and seeds."""
-    from normexp.config.identity import config_hash
-    from normexp.runs import read_summary, write_summary
+    """A study of `count` copies of one real run, under other norms, batch sizes and seeds, written by all cores."""
+    from normexp.runs import read_summary
 
     summary = read_summary(run)
-    for index in range(count):
-        norm = NORMS[index % len(NORMS)]
-        batch_size = BATCH_SIZES[index // len(NORMS) % len(BATCH_SIZES)]
-        seed = index // (len(NORMS) * len(BATCH_SIZES))
-        config = json.loads(json.dumps(summary["config"])) | {"batch_size": batch_size, "seed": seed}
-        config["norm"]["_target_"] = norm
-        config["data"] |= {"batch_size": batch_size, "seed": seed}
-        digest = config_hash(config)
-        folder = to / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
-        folder.mkdir(parents=True)
-        shutil.copy(run / "metrics.csv", folder)
-        part = 1 - 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals have a width
-        metrics = {name: part * value for name, value in summary["metrics"].items()}
-        choices = {**summary["choices"], "norm": norm}
-        new = {"config": config, "hash": digest, "choices": choices, "metrics": metrics}
-        new["samples"] = summary["steps"] * batch_size
-        write_summary(folder, {**summary, **new})
+    parts = [range(first, min(first + PART, count)) for first in range(0, count, PART)]
+
+    def write(part: range) -> int:
+        for index in part:
+            write_copy(run, summary, index, to)
+        return len(part)
+
+    if list(fork_map(write, parts, cores())) != [len(part) for part in parts]:
+        raise ValueError(f"{to}: not all copies could be written")
     return to
+
+
+def write_copy(run: Path, summary: dict[str, Any], index: int, to: Path) -> None:
+    """Copy number `index` of a run, in the folder that a sweep would give it."""
+    from normexp.config.identity import config_hash
+    from normexp.runs import write_summary
+
+    norm = NORMS[index % len(NORMS)]
+    batch_size = BATCH_SIZES[index // len(NORMS) % len(BATCH_SIZES)]
+    seed = index // (len(NORMS) * len(BATCH_SIZES))
+    config = json.loads(json.dumps(summary["config"])) | {"batch_size": batch_size, "seed": seed}
+    config["norm"]["_target_"] = norm
+    config["data"] |= {"batch_size": batch_size, "seed": seed}
+    digest = config_hash(config)
+    folder = to / "mlp" / f"{norm}-bs{batch_size}-s{seed}-{digest[:8]}"
+    folder.mkdir(parents=True)
+    shutil.copy(run / "metrics.csv", folder)
+    part = 1 - 0.002 * (index % 7) - 0.01 * (index % len(NORMS))  # so that intervals have a width
+    metrics = {name: part * value for name, value in summary["metrics"].items()}
+    choices = {**summary["choices"], "norm": norm}
+    new = {"config": config, "hash": digest, "choices": choices, "metrics": metrics}
+    new["samples"] = summary["steps"] * batch_size
+    write_summary(folder, {**summary, **new})

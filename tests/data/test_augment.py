@@ -7,6 +7,13 @@ from normexp.data import Digits
 from normexp.data.images import Augmentation
 
 
+def reflected(place, size):
+    """The place inside 0 ... size - 1 that a mirror at each edge shows at `place`."""
+    while not 0 <= place < size:
+        place = -place if place < 0 else 2 * (size - 1) - place
+    return place
+
+
 def augment_one_by_one(images, draws, black):
     """The slow twin: every pixel of every image from its definition."""
     result = torch.empty_like(images)
@@ -16,6 +23,8 @@ def augment_one_by_one(images, draws, black):
             for j in range(width):
                 row = i - down
                 column = (width - 1 - j if mirrored else j) - right
+                if black is None:
+                    row, column = reflected(row, height), reflected(column, width)
                 inside = 0 <= row < height and 0 <= column < width
                 for c in range(channels):
                     result[n, c, i, j] = images[n, c, row, column] if inside else black[c]
@@ -32,6 +41,21 @@ def test_batched_augmentation_equals_a_loop_over_pixels(shift, shape, flip):
     augmented = augmentation(images, draws)
     assert torch.equal(augmented, augment_one_by_one(images, draws, black))
     assert augmented.is_contiguous()
+
+
+@pytest.mark.parametrize(("shift", "shape"), [(2, (9, 3, 6, 4)), (3, (4, 2, 4, 7))])
+def test_reflected_borders_equal_a_loop_over_pixels(shift, shape):
+    images = torch.randn(shape)
+    augmentation = Augmentation(shift=shift, flip=True, black=torch.zeros(1), seed=0, border="reflect")
+    draws = augmentation.draw(0, (1, shape[0]))[0]
+    assert torch.equal(augmentation(images, draws), augment_one_by_one(images, draws, None))
+
+
+def test_unknown_border_and_tta_are_refused_with_their_choices():
+    with pytest.raises(ValueError, match=r"data\.border=white: unknown; use one of black, reflect"):
+        Digits(batch_size=8, eval_batch_size=8, border="white").load()
+    with pytest.raises(ValueError, match=r"data\.tta=crop: unknown; use one of none, flip"):
+        Digits(batch_size=8, eval_batch_size=8, tta="crop").load()
 
 
 def test_draws_cover_their_range_evenly():

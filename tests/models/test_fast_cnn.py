@@ -1,4 +1,5 @@
-"""What the fast recipe adds to the CNN and the loss: pooling before the norm, whitened patches, smoothed labels."""
+"""What the fast recipe adds to the CNN and the loss: pooling before the norm, whitened patches, filters that pass on
+channels, smoothed labels, evaluation of mirror images."""
 
 import pytest
 import torch
@@ -6,8 +7,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from normexp.config.compose import compose
-from normexp.lit_model import loss_and_right
-from normexp.models import CNN
+from normexp.lit_model import EVALUATED_AT_ONCE, LitModel, loss_and_right
+from normexp.models import CNN, MLP
 from normexp.models.cnn import Whitening
 from normexp.norms import BatchNorm
 
@@ -48,6 +49,34 @@ def test_whitened_network_keeps_its_filters_in_the_state():
     assert "whitening.weight" in network.state_dict()
     assert network(torch.randn(2, 3, 16, 16)).shape == (2, 10)
     assert [site.layer for site in network.sites()] == [site.layer for site in cnn().sites()]
+
+
+def test_dirac_filters_pass_on_their_channels_and_the_others_are_those_of_he():
+    usual, dirac = cnn(initialization="he"), cnn(initialization="dirac")
+    assert torch.equal(usual.output.weight, dirac.output.weight)
+    layers = [[layer.linear for stage in net.stages for layer in stage] for net in (usual, dirac)]
+    for before, after in zip(*layers, strict=True):
+        fan_in = after.in_channels
+        x = torch.randn(2, fan_in, 8, 8)
+        torch.testing.assert_close(after(x)[:, :fan_in], x)
+        assert torch.equal(before.weight[fan_in:], after.weight[fan_in:])
+    assert after.out_channels == fan_in  # the last convolution does nothing, so an equality was tested
+
+
+def test_dirac_without_filters_is_refused():
+    with pytest.raises(ValueError, match="initialization=dirac: sets filters, and an MLP has none"):
+        MLP((1, 4, 4), 10, nn.Identity, depth=1, width=4, initialization="dirac")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tta_flip_is_the_mean_of_the_logits_of_an_image_and_its_mirror_image(dtype):
+    network, images = cnn().eval().to(dtype), torch.randn(EVALUATED_AT_ONCE + 3, 3, 16, 16).to(dtype)
+    once, both = (LitModel(network, None, None, total_steps=1, tta=tta).eval() for tta in ("none", "flip"))
+    with torch.no_grad():
+        expected = torch.stack([network(x).double() for x in (images, images.flip(3))]).mean(0)
+        torch.testing.assert_close(both.evaluated(images), expected.float())
+        torch.testing.assert_close(once.evaluated(images), network(images))
+        assert not torch.allclose(both.evaluated(images), once.evaluated(images).float(), atol=0.01)
 
 
 def test_smoothed_loss_is_the_cross_entropy_with_smoothed_targets():

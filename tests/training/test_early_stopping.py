@@ -80,4 +80,5 @@ def test_what_cannot_be_is_refused_in_one_line(asked, said):
 
 def test_replicas_that_stop_early_are_trained_one_by_one(make_parts):
     assert "early stopping" in why_not(make_parts("early_stopping=2"))
+    assert why_not(make_parts("data.tta=flip")) == "tta=flip"
     assert why_not(make_parts()) is None

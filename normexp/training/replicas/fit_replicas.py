@@ -209,6 +209,7 @@ def why_not(parts: "Parts") -> str | None:
         f"compile={str(config['compile']).lower()}": config["compile"],
         "early stopping ends each at a step of its own": config["early_stopping"] is not None,
         "label smoothing": config["label_smoothing"] > 0,
+        "tta=flip": module.tta != "none",
         "gradients are accumulated": trainer.get("accumulate_grad_batches", 1) != 1,
         "several devices": trainer.get("devices", 1) != 1,
         "precision=16 scales the loss of all together": str(trainer.get("precision")).startswith("16"),
