@@ -278,12 +278,6 @@ def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[s
     }
 
 
-def gradient_norm_envelope(norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Lowest and highest gradient norm at each step over runs with several learning rates: (runs, steps) -> (steps,)
-    each. This is the fourth proxy, "loss landscape" in notebooks. It needs several runs, so no callback measures it."""
-    return norms.amin(0), norms.amax(0)
-
-
 class CovariateShiftProxies(StepMonitor):
     """`proxy_gradient_sum`, `proxy_gradient_change` and `proxy_beta`, from the measured step and the step after it.
     Each is logged `/<layer>` for the layer's linear map and `/network` for all parameters.
