@@ -18,7 +18,7 @@ def write_page() -> None:
     rows = read_rows(DATA / FILE)
     for name, parts in pages(rows).items():
         fill(DOCS / name, parts)
-    draw_curves([row for row in rows if row["measurement"] == "fast"])
+    draw_curves(cases_of("fast", rows))
 
 
 def pages(rows: Rows) -> dict[str, dict[str, str]]:
@@ -46,12 +46,15 @@ def tables(rows: Rows) -> dict[str, str]:
     return {"targets": targets(rows), **parts, "missing": "\n".join(lines)}
 
 
+def cases_of(name: str, rows: Rows) -> Rows:
+    """The rows of a measurement in the order of table.py. They stand in the order in which they were measured."""
+    by_case = {row["case"]: row for row in rows if row["measurement"] == name}
+    return [by_case[case] for case in MEASUREMENTS[name].cases if case in by_case]
+
+
 def section(name: str, rows: Rows) -> str:
     """The table of a measurement, with the limit of each case and where, when and on which code it was measured."""
-    by_case = {row["case"]: row for row in rows if row["measurement"] == name}
-    cases = [
-        by_case[case] for case in MEASUREMENTS[name].cases if case in by_case
-    ]  # rows stand as they were measured
+    cases = cases_of(name, rows)
     if not cases:
         return "**Not measured.**\n"
     where = dict.fromkeys(f"{row['date']} at {row['commit']}, on {row['machine']}" for row in cases)
