@@ -101,7 +101,8 @@ def test_a_measurement_that_ends_early_says_so(monkeypatch, tmp_path):
 
 
 def test_the_bare_loop_moves_images_within_reflected_borders():
-    loop = BareLoop(["model=mlp", "data=digits", "data.augment=true", "batch_size=64"])
+    words = ["model=mlp", "data=digits", "data.augment=true", "data.border=reflect", "batch_size=64"]
+    loop = BareLoop(words)
     inputs, targets = loop.batch(0)
     originals, labels = loop.train.take(loop.rows[0])
     assert torch.equal(targets, labels)
