@@ -190,6 +190,9 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     for group, node in nodes.items():
         options = {key: value for key, value in node.items() if not key.startswith("_")}
         asked |= {f"{group}.{key}": value for key, value in options.items() if key in config[group]}
+    for group, value in fast.items():  # it sets the network and the data, too
+        of_group = isinstance(value, dict)
+        asked |= {f"{group}.{key}": one for key, one in value.items()} if of_group else {group: value}
     if config["max_steps"] is not None:
         del asked["max_epochs"]  # it is ignored
     changed = [f"{group}={choices[group]}" for group in CHOSEN if choices[group] != chosen[group]]

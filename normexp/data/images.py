@@ -272,6 +272,8 @@ class ImageData(DataModule):
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
         require_choice("data.border", self.border, get_args(Border))
         require_choice("data.tta", self.tta, get_args(Tta))
+        if self.tta == "flip" and self.tasks == "permuted":
+            raise ValueError("data.tta=flip: data.tasks=permuted leaves no mirror image; drop one")
         _ = self.tasks_of_run  # checks its options
 
         order = images.train[stratified_order(images.labels[images.train], self.split_seed)]

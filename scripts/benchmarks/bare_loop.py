@@ -43,6 +43,7 @@ class BareLoop:
         groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         self.rates = [(group, group["lr"]) for group in groups]
         self.channels_last = parts.module.channels_last and not self.is_text
+        self.mirrors = parts.module.tta == "flip"
         self.precision = torch.autocast("cpu", torch.bfloat16) if bfloat16 else contextlib.nullcontext()
 
     def step(self, i: int, factor: float | None = None) -> None:
@@ -79,13 +80,17 @@ class BareLoop:
 
     @torch.no_grad()
     def evaluate(self, split: str) -> float:
-        """Loss and accuracy of at most 10,000 examples of a split. Returns the accuracy."""
+        """Loss and accuracy of at most 10,000 examples of a split, seen as the run's options say. Returns the
+        accuracy."""
         examples = Rows(*self.splits[split])
         count = min(len(examples), MOST_EVALUATED)
         right = torch.zeros((), dtype=torch.long)
         self.network.eval()
         for part in torch.arange(count).split(EVALUATED_AT_ONCE):
-            logits, targets = self.forward(*examples.take(part))
+            inputs, targets = examples.take(part)
+            logits, targets = self.forward(inputs, targets)
+            if self.mirrors:
+                logits = (logits + self.forward(inputs.flip(-1), targets)[0]) / 2
             F.cross_entropy(logits, targets)
             right += (logits.argmax(-1) == targets).sum()
         self.network.train()

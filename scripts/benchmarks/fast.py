@@ -61,7 +61,8 @@ def peer(name: str, words: str, seconds: float, options: Options) -> Run:
     if options.quick and name == "airbench":
         raise ValueError("airbench takes images with colors, which --quick has not")
     data = "data=digits" if options.quick else "data=cifar10_jpeg"
-    overrides = [*words.split(), data, "data.augment=true", "data.shift=2", "data.border=reflect"]
+    images = "data.augment=true data.shift=2 data.border=reflect data.tta=flip"  # as the recipe has them
+    overrides = [*words.split(), data, *images.split()]
     loop = BareLoop(overrides, PEERS[name], bfloat16=True)
     step, points, spent, steps = 0, [], 0.0, 100
     while step < steps:

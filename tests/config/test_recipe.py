@@ -11,6 +11,7 @@ from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import changes, config_hash, older
 from normexp.config.run_spec import resolved
+from normexp.config.settings import value_at
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 RECIPES = sorted(path.stem for path in (CONFIGS / "recipe").glob("*.yaml"))
@@ -37,6 +38,17 @@ def test_each_recipe_fits_every_model_and_writes_its_own_name(recipe):
     assert config["recipe"] == written["recipe"] == recipe
     assert config["max_epochs"] == written.get("max_epochs", 10)
     assert changes(config, choices) == []
+
+
+@pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "fast").glob("*.yaml")), ids=lambda p: p.stem)
+def test_the_fast_recipe_of_a_model_and_its_data_names_what_a_command_changes_of_it(path):
+    _, model, data = path.stem.split("_", 2)
+    words = [f"model={model}", f"data={data}", "recipe=fast"]
+    assert changes(*config_of(*words)) == []
+    given = yaml.safe_load(path.read_text())
+    more = ["model.width=24", "val_every_n_steps=7", "label_smoothing=0.3", "optimizer.weight_decay=0.7"]
+    expected = {word for word in more if value_at(given, word.partition("=")[0]) is not None}
+    assert set(changes(*config_of(*words, *more))) == expected | {"optimizer.weight_decay=0.7"}
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "rate").glob("*.yaml")), ids=lambda p: p.stem)

@@ -126,3 +126,6 @@ def test_one_task_has_the_identity_of_before_and_tasks_one_of_their_own():
 def test_a_task_without_batches_is_refused():
     with pytest.raises(ValueError, match=r"data\.task_batches=0"):
         digits(tasks="permuted", task_batches=0).load()
+    with pytest.raises(ValueError, match=r"data\.tta=flip: data\.tasks=permuted .* drop one"):
+        digits(tasks="permuted", tta="flip").load()
+    digits(tasks="relabeled", tta="flip").load()
