@@ -97,7 +97,7 @@ def reached(rows: Rows) -> str:
         starts = [run["start"] for run in row["runs"] if run["start"] is not None]
         start = f"{statistics.median(starts):.0f}" if starts else None
         lines.append([row["case"], row["runs"][0]["steps"], ends, f"{row['own']:.0f}", start])
-    return table(["goal", "steps", "on test, seeds 0 to 4", "training, s", "start and end, s"], lines)
+    return table(["goal", "steps", "on test, seeds from 0", "training, s", "start and end, s"], lines)
 
 
 def accuracies(rows: Rows) -> str:
