@@ -116,6 +116,19 @@ def test_the_bare_loop_moves_images_within_reflected_borders():
     assert not torch.equal(loop.batch(len(loop.loader))[0], inputs)  # a new epoch has a new order
 
 
+def test_the_bare_loop_evaluates_an_image_and_its_mirror_image_where_the_run_does():
+    once, both = (BareLoop(["model=mlp", "data=digits", f"data.tta={tta}"]) for tta in ("none", "flip"))
+    for step in range(20):
+        once.step(step)
+        both.step(step)
+    x, y = once.splits["test"].take(slice(None))
+    with torch.no_grad():
+        one, other = (once.network.eval()(images) for images in (x, x.flip(3)))
+    right = [(logits.argmax(1) == y).sum().item() / len(y) for logits in (one, one + other)]
+    assert [once.evaluate("test"), both.evaluate("test")] == right
+    assert right[0] != right[1]
+
+
 @pytest.mark.slow
 def test_everything_can_be_measured(tmp_path, mnist_root):
     words = ["run", *MEASUREMENTS, "--quick", "--out", str(tmp_path)]
