@@ -162,6 +162,7 @@ def _barely_begun(folder: Path) -> bool:
     return not hydra.exists() or {entry.name for entry in hydra.iterdir()} <= HYDRA_FILES
 
 
+OLDER = "older"  # recipe of a run that is older than recipes
 CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from
 VALUES = ("lr", "batch_size", "max_epochs", "max_steps")
 OF_TRAINER = ("gradient_clip_val", "accumulate_grad_batches")
@@ -176,7 +177,9 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     recipe = shipped("recipe", config.get("recipe"))
     if recipe is None:
         return None
-    fast = shipped("recipe", "fast", f"{config['recipe']}_{choices['model']}_{choices['data']}") or {}
+    pair = f"{config['recipe']}_{choices['model']}_{choices['data']}"
+    fast = shipped("recipe", "fast", pair) or {}
+    fast = fast | (shipped("recipe", "fast", "optimizer", f"{pair}_{choices['optimizer']}") or {})
     recipe = recipe | fast
     train = shipped("train") or {}
     chosen = _chosen(train) | _chosen(recipe)

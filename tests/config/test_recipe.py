@@ -45,10 +45,22 @@ def test_the_fast_recipe_of_a_model_and_its_data_names_what_a_command_changes_of
     _, model, data = path.stem.split("_", 2)
     words = [f"model={model}", f"data={data}", "recipe=fast"]
     assert changes(*config_of(*words)) == []
-    given = yaml.safe_load(path.read_text())
+    of_muon = path.parent / "optimizer" / f"{path.stem}_muon.yaml"
+    given = yaml.safe_load(path.read_text()) | yaml.safe_load(of_muon.read_text())
     more = ["model.width=24", "val_every_n_steps=7", "label_smoothing=0.3", "optimizer.weight_decay=0.7"]
     expected = {word for word in more if value_at(given, word.partition("=")[0]) is not None}
     assert set(changes(*config_of(*words, *more))) == expected | {"optimizer.weight_decay=0.7"}
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "fast").glob("*.yaml")), ids=lambda p: p.stem)
+def test_another_optimizer_trains_at_its_own_values_in_the_fast_recipe(path, optimizer):
+    _, model, data = path.stem.split("_", 2)
+    config, choices = config_of(f"model={model}", f"data={data}", "recipe=fast", f"optimizer={optimizer}")
+    written = yaml.safe_load((CONFIGS / "optimizer" / f"{optimizer}.yaml").read_text())
+    assert config["lr"] == written["lr"]
+    assert config["optimizer"]["weight_decay"] == written["optimizer"]["weight_decay"]
+    assert changes(config, choices) == [f"optimizer={optimizer}"]
 
 
 @pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "rate").glob("*.yaml")), ids=lambda p: p.stem)
