@@ -148,7 +148,7 @@ def _word(value: Any) -> str:
     if isinstance(value, list | tuple | range):
         return f"[{','.join(map(_word, value))}]"
     if isinstance(value, str | os.PathLike):
-        from normexp.cli.train import quoted
+        from normexp.config.command_line import quoted
 
         return quoted(os.fspath(value))
     return "null" if value is None else f"{value}".lower() if isinstance(value, bool) else f"{value}"
@@ -177,7 +177,7 @@ def train(
     from normexp.config.process import preserve_global_state
 
     with preserve_global_state():
-        from normexp.cli.errors import one_line
+        from normexp.config.errors import one_line
         from normexp.config.folder import allow_from, use_folder
         from normexp.config.run_spec import specs
         from normexp.training.train import train as train_specs
@@ -220,7 +220,7 @@ def sweep(
     folder_options = ["--config-dir", str(config_dir)] if config_dir else []
     words = words_of(overrides, settings, many=True)
     _command("train", "-m", *folder_options, *words, *allowed)
-    from normexp.cli.train import study_of
+    from normexp.config.command_line import study_of
     from normexp.config.compose import compose
 
     cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])

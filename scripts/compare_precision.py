@@ -19,7 +19,7 @@ from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.sources import setting_of_runs
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge.verdict import judge
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import known_claims
 from normexp.sweeps.cell import cells_of

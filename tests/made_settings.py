@@ -5,7 +5,7 @@ import pandas as pd
 
 from normexp.claims.evidence.measured import Measured
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 
 NORMS = ("none", "batchnorm", "layernorm")
 GUESS = 0.9

@@ -6,18 +6,8 @@ import pytest
 from hydra.utils import get_class
 
 from normexp.cli import train
-from normexp.cli.help import (
-    CONFIGS,
-    GROUPS,
-    all_options,
-    choices,
-    columns,
-    docstrings,
-    explain,
-    help_text,
-    key_rows,
-    sections,
-)
+from normexp.cli.help import columns, docstrings, explain, help_text, sections
+from normexp.config.options import CONFIGS, GROUPS, all_options, choices, key_rows
 from normexp.monitors import Activations
 from normexp.norms import BatchNorm
 

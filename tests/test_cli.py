@@ -8,11 +8,10 @@ import torch
 from hydra._internal.utils import get_args_parser
 
 from normexp.cli import help, train
-from normexp.cli.errors import one_line
 from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.construct import refused
-from normexp.config.process import one_line_errors
+from normexp.config.errors import one_line, one_line_errors
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import yaml
 from forked import call, forked, run_script
 
 from normexp.config.run_spec import specs
-from normexp.training.train import build
+from normexp.training.parts import build
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]

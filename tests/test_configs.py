@@ -6,12 +6,12 @@ import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
-from normexp.cli.help import GROUPS
 from normexp.config.checks import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
+from normexp.config.options import GROUPS
 from normexp.config.run_spec import resolved, runs_of, specs
-from normexp.training.train import build
+from normexp.training.parts import build
 
 SMALL = {
     "mlp": ["model.depth=1", "model.width=8"],

@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import graphlib
 import importlib
 import subprocess
 import sys
@@ -16,6 +17,7 @@ HEAVY = TORCH | {"pytorch_lightning", "lightning_fabric"}
 HYDRA = {"hydra", "omegaconf"}
 KNOWS_HYDRA = {
     "cli/train.py",
+    "config/command_line.py",
     "config/compose.py",
     "config/run_spec.py",
 }
@@ -48,7 +50,6 @@ EVERYWHERE = (
 )  # fmt: skip
 MAY_USE = {
     **{f"{name}.py": set() for name in EVERYWHERE},
-    "config/process.py": {"cli"},  # the words of an error, once there is one
     "models/other_network.py": {"models", "norms"},  # it puts the run's norm in place of the network's
     "norms": {"norms", "config"},  # of the latter the folder of the yaml files alone, see below
     "models": {"models"},
@@ -67,6 +68,13 @@ MAY_USE = {
     "report": {"report", "runs", "claims"},
 }
 
+# The rooms from the bottom to the top: none knows what stands above it.
+ROOMS = (
+    "format", "fork_map", "machine", "optimizers", "schedules", "data", "config", "lit_model", "norms", "models",
+    "monitors", "runs", "report", "training", "api", "check", "sweeps", "claims", "figures", "advise", "compare", "cli",
+    "__main__",
+)  # fmt: skip
+FACADE = ("normexp.check.result", "normexp.check.page")  # `result.page()` writes the page of a result
 
 # Files with other rules than the folder around them.
 EXCEPT = {"models/other_network.py", "models/sites.py"}
@@ -87,6 +95,47 @@ def imported(path: Path) -> set[str]:
 def files_of(part: str) -> list[Path]:
     path = ROOT / "normexp" / part
     return [path] if path.suffix == ".py" else sorted(path.rglob("*.py"))
+
+
+@functools.cache
+def graph() -> dict[str, set[str]]:
+    """Module of normexp -> those of its modules that it imports, wherever in the file."""
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "normexp").rglob("*.py")
+    }
+    arrows = {}
+    for module, path in paths.items():
+        names = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                names |= {alias.name for alias in node.names}
+            if isinstance(node, ast.ImportFrom) and node.module:
+                inner = {f"{node.module}.{alias.name}" for alias in node.names}
+                names |= inner & set(paths) or {node.module}
+        arrows[module] = names & set(paths) - {
+            module,
+            "normexp",
+        }  # of the package itself all take the version
+    return arrows
+
+
+def test_no_room_knows_a_room_above_it():
+    floor = {room: place for place, room in enumerate(ROOMS)}
+    rooms = {module: module.split(".")[1] for module in graph() if module != "normexp"}
+    assert set(rooms.values()) == set(ROOMS)
+    up = {
+        f"{module} imports {name}"
+        for module in rooms
+        for name in graph()[module]
+        if floor[rooms[name]] > floor[rooms[module]]
+    }
+    assert not up
+
+
+def test_no_files_import_each_other_in_a_circle():
+    arrows = {module: names - {FACADE[1] if module == FACADE[0] else ""} for module, names in graph().items()}
+    assert len(list(graphlib.TopologicalSorter(arrows).static_order())) == len(arrows)
 
 
 @pytest.mark.parametrize("part", FORBIDDEN)

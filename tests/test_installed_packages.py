@@ -11,10 +11,10 @@ from torch import nn
 
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.select import find
-from normexp.cli.errors import one_line
 from normexp.cli.help import help_for
 from normexp.config import folder
 from normexp.config.compose import compose
+from normexp.config.errors import one_line
 from normexp.norms import norm_named, swap
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "extending"

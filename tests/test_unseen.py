@@ -39,7 +39,8 @@ pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 @pytest.mark.parametrize("options", [[], ["replicas=2"]], ids=["a run", "replicas"])
 def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):
     from normexp.config.run_spec import specs
-    from normexp.training.train import build_all, launch_replicas
+    from normexp.training.parts import build_all
+    from normexp.training.train import launch_replicas
 
     small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=4", "max_epochs=2"]
     with lost(why):

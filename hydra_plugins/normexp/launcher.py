@@ -15,7 +15,8 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from normexp.config.folder import more_folders, own_folder
-from normexp.sweeps.places.place import Options, warm_up
+from normexp.sweeps.places.choose import warm_up
+from normexp.sweeps.places.place import Options
 
 
 class NormexpLauncher(Launcher):

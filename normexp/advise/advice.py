@@ -9,7 +9,8 @@ from typing import Any
 from normexp.advise.forecast import LEVEL, Expected, Forecast, change, effects_of
 from normexp.claims.evidence.measured import Measured, measured
 from normexp.claims.pages import markdown_page, markdown_table
-from normexp.claims.spec.bank import NAMES, Bank, label
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import NAMES, label
 from normexp.claims.spec.registry import REGISTRY, digest, not_after, open_registry
 from normexp.config.compose import compose, plain_values
 from normexp.config.process import fast_imports

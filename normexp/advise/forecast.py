@@ -19,7 +19,7 @@ from scipy.spatial.distance import cdist
 from normexp.claims.evidence.measured import Measured
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.settings_count import number_in
-from normexp.claims.spec.bank import FINAL
+from normexp.claims.spec.cell import FINAL
 
 LEVEL = 0.8  # of an interval
 MOST = math.log(4)  # larger ratios count as fourfold: they come from runs that failed

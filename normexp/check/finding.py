@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
+from normexp.check.network import Network
 from normexp.check.result import Finding, Link
-
-if TYPE_CHECKING:
-    from normexp.check.run import Network
 
 PACKAGE = Path(__file__).parents[1]
 FOLDER = PACKAGE / "check" / "findings"
@@ -55,7 +53,7 @@ def above(
         yield Found(largest[worst], layers, case, worst, **words)
 
 
-Look = Callable[["Network", SimpleNamespace], Iterable[Found]]
+Look = Callable[[Network, SimpleNamespace], Iterable[Found]]
 
 
 class Kind:
@@ -72,11 +70,11 @@ class Kind:
         self.why, self.verdicts = " ".join((look.__doc__ or "").split()), tuple(self.texts["verdicts"])
         self.limits = SimpleNamespace(**{name: row[0] for name, row in self.texts.get("limits", {}).items()})
 
-    def findings(self, network: "Network") -> list[Finding]:
+    def findings(self, network: Network) -> list[Finding]:
         """What it finds in a network, in words. Raises NotChecked if an input is absent."""
         return [self.in_words(measured, network) for measured in self.look(network, self.limits)]
 
-    def in_words(self, measured: Found, network: "Network") -> Finding:
+    def in_words(self, measured: Found, network: Network) -> Finding:
         """The finding in words."""
         number, layers, path = measured.number, measured.layers, measured.path
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from normexp.api import Run
-from normexp.figures.lab import trained
 from normexp.runs import read_summary
+from normexp.training.parts import trained
 
 SHAPE = re.compile(r"\d+(x\d+)+")
 
@@ -46,7 +45,7 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
     """(the network, the data that belongs to it or None) of `package:Model`, `torchvision:NAME`, `timm:NAME`, a name
     of torchvision, or the folder of a run of this project."""
     if ((folder := Path(word)) / "checkpoints").is_dir():
-        parts = trained(Run(folder, read_summary(folder) or {}))
+        parts = trained(folder, read_summary(folder) or {})
         return parts.module, parts.data
     library, _, name = word.rpartition(":")
     if library == "timm":

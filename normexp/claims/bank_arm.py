@@ -12,7 +12,8 @@ from normexp.claims.evidence.stored import StoredEvidence, ledger_of_bank
 from normexp.claims.judge.comparison import PRACTICAL, Comparison
 from normexp.claims.judge.plain_words import ends
 from normexp.claims.rounds import Rounds
-from normexp.claims.spec.bank import LENGTHS, Bank, value_of
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import LENGTHS, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_claims import exit_status
 from normexp.config.code import in_words

@@ -54,7 +54,7 @@ def conclude(
     """
     from normexp.claims.evidence.plan import cost  # what reads runs knows what trains them
 
-    source: Source = known or InitialSource(claim, stored.table if stored else None)
+    source: Source = known or _initial(claim, stored)
     cells = claim.settings
     if known and claim.drawn:  # there is no word before all that were asked for are finished
         cells = {name: overrides for name, overrides in cells.items() if known.is_finished(claim.cells[name])}
@@ -88,6 +88,14 @@ def conclude(
     )
     spent = cost(runs, known.disk if known else None)
     return source.table(), verdict | {"unregistered_because": why, "runs": spent}
+
+
+def _initial(claim: Claim, stored: StoredVerdict | None) -> InitialSource:
+    if stored:
+        return InitialSource(claim, stored.table)
+    from normexp.claims.evidence.initial import initial_table  # loads torch
+
+    return InitialSource(claim, initial_table(claim))
 
 
 def waiting(known: "Known", names: Sequence[str]) -> str:

@@ -23,7 +23,7 @@ from normexp.claims.evidence.plan import Known, most_missing, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import RATES
-from normexp.cli.errors import why
+from normexp.config.errors import why
 from normexp.config.process import command as to_type
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration, pluralize

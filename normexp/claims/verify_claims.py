@@ -20,7 +20,7 @@ from normexp.claims.judge.verdict import UNTUNED, VERDICT, judge, untestable, wr
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import whole_id
-from normexp.cli.errors import why
+from normexp.config.errors import why
 from normexp.format import duration, pluralize
 from normexp.machine import cores
 from normexp.sweeps.places.place import Options

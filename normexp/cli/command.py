@@ -9,9 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from normexp.cli.help import columns, commands, terminal_width
+from normexp.config.errors import is_bad_input, one_line_errors
 from normexp.config.folder import allow_from, listed, long_flags, use_folder
 from normexp.config.process import command as to_type
-from normexp.config.process import cut_quietly, is_bad_input, one_line_errors, prepare
+from normexp.config.process import cut_quietly, prepare
 
 WIDTH = 118  # characters of a line where no terminal says it
 Command = Callable[[Sequence[str]], int]

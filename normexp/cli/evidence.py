@@ -50,7 +50,7 @@ def check(args: SimpleNamespace, bank: Bank) -> int:
 
 def draw(args: SimpleNamespace, bank: Bank) -> None:
     """Print what was drawn and rejected, and the cost of what is known."""
-    from normexp.claims.spec.population import summary
+    from normexp.claims.spec.bank import summary
 
     print(*summary(bank), sep="\n")
 

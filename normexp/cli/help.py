@@ -1,8 +1,7 @@
-"""`--help`, and `--help norm=batchnorm`: choices, keys and options, from the yaml files and the classes that they name.
+"""`--help`, and `--help norm=batchnorm`: choices, keys and options with the docstrings of the classes that they name.
 Imports nothing heavy."""
 
 import ast
-import difflib
 import functools
 import inspect
 import os
@@ -13,98 +12,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp.config.folder import CONFIGS, brought_names, config_file, load_yaml
+from normexp.config.folder import config_file, load_yaml
+from normexp.config.options import (
+    GROUPS,
+    all_options,
+    choices,
+    comments_above,
+    installed,
+    key_rows,
+    suggest,
+    text_of,
+)
 from normexp.config.process import command
 
 PACKAGE = Path(__file__).parents[1]
 WIDEST = 140  # characters of a line on a terminal; elsewhere lines are not broken
 MOST = 50  # characters of the left column; the text of a longer name starts on the next line
-GROUPS = (
-    "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
-)  # fmt: skip
 
 
 @functools.cache
 def commands() -> dict[str, dict[str, Any]]:
     """The table of all commands."""
     return load_yaml(Path(__file__).with_name("commands.yaml").read_text())
-
-
-def choices(group: str) -> dict[str, str]:
-    """The choices of a config group, with the first comment of each file."""
-    paths = sorted((CONFIGS / group).glob("*.yaml"))
-    return {path.stem: next(iter(comments_above(path.read_text())), "") for path in paths}
-
-
-def installed(group: str) -> dict[str, str]:
-    """The choices that installed packages bring, with how to allow each; their files are not read."""
-    return {name: f"of an installed package; add {how}" for name, how in brought_names(group).items()}
-
-
-def comments_above(text: str) -> list[str]:
-    """The lines of comments at the margin of a yaml file."""
-    lines = [line for line in text.splitlines() if line.startswith("#") and "@package" not in line]
-    return [line.lstrip("# ").strip() for line in lines]
-
-
-def suggest(word: str, names: list[str]) -> str:
-    """`did you mean ...? choose from: ...`"""
-    folded = {re.sub(r"[^a-z0-9]", "", name): name for name in names}
-    near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
-    hint = f"did you mean {folded[near[0]]}? " if near else ""
-    return f"{hint}choose from: {', '.join(names)}"
-
-
-def options_in(text: str) -> dict[str, tuple[str, str]]:
-    """Each key of a yaml file, inner ones with dots -> (its value as written, its comment). A comment may go on in the
-    lines below. Hydra's names, which begin with an underscore, and its defaults are left out."""
-    options: dict[str, tuple[str, str]] = {}
-    above: list[tuple[int, str]] = []  # indentation and name of the keys around
-    for line in text.splitlines():
-        if match := re.match(r"( *)([\w.]+):(?: +([^#\s].*?))?(?: +# *(.*))?$", line):
-            above = [(place, key) for place, key in above if place < len(match[1])]
-            options.pop(".".join(key for _, key in above), None)  # it has keys and no value
-            above.append((len(match[1]), match[2]))
-            last = ".".join(key for _, key in above)
-            options[last] = (match[3] or "", match[4] or "")
-        elif (item := re.match(r" +- (.*)", line)) and options:
-            value = options[last][0].strip("[]")
-            options[last] = (f"[{f'{value}, ' * bool(value)}{item[1]}]", options[last][1])
-        elif (more := re.match(r" +# *(.*)", line)) and options and options[last][1]:
-            options[last] = (options[last][0], f"{options[last][1]} {more[1]}")
-    return {name: option for name, option in options.items() if not re.search(r"(^|\.)_|^defaults$", name)}
-
-
-def key_rows() -> dict[str, tuple[str, str]]:
-    """Each key of the root -> (default, comment). The default is empty if another choice sets it."""
-    rows = options_in((CONFIGS / "train.yaml").read_text())
-    return {name: (value.replace("???", ""), text) for name, (value, text) in rows.items() if "." not in name}
-
-
-def all_options(group: str, choice: str) -> dict[str, tuple[str, str]]:
-    """The options of a choice, `norm.eps` -> (its value, its comment), with those of the choices that it builds on."""
-    text = _text(group, choice)
-    options: dict[str, tuple[str, str]] = {}
-    for parent in (load_yaml(text) or {}).get("defaults", ()):
-        if isinstance(parent, str) and parent != "_self_":
-            options |= all_options(group, parent)
-    prefix = "" if "@package _global_" in text else f"{group}."
-    for name, (value, comment) in options_in(text).items():
-        options[prefix + name] = (value, comment or options.get(prefix + name, ("", ""))[1])
-    roots = {name: value for name, (value, _) in (key_rows() | options).items() if "." not in name and value}
-    return {name: (roots.get(value[2:-1], value), comment) for name, (value, comment) in options.items()}
-
-
-def _text(group: str, choice: str) -> str:
-    return (config_file(group, choice) or CONFIGS / group / f"{choice}.yaml").read_text()
-
-
-def keys() -> list[str]:
-    """The keys of all choices: `lr`, `norm.eps`, ..."""
-    names = {*key_rows(), *GROUPS}
-    for group in set(GROUPS) - {"recipe", "preset"}:  # they set the keys of others
-        names.update(name for choice in choices(group) for name in all_options(group, choice))
-    return sorted(names)
 
 
 def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
@@ -167,7 +96,7 @@ def explain(word: str, width: int | None = None) -> str:
         raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(offered))}")
     if choice in installed(group) and not config_file(group, choice):
         return f"{word}\n\n{offered[choice]}"
-    text = _text(group, choice)
+    text = text_of(group, choice)
     target = re.search(r"^ *_target_: *(\S+)", text, re.M)
     docs = [sections(doc) for doc in docstrings(target[1] if target else "")]
     described = {name: meaning for _, entries in reversed(docs) for name, meaning in entries.items()}

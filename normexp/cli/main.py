@@ -28,7 +28,8 @@ def main() -> int:
         train.main()
         return 0
     from normexp.cli.command import overview
-    from normexp.cli.help import commands, suggest
+    from normexp.cli.help import commands
+    from normexp.config.options import suggest
 
     if words:  # Hydra knows of no other command, and would print errors
         print(*commands() if len(words) < 4 else ())

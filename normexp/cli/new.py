@@ -8,7 +8,7 @@ from string import Template
 from types import SimpleNamespace
 
 from normexp.cli.command import command
-from normexp.cli.help import choices, suggest
+from normexp.config.options import choices, suggest
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase

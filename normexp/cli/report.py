@@ -147,7 +147,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     from normexp.config.run_spec import saved_spec
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.fit import final_metrics
-    from normexp.training.train import build
+    from normexp.training.parts import build
 
     parts = build(saved_spec(run, summary, overrides))
     state = load_checkpoint(weights, saved_identity(run))

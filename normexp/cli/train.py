@@ -3,17 +3,17 @@
 Most mistakes are answered before torch is loaded.
 """
 
-import hashlib
 import os
-import re
 import sys
 from pathlib import Path
 
 from normexp import __version__
 from normexp.config import process
+from normexp.config.command_line import is_sweep, quoted, study_of
+from normexp.config.errors import full_errors, one_line_errors
 from normexp.config.folder import CONFIGS, FLAGS, allow_from, long_flags
 
-with process.one_line_errors():  # for Ctrl-C too, since these imports take a while
+with one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig, OmegaConf, open_dict
@@ -21,7 +21,6 @@ with process.one_line_errors():  # for Ctrl-C too, since these imports take a wh
 HYDRA_FLAGS = (
     *FLAGS.values(), "--hydra-help", "--version", "--resolve", "--run", "--multirun", "--shell-completion", "--info",
 )  # fmt: skip
-NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 OF_VERIFY = ("claim", "page")  # keys of another command
 
 
@@ -36,7 +35,7 @@ def main() -> None:
         show_help(arguments)
         return
     if any(argument.startswith("--") for argument in arguments):
-        with process.one_line_errors():
+        with one_line_errors():
             arguments = launcher_flags(arguments)
     if mistake := find_mistake(arguments):
         process.fail(mistake, process.BAD_INPUT)
@@ -47,10 +46,10 @@ def main() -> None:
     sys.argv[1:] = [*arguments, *(f"name={name}" for name in (study_of(arguments),) if name)]
     # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
     # tells them that the user did not ask for it.
-    if not process.full_errors():
+    if not full_errors():
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
-    with process.one_line_errors():
+    with one_line_errors():
         allow_from(arguments)
         if any(argument.startswith("--config-") or "hydra.searchpath" in argument for argument in arguments):
             from normexp.config.compose import check_command_line
@@ -62,7 +61,7 @@ def main() -> None:
 @hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")
 def task(cfg: DictConfig) -> None:
     """Hydra calls this for a run. The cells of a sweep go to the project's launcher."""
-    with process.one_line_errors():  # here, before Hydra adds lines of its own
+    with one_line_errors():  # here, before Hydra adds lines of its own
         run(cfg)
 
 
@@ -118,32 +117,6 @@ def show_help(arguments: list[str]) -> None:
         print(text)
 
 
-def study_of(arguments: list[str]) -> str | None:
-    """The study of a sweep that names none, so that each kind of sweep has a folder of its own: what is fixed, what
-    varies, and the hash of what is fixed. More seeds or norms go to the same study. None where a study is named, by
-    `name=` or a preset, and where nothing varies."""
-    words = [word for word in arguments if "=" in word and not word.startswith(("-", "hydra."))]
-    if not is_sweep(arguments) or any(
-        word.lstrip("+").startswith(("name=", "experiment=")) for word in words
-    ):
-        return None
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-
-    try:
-        overrides = OverridesParser.create().parse_overrides(words)
-    except Exception:  # Hydra says what is wrong with it
-        return None
-    swept = [str(item.key_or_group).rpartition(".")[2] for item in overrides if item.is_sweep_override()]
-    fixed = [item for item in overrides if not item.is_sweep_override() and item.key_or_group not in NO_NAME]
-    if not swept:
-        return None
-    chosen = [str(item.value()) for item in fixed if item.key_or_group in ("model", "data")]
-    axes = [key for key in swept if key != "seed"] or swept
-    lines = sorted(str(item.input_line) for item in fixed)
-    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
-    return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
-
-
 def absolute_config_path(argument: str) -> str:
     """`--config-path` as seen from the working directory. Hydra would look beside this file."""
     flag, _, path = argument.partition("=")
@@ -158,20 +131,6 @@ def launcher_flags(arguments: list[str]) -> list[str]:
     if given and not is_sweep(rest):
         raise ValueError(f"--{given[0][0].replace('_', '-')}: is for sweeps; add -m")
     return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={quoted(value)}" for name, value in given]
-
-
-def quoted(value: str) -> str:
-    """A value as Hydra's grammar reads it: text with other signs than these needs quotes."""
-    if re.fullmatch(r"[\w.:/@%+-]+", value):
-        return value
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def is_sweep(arguments: list[str]) -> bool:
-    """Whether the arguments ask for many runs; presets do so by themselves."""
-    return bool({"-m", "--multirun"} & set(arguments)) or any(
-        argument.startswith(("experiment=", "hydra.mode=")) for argument in arguments
-    )
 
 
 def find_mistake(arguments: list[str]) -> str | None:

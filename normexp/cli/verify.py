@@ -12,8 +12,9 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.claims.spec.select import ENDINGS, arxiv_id, find, matching, topic
 from normexp.cli.command import command
-from normexp.cli.help import columns, installed
+from normexp.cli.help import columns
 from normexp.config.folder import CONFIGS as FOLDER
+from normexp.config.options import installed
 from normexp.config.process import BAD_INPUT, fast_imports, tolerate_closed_stdout
 from normexp.config.process import command as to_type
 

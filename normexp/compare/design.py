@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import listed
 

@@ -1,5 +1,5 @@
 """The process of a command: how it was started, `normexp train ...` or `python train.py ...` (messages and records name
-that form), its fast start and end, its errors in one line, Ctrl-C, closed output, and global state.
+that form), its fast start and end, Ctrl-C, closed output, and global state.
 
 A run's libraries are a million objects. By default Python collects garbage among them several times while they are
 imported, and takes them down one by one at the end. Without `fast_imports` and `run_as_process`, `train` of one epoch
@@ -175,35 +175,6 @@ def cut_quietly() -> Iterator[None]:
     yield
     sys.stdout.flush()
     signal.signal(signal.SIGPIPE, previous)
-
-
-def full_errors() -> bool:
-    """Whether the user asked for tracebacks with HYDRA_FULL_ERROR=1."""
-    return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
-
-
-@contextlib.contextmanager
-def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
-    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
-    `interrupted` is what it says of Ctrl-C."""
-    with note_interrupt() as interrupt:
-        try:
-            yield
-        except (Exception, KeyboardInterrupt) as error:
-            if full_errors():
-                raise
-            # Training handles Ctrl-C itself. This one came during an import, composing or building.
-            early = interrupt.came and not getattr(error, "in_training", False)
-            if early or isinstance(error, KeyboardInterrupt):
-                say_and_exit(interrupted, INTERRUPTED)
-            from normexp.cli.errors import one_line
-
-            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
-
-
-def is_bad_input(error: BaseException) -> bool:
-    """Whether the user's input caused the error, not the program."""
-    return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
 
 def fail(message: str, status: int) -> NoReturn:

@@ -23,9 +23,8 @@ from normexp.config.compose import (
 )
 from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages, parse_yaml, read_text
-from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
+from normexp.config.identity import OLDER, choices_of, config_hash, default_folder, processes_of
 from normexp.config.settings import ROOT, check_keys, check_setting, fits_type
-from normexp.runs.summary import OLDER
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
 ROOT_REFERENCE = re.compile(r"\$\{(\w+)\}")

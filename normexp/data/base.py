@@ -4,16 +4,15 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
 
-from normexp.data.rows import Batch, Rows, ShuffledOrder
-
-if TYPE_CHECKING:
-    from normexp.data.images import Augmentation, Tasks
+from normexp.data.orders import ShuffledOrder
+from normexp.data.rows import Rows
+from normexp.data.transforms import Augmentation, Batch, Tasks
 
 DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 
@@ -49,8 +48,8 @@ class BatchLoader:
         *,
         rank: int = 0,
         world_size: int = 1,
-        augmentation: "Augmentation | None" = None,
-        tasks: "Tasks | None" = None,
+        augmentation: Augmentation | None = None,
+        tasks: Tasks | None = None,
         progress: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self.rows = rows
@@ -190,11 +189,11 @@ class DataModule(LightningDataModule):
     def describe(self) -> str:
         """One line for the screen."""
 
-    def augmentation(self, device: torch.device) -> "Augmentation | None":
+    def augmentation(self, device: torch.device) -> Augmentation | None:
         return None
 
     @property
-    def tasks_of_run(self) -> "Tasks | None":
+    def tasks_of_run(self) -> Tasks | None:
         """The sequence of tasks, of a run that has several."""
         return None
 

@@ -23,7 +23,9 @@ from torch.utils.data import (
 )
 
 from normexp.data.base import DataModule
-from normexp.data.rows import Batch, Chosen, Rows, ShuffledOrder, keyed_number
+from normexp.data.orders import ShuffledOrder, keyed_number
+from normexp.data.rows import Chosen, Rows
+from normexp.data.transforms import Batch
 
 CPU = torch.device("cpu")
 CHUNK = 64  # number of items that are read at once

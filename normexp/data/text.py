@@ -17,7 +17,8 @@ from torch import Tensor
 
 from normexp.data.base import DIGESTED, DataModule, digest
 from normexp.data.cache import MappedFile, cached, size_and_time
-from normexp.data.rows import Rows, WindowOrder, Windows, fits, keep_converted, split_random
+from normexp.data.orders import WindowOrder, split_random
+from normexp.data.rows import Rows, Windows, fits, keep_converted
 
 CODE_POINTS = 0x110000
 EVALUATION_SHARE = 0.05  # of Python's documentation, for validation and again for test

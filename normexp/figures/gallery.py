@@ -26,7 +26,7 @@ def chosen(words: Sequence[str]) -> list[Named]:
     available = figures()
     if list(words) == ["all"]:
         return list(available.values())
-    from normexp.cli.help import suggest
+    from normexp.config.options import suggest
 
     for word in words:
         if word not in available:

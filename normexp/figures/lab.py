@@ -85,17 +85,11 @@ class Lab:
 
 
 def trained(run: "Run") -> Any:
-    """A finished run's parts (`normexp.training.train.Parts`) with its last weights."""
-    from normexp.config.identity import saved_identity
-    from normexp.config.run_spec import saved_spec
-    from normexp.training.checkpoint import load_checkpoint
-    from normexp.training.train import build
+    """A finished run's parts (`normexp.training.parts.Parts`) with its last weights."""
+    from normexp.training import parts
 
     assert run.folder is not None
-    parts = build(saved_spec(run.folder, run.summary, []))
-    state = load_checkpoint(run.folder / "checkpoints" / "last.ckpt", saved_identity(run.folder))
-    parts.module.load_state_dict(state["state_dict"])
-    return parts
+    return parts.trained(run.folder, run.summary)
 
 
 def recorded(runs: "Iterable[Run]", metric: str) -> "pd.DataFrame":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import lies_in
+from normexp.config.identity import OLDER as OLDER
 from normexp.config.identity import with_later_options
 from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT, check_plain, check_type
 from normexp.runs.files import write_json
@@ -28,7 +29,6 @@ MOST_LOSS = 10.0  # times the loss of guessing
 # Chosen on the runs behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
 # of the loss of guessing: with a higher final training loss, a run has learned almost nothing
 NEAR_CHANCE = 0.8
-OLDER = "older"  # recipe of a run that is older than recipes
 
 
 def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:

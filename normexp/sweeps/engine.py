@@ -24,7 +24,8 @@ from normexp.runs import finished_summary
 from normexp.runs.files import write_json
 from normexp.sweeps.cell import Cell, Elsewhere, TrainJob, train_job
 from normexp.sweeps.halving import Halving
-from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, checkpoints, choose_place
+from normexp.sweeps.places.choose import choose_place
+from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, checkpoints
 from normexp.sweeps.places.this_machine import AT_ONCE, STOPS
 from normexp.sweeps.screen import Board, show_end, show_plan
 from normexp.training.screen import say, show_hint

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from normexp.cli.errors import one_line
 from normexp.config.compose import Composer
+from normexp.config.errors import one_line
 from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, kind_of, specs
 from normexp.machine import own_memory
@@ -25,8 +25,8 @@ from normexp.sweeps.engine import place_of, run
 from normexp.sweeps.places.place import Options
 from normexp.training.fit import TRAIN_SAMPLES
 from normexp.training.lightning import keep_freed_memory, length
+from normexp.training.parts import Parts, build
 from normexp.training.replicas.fit_replicas import ReplicaModule, why_not
-from normexp.training.train import Parts, build
 
 SEED = re.compile(r"seed=\d+")
 SHOWN = 3  # errors that a message shows; it counts the others

@@ -39,7 +39,7 @@ from normexp.training.recorder import Recorder, early_stopping, open_records, st
 from normexp.training.survive import StopOnSignal, watching_workers
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 WRITTEN_FOR = "2.6"  # the minor version of Lightning whose private loops epoch_loop.py builds on
 

@@ -19,7 +19,7 @@ from normexp.training.loggers.files import NAME, EventFile, MetricsCSV
 from normexp.training.loggers.services import ServiceLogger
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 
 class Recorder(pl.Callback):

@@ -32,7 +32,7 @@ from normexp.training.recipe_hint import Curves, hint, recorded
 if TYPE_CHECKING:
     import torch
 
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 LEVEL = 0.95
 SCORES = {"val": "val/accuracy", "test": "test/accuracy"}

@@ -4,37 +4,25 @@ one."""
 
 import contextlib
 import functools
-import logging
-import os
 import sys
-import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from pytorch_lightning import Callback, Trainer
 from rich.console import Console
 
-from normexp.config.checks import check_compiler, check_kinds
-from normexp.config.construct import construct, load_data, refused
 from normexp.config.run_spec import RunSpec
-from normexp.config.settings import class_options, decay_of
-from normexp.data.base import DataModule
-from normexp.lit_model import LitModel
 from normexp.runs import finished_summary, write_summary
 from normexp.training import screen
-from normexp.training.build_model import build_model, check_trainer, rehearse, rehearse_optimizer
 from normexp.training.checkpoint import load_checkpoint
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
-from normexp.training.lightning import own_rank, total_steps
+from normexp.training.lightning import own_rank
+from normexp.training.parts import Parts, build_all
 from normexp.training.replicas.fit_replicas import fit_replicas, why_not
 from normexp.training.screen import asked_otherwise, show_choices, show_replicas, show_result, show_text
 from normexp.training.survive import Interrupted, give_up, stopping
-
-WHITENED_BY = 5000  # training images
 
 
 def train(specs: Sequence[RunSpec], command: str = "") -> list[dict[str, Any]]:
@@ -50,100 +38,6 @@ def train(specs: Sequence[RunSpec], command: str = "") -> list[dict[str, Any]]:
     if len(parts) == 1 and not specs[0].together:
         return [launch(parts[0])]
     return launch_replicas(parts)
-
-
-@dataclass(kw_only=True)
-class Parts:
-    """Everything that `launch` needs to train a run.
-
-    Attributes:
-        spec: the run.
-        make_trainer: makes the trainer from the arguments of this run.
-        command: the command line of this run, for its summary.
-    """
-
-    spec: RunSpec
-    data: DataModule
-    module: LitModel
-    make_trainer: Callable[..., Trainer]
-    monitors: list[Callback]
-    command: str
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return self.spec.config
-
-    @property
-    def choices(self) -> dict[str, str]:
-        return self.spec.choices
-
-    @property
-    def digest(self) -> str:
-        return self.spec.digest
-
-
-def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()) -> Parts:
-    """Build data, model and trainer of one run. Raises ValueError with one line before anything is written.
-
-    Args:
-        command: the command line of the run.
-        loaded: the data of other runs. They are shared, not copied, if only the order of batches differs.
-    """
-    quiet_lightning()
-    config, allowed = spec.config, spec.allowed
-    check_kinds(config, spec.choices, allowed)
-    data = load_data(config, allowed, like=loaded)
-    model = build_model(config, data, allowed)
-    if whitening := getattr(model, "whitening", None):
-        whitening.fit(data.rows("train", torch.device("cpu")).take(slice(WHITENED_BY))[0])
-    with refused("model", type(model).__name__):
-        rehearse(model, data, config["batch_size"])
-    module = LitModel(
-        model,
-        construct("optimizer", class_options(config["optimizer"]), allowed),
-        construct("schedule", config["schedule"], allowed),
-        total_steps=total_steps(config, data),
-        channels_last=config["channels_last"] and getattr(model, "convolves", False),
-        label_smoothing=config["label_smoothing"],
-        decay=decay_of(config["optimizer"]),
-        tta=getattr(data, "tta", "none"),  # of images alone
-    )
-    with refused("schedule", type(module.schedule).__name__):
-        rehearse_optimizer(module, fused=not str(config["trainer"].get("precision")).startswith("16"))
-    make_trainer = construct("trainer", config["trainer"], allowed)
-    check_trainer(make_trainer, config, spec.choices)
-    if config["compile"]:
-        check_compiler(config)
-    nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
-    monitors = [construct(path, node, allowed) for path, node in nodes.items()]
-    return Parts(
-        spec=spec, data=data, module=module, make_trainer=make_trainer, monitors=monitors, command=command
-    )
-
-
-def build_all(specs: Sequence[RunSpec], *, command: str = "") -> list[Parts]:
-    """The parts of several runs. They share one copy of the data where only the order of batches differs."""
-    parts: list[Parts] = []
-    for spec in specs:
-        parts.append(build(spec, command=command, loaded=[other.data for other in parts]))
-    return parts
-
-
-def quiet_lightning() -> None:
-    """Silence Lightning's notes about hardware and its tips. Print warnings without the path of a file. Without a GPU,
-    switch off torch's NVML check, which Lightning switches on: it costs Adam 0.2 ms per step."""
-    warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
-    for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch"):
-        logging.getLogger(name).setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message="The number of training batches .* is smaller than the logging")
-    warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)
-    warnings.filterwarnings("ignore", message="Checkpoint directory .* exists and is not empty")
-    # Lightning warns at each trainer and each fit where Slurm is installed. Runs start their processes themselves.
-    warnings.filterwarnings("ignore", message="The `srun` command is available")
-    # Every process evaluates the whole split, so there is nothing to synchronize.
-    warnings.filterwarnings("ignore", message=".*sync_dist=True.*")
-    if not torch.cuda.is_available():
-        os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "0"
 
 
 def run_folder(parts: Parts) -> RunFolder:

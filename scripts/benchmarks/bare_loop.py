@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from normexp.config.run_spec import specs
 from normexp.data.base import BatchLoader
 from normexp.data.rows import Rows
-from normexp.training.train import build
+from normexp.training.parts import build
 
 MOST_EVALUATED, EVALUATED_AT_ONCE = 10_000, 512  # examples
 # Network, optimizers and label smoothing.

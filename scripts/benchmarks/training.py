@@ -25,8 +25,8 @@ from normexp.config.run_spec import specs
 from normexp.machine import cores
 from normexp.training.fit import fit
 from normexp.training.lightning import keep_freed_memory
+from normexp.training.parts import build_all
 from normexp.training.replicas.fit_replicas import fit_replicas
-from normexp.training.train import build_all
 
 from . import Measured, Options, Pair
 from .bare_loop import BareLoop

@@ -18,7 +18,8 @@ from normexp.claims.evidence.measured import measured
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.pages.bank_page import bank_table
-from normexp.claims.spec.bank import BankCell, load_bank
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.cell import BankCell
 from normexp.cli.evidence import main
 from normexp.runs import TestExamples
 from normexp.runs.read import HEADER, write_test_examples

@@ -11,7 +11,7 @@ from hydra.errors import OverrideParseException
 from normexp.claims.spec import select
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
 from normexp.cli import verify as command
-from normexp.cli.errors import why
+from normexp.config.errors import why
 
 ROOT = Path(__file__).parents[2]
 GOOD = """name: n

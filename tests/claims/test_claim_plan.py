@@ -12,7 +12,7 @@ from normexp.claims.evidence.keep import keep_runs
 from normexp.claims.evidence.plan import Known, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.verify_claims import verify_all
 

@@ -10,7 +10,8 @@ import pytest
 from committed import CLAIMS
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import labels_of, load_bank
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.cell import labels_of
 from normexp.claims.spec.claim_files import read_claim
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import re
 import pytest
 from committed import CLAIMS, ROOT
 
-from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.population import RATES, summary
+from normexp.claims.spec.bank import load_bank, summary
+from normexp.claims.spec.population import RATES
 from normexp.config.run_spec import specs
 from normexp.runs import read_summary
 from normexp.training.train import train

@@ -11,8 +11,8 @@ from committed import ROOT
 from scipy import stats
 
 from normexp.claims.evidence.protocol import population_protocol
-from normexp.claims.spec.bank import load_bank, pilots_file
-from normexp.claims.spec.population import read_population, summary
+from normexp.claims.spec.bank import load_bank, pilots_file, summary
+from normexp.claims.spec.population import read_population
 from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry
 from normexp.cli.register import main
 

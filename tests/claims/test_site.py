@@ -16,7 +16,7 @@ from normexp.claims.judge.verdict import judge
 from normexp.claims.pages.figure import lines_of
 from normexp.claims.pages.site.drawings import forest, over_rate
 from normexp.claims.pages.site.write import index_row, write_site
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import OTHER, topic
 from normexp.cli.verify import main

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from normexp.claims.evidence.sources import unfitted_arms
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 
 RULES = {"gain": 0.05, "learned": 0.02}
 IMAGES = BankCell(name="images", overrides=(), test="test set", validation=1000, chance=0.1, guess_loss=2.3)

@@ -11,7 +11,7 @@ import yaml
 from asked import over_settings, verify
 from repository import git
 
-from normexp.claims.evidence.initial import gather
+from normexp.claims.evidence.initial import gather, initial_table
 from normexp.claims.evidence.keep import write_manifest
 from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.protocol import resolved_protocol
@@ -336,7 +336,7 @@ def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
         initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
     )
     both = dataclasses.replace(changed, settings={"small": changed.settings["small"], "same": batch})
-    small, same = InitialSource(both)("", both.settings)
+    small, same = InitialSource(both, initial_table(both))("", both.settings)
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
     table = gather(

@@ -4,7 +4,8 @@ import pandas as pd
 
 from normexp.claims.evidence.keep import grid_claim
 from normexp.claims.evidence.plan import Known
-from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import BankCell
 
 RATES, SEEDS, NORMS = (0.01, 0.03, 0.1), 5, ("none", "batchnorm")
 CELL = BankCell(

@@ -9,8 +9,8 @@ from hydra import initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from normexp.cli.errors import one_line
 from normexp.config.compose import VALUES, Composer, compose
+from normexp.config.errors import one_line
 from normexp.config.folder import CONFIGS
 
 OVERRIDES = [

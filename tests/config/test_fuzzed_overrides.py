@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from normexp.cli import train
-from normexp.cli.help import choices
 from normexp.config import process as cli
 from normexp.config.compose import check_command_line, compose
+from normexp.config.errors import one_line_errors
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
+from normexp.config.options import choices
 from normexp.config.run_spec import specs
-from normexp.training.train import build_all
+from normexp.training.parts import build_all
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
 GROUPS = {
@@ -81,7 +82,7 @@ def launch_until_the_first_step(arguments: list[str]) -> None:
     """What the command does until a run would begin, with its ways to say what is wrong."""
     if mistake := train.find_mistake(arguments):
         cli.fail(mistake, cli.BAD_INPUT)
-    with cli.one_line_errors():
+    with one_line_errors():
         allow_from(arguments)
         check_command_line(arguments)
         build_all(specs(arguments))

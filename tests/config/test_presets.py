@@ -4,10 +4,10 @@ import pytest
 import torch
 import yaml
 
-from normexp.cli.help import choices
 from normexp.config.compose import compose
 from normexp.config.construct import construct
 from normexp.config.folder import CONFIGS
+from normexp.config.options import choices
 from normexp.config.run_spec import resolved, specs
 
 PRESETS = sorted(choices("preset"))

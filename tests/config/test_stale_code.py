@@ -19,7 +19,8 @@ from normexp.claims.evidence.disk_runs import DiskRuns, RunKey
 from normexp.config.code import changed, different_code, equality, in_words, parts
 from normexp.config.code.parts import NORMEXP, ROOMS, named_parts
 from normexp.config.run_spec import RunSpec, specs
-from normexp.training.train import build, launch
+from normexp.training.parts import build
+from normexp.training.train import launch
 
 RUN = ("model=transformer", "model.heads=1", "norm=layernorm", "max_steps=0")
 CHANGED = "\nCHANGED = True\n"

@@ -22,10 +22,11 @@ import torch
 import torch.utils.tensorboard
 from results import difference, results
 
-from normexp.config.process import one_line_errors
+from normexp.config.errors import one_line_errors
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
-from normexp.training.train import build_all, launch, launch_replicas
+from normexp.training.parts import build_all
+from normexp.training.train import launch, launch_replicas
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
 MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.images import Augmentation
+from normexp.data.transforms import Augmentation
 
 
 def reflected(place, size):

@@ -7,7 +7,8 @@ import torch
 
 from normexp.data import Digits
 from normexp.data.base import BatchLoader, EvaluationLoader
-from normexp.data.rows import Rows, ShuffledOrder
+from normexp.data.orders import ShuffledOrder
+from normexp.data.rows import Rows
 
 
 def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.images import Scaling, count_values, moments
+from normexp.data.transforms import Scaling, count_values, moments
 
 
 def digits(**options) -> Digits:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.rows import ClassPairedOrder, ShuffledOrder, WindowOrder
+from normexp.data.orders import ClassPairedOrder, ShuffledOrder, WindowOrder
 
 
 def test_shuffled_order_is_a_permutation_without_the_incomplete_last_batch():

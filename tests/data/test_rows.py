@@ -8,9 +8,9 @@ import torch
 
 from normexp.data import Digits, PythonDocs, rows
 from normexp.data.cache import MappedFile
-from normexp.data.images import Scaling
 from normexp.data.rows import PixelRows, Rows, Windows
 from normexp.data.text import Encoder, vocabulary_of
+from normexp.data.transforms import Scaling
 
 CPU = torch.device("cpu")
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.rows import stratified_order
+from normexp.data.orders import stratified_order
 
 
 def digits(**options) -> Digits:

@@ -10,9 +10,10 @@ from test_resume import Interrupted, Recorder, SaveAt, fit
 from normexp.config.identity import identity
 from normexp.config.run_spec import specs
 from normexp.data import Digits
-from normexp.data.images import Tasks, new_order
+from normexp.data.transforms import Tasks, new_order
 from normexp.runs import read_summary
-from normexp.training.train import build, build_all, launch_replicas, train
+from normexp.training.parts import build, build_all
+from normexp.training.train import launch_replicas, train
 
 SMALL = (
     "data=digits",

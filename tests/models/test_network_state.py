@@ -13,7 +13,8 @@ from normexp.models import OwnNetwork
 from normexp.norms import Original
 from normexp.runs import load_test_examples
 from normexp.schedules import Constant
-from normexp.training.train import build_all, launch, launch_replicas
+from normexp.training.parts import build_all
+from normexp.training.train import launch, launch_replicas
 
 SMALL = [
     "model=module", "model.swap=false", "norm=original", "trainer=float64", "max_epochs=2", "data.train_size=160",

@@ -17,8 +17,8 @@ from torchvision.models import list_models
 from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Timm, Torchvision
 from normexp.norms.layers import is_norm
+from normexp.training.parts import build
 from normexp.training.screen import show_choices
-from normexp.training.train import build
 
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
 IMAGE = (3, 32, 32)

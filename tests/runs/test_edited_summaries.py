@@ -32,7 +32,8 @@ VALUES = [
 def study(tmp_path_factory) -> tuple[Path, dict[str, Any]]:
     """Two finished runs, and the parts of the first."""
     from normexp.config.run_spec import specs
-    from normexp.training.train import build, launch
+    from normexp.training.parts import build
+    from normexp.training.train import launch
 
     root = tmp_path_factory.mktemp("study")
     small = [

@@ -7,7 +7,7 @@ from normexp.sweeps.cell import Cell
 from normexp.sweeps.grid import Estimates, pace_of, watching
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.screen import planned_and_used
-from normexp.training.train import build
+from normexp.training.parts import build
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 

@@ -8,14 +8,14 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from torch import nn
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
-from normexp.cli.help import choices
 from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
+from normexp.config.options import choices
 from normexp.config.run_spec import specs
 from normexp.machine import cores
 from normexp.norms import norm_named
 from normexp.sweeps.grid import _attempt, _attempts, command_of, names
-from normexp.sweeps.places.place import slots
+from normexp.sweeps.places.choose import slots
 
 
 def jobs_of(name: str) -> tuple[dict, list[list[str]]]:

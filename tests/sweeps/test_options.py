@@ -8,7 +8,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from normexp.cli import train
 from normexp.sweeps.places import ray_cluster
-from normexp.sweeps.places.place import Options, choose_place, options_of, take_flags
+from normexp.sweeps.places.choose import choose_place
+from normexp.sweeps.places.place import Options, options_of, take_flags
 from normexp.sweeps.places.ray_cluster import check_network, reaches_others
 
 CPU = [{"accelerator": "cpu"}]

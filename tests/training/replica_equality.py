@@ -3,8 +3,8 @@
 import torch
 
 from normexp.config.run_spec import specs
+from normexp.training.parts import build_all
 from normexp.training.replicas.fit_replicas import ReplicaModule, why_not
-from normexp.training.train import build_all
 
 TINY = {
     "mlp": ["model.depth=2", "model.width=8"],

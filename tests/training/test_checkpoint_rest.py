@@ -9,7 +9,8 @@ import torch
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
 from normexp.training.checkpoint import LastCheckpoint
-from normexp.training.train import build_all, launch, launch_replicas
+from normexp.training.parts import build_all
+from normexp.training.train import launch, launch_replicas
 
 RUN = ["trainer=cpu", "model.width=8", "model.depth=1", "max_epochs=5", "batch_size=512", "monitor=none"]
 

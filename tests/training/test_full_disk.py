@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.config.process import one_line_errors
+from normexp.config.errors import one_line_errors
 from normexp.runs import read_summary
 from normexp.training.checkpoint import load_to_resume
 

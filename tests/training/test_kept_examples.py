@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from normexp.config.run_spec import specs
 from normexp.runs import load_test_examples, read_summary
 from normexp.training.fit import evaluate, evaluate_each
-from normexp.training.train import build_all
+from normexp.training.parts import build_all
 
 
 def test_a_run_on_images_keeps_each_test_image(train, make_parts):

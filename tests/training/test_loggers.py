@@ -19,7 +19,8 @@ from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved, specs
 from normexp.config.settings import how_to_look, writes_events
 from normexp.training.loggers.services import Sent, ServiceLogger
-from normexp.training.train import build, launch
+from normexp.training.parts import build
+from normexp.training.train import launch
 
 ROOT = Path(__file__).parents[2]
 SMALL = ["model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu", "threads=1", "monitor=gradients"]

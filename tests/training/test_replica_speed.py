@@ -6,8 +6,8 @@ import torch
 from normexp.config.run_spec import specs
 from normexp.runs import files
 from normexp.training.checkpoint import WholeCheckpoints
+from normexp.training.parts import build_all
 from normexp.training.replicas.fit_replicas import ReplicaModule
-from normexp.training.train import build_all
 
 
 def test_training_with_several_rates_takes_each_its_own_step():

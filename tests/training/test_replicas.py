@@ -17,7 +17,8 @@ from training.replica_equality import TINY, largest_difference
 from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
 from normexp.runs import read_summary
-from normexp.training.train import build_all, launch, launch_replicas
+from normexp.training.parts import build_all
+from normexp.training.train import launch, launch_replicas
 
 SMALL = [
     "trainer=float64", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2", "data.train_size=160",

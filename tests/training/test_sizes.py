@@ -10,7 +10,7 @@ from normexp.config.run_spec import specs
 from normexp.machine import in_bytes, memory
 from normexp.training import build_model
 from normexp.training.build_model import build_within_memory
-from normexp.training.train import build
+from normexp.training.parts import build
 
 GPT = ["model=gpt", "data=python_docs"]
 MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larger than any memory).*choose"

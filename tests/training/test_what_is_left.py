@@ -10,7 +10,7 @@ import pytest
 from forked import begun, run_script
 from test_run import AtStep
 
-from normexp.config.process import one_line_errors
+from normexp.config.errors import one_line_errors
 from normexp.training import fit
 
 ROOT = Path(__file__).parents[2]

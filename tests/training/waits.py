@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from normexp.config.run_spec import specs
 from normexp.training.fit import fit
+from normexp.training.parts import build_all
 from normexp.training.replicas.fit_replicas import fit_replicas
-from normexp.training.train import build_all
 
 # item(), int(), bool(); the places of a mask.
 WAITING = {

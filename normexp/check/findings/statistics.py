@@ -8,8 +8,8 @@ import torch
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PROBE, matched
+from normexp.check.network import Network, modes
 from normexp.check.result import NotChecked
-from normexp.check.run import Network, modes
 from normexp.check.trace import TINY, Call
 
 WORST = 8  # layers that a finding about the whole network names

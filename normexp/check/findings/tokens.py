@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import random_signs, split, tensor_of
+from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.run import Network
 from normexp.check.trace import Call, copied
 from normexp.models.sites import EMBEDDINGS
 from normexp.monitors.sites import first_tensor

@@ -8,8 +8,8 @@ from torch.utils.data import DataLoader
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import matched
+from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.run import Network
 from normexp.check.trace import RUNNING, TINY
 
 EPS = {"keras": 1e-3, "tensorflow": 1e-3, "jax": 1e-5, "flax": 1e-5}  # BatchNorm's default there

@@ -10,8 +10,8 @@ from torch import nn
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PRECISIONS
+from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.run import Network
 from normexp.check.trace import TINY, size
 from normexp.monitors.gradients import growth_rate
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.pilots.rules import neighbor
-from normexp.claims.spec.bank import BankCell, value_of
+from normexp.claims.spec.cell import BankCell, value_of
 
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2

@@ -13,7 +13,7 @@ import pandas as pd
 from normexp.claims.evidence.disk_runs import RunKey
 from normexp.claims.evidence.plan import KEY, Known
 from normexp.claims.evidence.stored import LEDGER, OWN_LEDGER, PLACE, StoredEvidence, grid_arms, level_text
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import failed, finished_summary
 from normexp.runs.read import read_metrics

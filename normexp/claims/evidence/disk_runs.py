@@ -15,7 +15,7 @@ import pandas as pd
 
 from normexp.claims.evidence.metric import check_metric, late_gain, read_metric
 from normexp.claims.evidence.protocol import with_recipe
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registry import UNKNOWN

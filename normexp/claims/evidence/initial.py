@@ -16,6 +16,7 @@ import pandas as pd
 from torch import Tensor, nn
 
 from normexp.claims.evidence.protocol import names_data, unchecked
+from normexp.claims.evidence.sources import DIRECTIONS, MANIPULATION, NETWORK, table_of
 from normexp.claims.judge.outcomes import COLUMNS, Setting
 from normexp.claims.laws.network import Network
 from normexp.claims.laws.weights import Weights, fill
@@ -62,6 +63,16 @@ def value_of_arm(
             fill(net, weights, seed)
         _measured[key] = measure(net, seed=seed, **options)
     return _measured[key]
+
+
+def initial_table(claim: Claim) -> pd.DataFrame:
+    """The table of a claim's networks, made anew: one row per part, setting, arm, level and seed."""
+    functions = {"": claim.function}
+    if claim.manipulation:
+        functions[MANIPULATION] = claim.manipulation.function
+    if claim.drawn:
+        functions[NETWORK] = DIRECTIONS
+    return table_of({part: initial_settings(claim, function) for part, function in functions.items()})
 
 
 def initial_settings(claim: Claim, function: str | None) -> list[Setting]:

@@ -26,7 +26,8 @@ from normexp.claims.evidence.stored import (
     ledger_of_bank,
 )
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import COMMITS, GRID, REGISTRY, digest, kept_commits, open_registry
 from normexp.config.code import different_code, in_words

@@ -10,7 +10,8 @@ from normexp.claims.evidence.keep import grid_claim
 from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.stored import EVIDENCE, MANIFEST, StoredEvidence, ledger_of_bank
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.spec.bank import EARLY, FINAL, Bank, BankCell
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import EARLY, FINAL, BankCell
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from normexp.claims.evidence.sources import MANIPULATION, Examples, setting_of_r
 from normexp.claims.evidence.stored import StoredEvidence, grid_arms, ledger_of_bank
 from normexp.claims.judge.outcomes import COLUMNS, Setting
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
-from normexp.claims.spec.bank import BankCell
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import TUNING_SEEDS, Cells, Claim
 from normexp.config.code import in_words
 from normexp.runs import load_test_examples

@@ -11,7 +11,8 @@ from typing import Any
 from normexp.claims.evidence.choose_rates import RATE_RULES
 from normexp.claims.evidence.sources import DIFFERENT, FAILURE_RULES
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
-from normexp.claims.spec.bank import Bank, BankCell
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.registry import Seeds, digest
 from normexp.config.compose import compose, plain_values

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy import stats
 
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.spec.bank import BankCell, labels_of
+from normexp.claims.spec.cell import BankCell, labels_of
 from normexp.claims.spec.claim import Cells, Claim, split_options
 from normexp.runs import TestExamples
 
@@ -41,20 +41,9 @@ class Source(Protocol):
 
 
 class InitialSource:
-    """The settings of networks at initialization, from the table that was stored; without one they are made anew."""
+    """The settings of networks at initialization, from a table: that which was stored, or one of networks made anew."""
 
-    def __init__(self, claim: Claim, table: pd.DataFrame | None = None):
-        if table is None:
-            from normexp.claims.evidence.initial import initial_settings  # loads torch
-
-            functions = {"": claim.function}
-            if claim.manipulation:
-                functions[MANIPULATION] = claim.manipulation.function
-            if claim.drawn:
-                functions[NETWORK] = DIRECTIONS
-            table = table_of(
-                {part: initial_settings(claim, function) for part, function in functions.items()}
-            )
+    def __init__(self, claim: Claim, table: pd.DataFrame):
         self.claim, self._table = claim, table
 
     def __call__(self, part: str, cells: Cells) -> list[Setting]:

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.spec.bank import Bank, BankCell, value_of
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import BankCell, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.code import different_code
 from normexp.config.code.parts import MONITORS, NORMEXP

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
-from normexp.claims.spec.bank import labels_of, value_of
+from normexp.claims.spec.cell import labels_of, value_of
 from normexp.format import pluralize
 
 if TYPE_CHECKING:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from normexp.claims.judge.plain_words import NOT_RUN, UNTESTABLE
+from normexp.claims.spec.claim import Claim
 from normexp.runs.files import atomic_write
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ def markdown_page(template: str, **values: Any) -> str:
     environment.filters["plain"] = plain_norm
     environment.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     return environment.get_template(template).render(table=markdown_table, **values)
+
+
+def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
+    """The verdict's word, or why there is none."""
+    if claim.evidence == "none":
+        return UNTESTABLE
+    return verdict["verdict"] if verdict else NOT_RUN
 
 
 def save_figure(figure: "Figure", path: Path, **options: Any) -> None:

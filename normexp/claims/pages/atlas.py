@@ -20,7 +20,8 @@ from normexp.claims.judge.plain_words import ends
 from normexp.claims.judge.settings_count import count, number_in
 from normexp.claims.pages import markdown_page, markdown_table, plain_norm, save_figure
 from normexp.claims.pages.findings import spans
-from normexp.claims.spec.bank import EARLY, FINAL, Bank
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import EARLY, FINAL
 from normexp.format import pluralize
 from normexp.report.drawing import NARROW, new_figure
 from normexp.report.style import FREE, INK, MARKERS, Style, drawing_style

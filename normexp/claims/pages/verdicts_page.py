@@ -8,8 +8,6 @@ from typing import Any
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.plain_words import (
     BEGUN,
-    NOT_RUN,
-    UNTESTABLE,
     WORDS,
     capital,
     counts,
@@ -20,7 +18,7 @@ from normexp.claims.judge.plain_words import (
 )
 from normexp.claims.judge.verdict import VERDICT, joint_settings
 from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
-from normexp.claims.pages import markdown_page, markdown_table
+from normexp.claims.pages import markdown_page, markdown_table, status
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
@@ -162,13 +160,6 @@ def numbers_of(verdict: dict[str, Any]) -> str:
 def cell(text: str) -> str:
     """Text escaped for a table in Markdown."""
     return text.replace("|", "\\|").replace("*", "\\*")
-
-
-def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
-    """The verdict's word, or why there is none."""
-    if claim.evidence == "none":
-        return UNTESTABLE
-    return verdict["verdict"] if verdict else NOT_RUN
 
 
 def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:

@@ -6,168 +6,28 @@ overrides and no more: rates and facts that are absent are found in the configur
 
 import dataclasses
 import functools
-import hashlib
-import math
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any
 
+from normexp.claims.spec.cell import CELL, GRID, LENGTHS, SHARED, BankCell, labels_of
+from normexp.claims.spec.population import RATES, Population, read_population, with_pilot
 from normexp.claims.spec.shape import (
-    OBJECT,
-    POSITIVE,
-    SWITCH,
     TEXTS,
-    WHOLE,
     Shape,
     check,
     keyed,
-    listed,
     mapping_of,
     optional,
 )
 from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
-if TYPE_CHECKING:
-    from normexp.claims.spec.population import Population
-
-Sample = Literal["test set", "cut again", "blocks"]
-FACTS = ("validation", "chance", "guess_loss", "test_to_train")
 SMALL = "small"  # the bank of the project's registered claims
 BANKS = CONFIGS / "bank"
-# What values are called in scopes.
-NAMES = {
-    "data": {
-        "mnist": "MNIST",
-        "fashion_mnist": "Fashion-MNIST",
-        "kmnist": "KMNIST",
-        "cifar10": "CIFAR-10",
-        "cifar10_jpeg": "CIFAR-10",
-        "cifar100": "CIFAR-100",
-        "python_docs": "Python docs",
-    },
-    "model": {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet", "gpt": "GPT", "transformer": "transformer"},
-    "model.activation": {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "identity": "linear"},
-    "model.initialization": {
-        "he": "He",
-        "xavier": "Xavier",
-        "gpt2": "GPT-2",
-        "small_gaussian": "small Gaussian",
-    },
-    "model.norm_position": {
-        "pre_activation": "norm before the activation",
-        "post_activation": "norm after the activation",
-        "pre": "Pre-LN",
-        "post": "Post-LN",
-        "sandwich": "Peri-LN",
-    },
-}
-SHARED = optional(TEXTS)
-CELL = keyed(
-    {
-        "overrides": {**TEXTS, "minItems": 1},
-        "labels": optional(
-            {
-                **OBJECT,
-                "required": ["data", "model"],
-                "wanted": "must name data and model, such as {data: MNIST, model: MLP}",
-            }
-        ),
-        "rates": optional(listed(POSITIVE, minItems=3, wanted="must be three or more positive numbers")),
-        "test": {"enum": [*get_args(Sample), None]},
-        "replicas": SWITCH,
-        "facts": optional(keyed(dict.fromkeys(FACTS, POSITIVE), " ".join(FACTS))),
-        "seconds": POSITIVE,
-    },
-    "overrides",
-)
-GRID = keyed(
-    {
-        "norms": {**TEXTS, "minItems": 1, "wanted": "must be a list of norms"},
-        "seeds": WHOLE,
-        "cells": TEXTS,
-    },
-    "norms seeds",
-)
 CELLS = mapping_of({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
 BANK: Shape = keyed({"shared": SHARED, "cells": CELLS, "grid": optional(GRID)}, "cells")
-FINAL, EARLY = LENGTHS = "final", "early"
-
-
-@dataclass(frozen=True, kw_only=True)
-class BankCell:
-    """One setting: everything that decides a result, except norm, learning rate and seed.
-
-    Attributes:
-        labels: the setting in words, at least `data` and `model`.
-        overrides: of `normexp train`, including those that all cells share.
-        rates: learning rates, the same for every norm. Empty until they are found in the configuration.
-        test: the kind of test examples. `test set`: the same in every run. `cut again`: each seed cuts its own split.
-            `blocks`: stretches of one text, the same in every run. None until it is found.
-        replicas: whether all seeds and rates of a norm train together in one process.
-        seconds: rough time of one run; None: that of the claim.
-        norms: those that the bank itself trains in this cell.
-        validation: number of answers on validation, images or characters. 0 until it is found in the data.
-        chance: share of the most frequent answer, the accuracy of a constant guess.
-        guess_loss: loss in nats of the best guess that ignores the input.
-        test_to_train: number of test examples divided by training examples.
-        draw: of a setting that was drawn, such as "mlp 3".
-        updates: the length that pilots found; 0 for a setting that was written by hand, or has no pilot yet.
-        step_seconds: core-seconds of an update, from its pilot.
-        arm_rates: of a drawn setting, the rates of each norm.
-        counts_loss: loss in nats of the counts that a network of a drawn text must beat; infinite where its bank names
-            none (`ngrams`).
-    """
-
-    name: str
-    overrides: tuple[str, ...]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    rates: tuple[float, ...] = ()
-    test: Sample | None = None
-    replicas: bool = False
-    seconds: float | None = None
-    norms: tuple[str, ...] = ()
-    validation: int = 0
-    chance: float = 0.0
-    guess_loss: float = 0.0
-    test_to_train: float = 0.0
-    draw: str = ""
-    updates: int = 0
-    step_seconds: float = 0.0
-    arm_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    counts_loss: float = math.inf
-
-    def rate(self, which: str) -> float:
-        """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""
-        return self.rates[{"lowest": 0, "middle": (len(self.rates) - 1) // 2, "highest": -1}[which]]
-
-    def at_length(self, at: str, early: float) -> "BankCell":
-        """A drawn setting at its `final` length, or at its `early` one, which has a name of its own."""
-        updates = self.updates if at == FINAL else max(1, round(self.updates / early))
-        return dataclasses.replace(
-            self,
-            name=self.name if at == FINAL else f"{self.name}-{at}",
-            updates=updates,
-            overrides=(*self.overrides, *length_of(updates)),
-            labels={**self.labels, "updates": str(updates)},
-            seconds=updates * self.step_seconds,
-        )
-
-    @property
-    def what(self) -> str:
-        if self.draw:  # which has more labels than a line takes
-            return f"{self.labels['model']} on {self.labels['data']}"
-        return ", ".join(self.labels.values())
-
-    @property
-    def digest(self) -> str:
-        """Tells cells of one name apart."""
-        return digest_of(self.overrides)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to be found in configuration and data."""
-        return bool(self.rates and self.test and self.validation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +41,7 @@ class Bank:
     cells: dict[str, BankCell]
     norms: tuple[str, ...] = ()
     seeds: int = 0
-    population: "Population | None" = None
+    population: Population | None = None
     path: Path = Path()
     pilots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of each draw, rejected ones too
 
@@ -200,7 +60,7 @@ class Bank:
         return self.name if self.shipped else str(self.path)
 
     @property
-    def known_population(self) -> "Population":
+    def known_population(self) -> Population:
         """`population`. Raises ValueError if there is none."""
         if self.population is None:
             raise ValueError(
@@ -250,11 +110,6 @@ def bank_file(name: str) -> Path:
     )
 
 
-def digest_of(overrides: Sequence[str]) -> str:
-    """First digits of the SHA-256 of overrides, in their order."""
-    return hashlib.sha256("\n".join(overrides).encode()).hexdigest()[:12]
-
-
 def pilots_file(path: Path) -> Path:
     """Where the pilots of a bank's yaml are written down."""
     return path.with_suffix(".pilots.jsonl")
@@ -275,8 +130,6 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
     change what is shared."""
     node = parse_yaml(text, path)
     if isinstance(node, dict) and "strata" in node:
-        from normexp.claims.spec.population import drawn_bank  # which reads cells
-
         return drawn_bank(node, path, pilots)
     check(node, BANK, f"{path}: ")
     grid = node.get("grid") or {}
@@ -313,24 +166,87 @@ def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], 
     )
 
 
-def length_of(updates: int) -> list[str]:
-    """The overrides of a length."""
-    return [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
+def drawn_bank(node: dict[str, Any], path: Path, lines: str) -> Bank:
+    """The bank of a yaml with `strata` and the lines of its pilots. Raises ValueError with one line for the first
+    mistake."""
+    population = read_population(node, path)
+    # Name of a draw -> what its pilots found, or {"rejected": reason}. A last line that was cut off is left out.
+    pilots = {row["draw"]: row for row in map(json.loads, lines.split("\n")[:-1])}
+    rejected = {name for name, row in pilots.items() if "rejected" in row}
+    cells = {cell.name: with_pilot(cell, pilots.get(cell.draw, {})) for cell in population.drawn(rejected)}
+    grid = node.get("grid", {})
+    return Bank(
+        name=path.stem,
+        cells=cells,
+        norms=tuple(grid.get("norms", ())),
+        seeds=grid.get("seeds", 0),
+        population=population,
+        path=path,
+        pilots=pilots,
+    )
 
 
-def value_of(key: str, overrides: Sequence[str]) -> str:
-    """The last value of a key in overrides; empty if there is none."""
-    return next((o.partition("=")[2] for o in reversed(overrides) if o.partition("=")[0] == key), "")
+def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
+    """What the settings `{bank: drawn, first: 24, at: final, where: {...}}` give a claim: the first ones in the order
+    drawn that have these labels. Of a claim about trained networks, those with a pilot; if none has, all of them.
 
+    Args:
+        bank: of the command; a drawn one takes the place of the named one.
 
-def label(key: str, value: str) -> str:
-    """The name of a choice in scopes."""
-    return NAMES[key].get(value, value)
-
-
-def labels_of(overrides: Sequence[str]) -> dict[str, str]:
-    """The labels of a setting for scopes, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
-    values = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
+    Raises ValueError with one line.
+    """
+    chosen_bank = bank if bank is not None and bank.drawn else load_bank(node["bank"])
+    if not chosen_bank.drawn:
+        raise ValueError(f"settings.bank={node['bank']}: is a list; name a bank that is drawn")
+    at, where = node.get("at"), node.get("where", {})
+    for key, value in where.items():
+        available = {cell.labels[key] for cell in chosen_bank.cells.values() if key in cell.labels}
+        if strange := set(value if isinstance(value, list) else [value]) - available:
+            raise ValueError(
+                f"settings.where.{key}={min(strange)}: no setting of bank={chosen_bank.name} has it; choose "
+                f"from {', '.join(sorted(available)) or 'its labels'}"
+            )
+    names = chosen_bank.with_labels(where)[: node["first"]]
+    cells = [chosen_bank.cells[name] for name in names]
+    if at and any(cell.updates for cell in cells):
+        cells = [chosen_bank.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
     return {
-        name: label(key, value) for key, (name, value) in zip(NAMES, values.items(), strict=True) if value
+        "settings": {cell.name: list(cell.overrides) for cell in cells},
+        "cells": {cell.name: cell for cell in cells},
+        "bank": chosen_bank.name,
+        "first": node["first"],
+        "where": where,
+        "drawn_from": chosen_bank,
     }
+
+
+def summary(bank: Bank) -> list[str]:
+    """Lines on what was drawn, rejected and found, by stratum, and the core-hours of the grid."""
+    population = bank.known_population
+    rejected = {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row}
+    shares = {name: stratum["share"] for name, stratum in population.node["strata"].items()}
+    lines, long = [], list[float]()
+    for name, share in shares.items():
+        cells = [cell for cell in bank.cells.values() if cell.draw.rpartition(" ")[0] == name]
+        seconds = [cell.updates * cell.step_seconds for cell in cells if cell.updates]
+        out = sum(draw.rpartition(" ")[0] == name for draw in rejected)
+        mean = f", {sum(seconds) / len(seconds):.1f} core-seconds a long run" if seconds else ""
+        lines.append(
+            f"{name}: {share} of each {sum(shares.values())}; {len(cells)} settings, {len(seconds)} with a pilot; "
+            f"{out} draws rejected{mean}"
+        )
+        long += seconds
+    total, mean_text = sum(long), "known when a setting has a pilot"
+    if long:
+        mean_text = f"{total / len(long):.1f} core-seconds, the longest {max(long):.2g}"
+    lines.append(f"mean of a long run: {mean_text}; at most {population.length['seconds']:g} are allowed")
+    pilots, runs = sum(row["seconds"] for row in bank.pilots.values()), len(bank.norms) * bank.seeds * RATES
+    hours = total * runs * (1 + 1 / population.length["early"]) / 3600
+    lines.append(
+        f"grid: {runs} runs a setting at each length, {hours:.2g} core-hours; pilots {pilots / 3600:.2g}"
+    )
+    for cell in bank.cells.values():
+        step = f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms"
+        labels = ", ".join(f"{key} {value}" for key, value in cell.labels.items())
+        lines.append(f"  {cell.name} {cell.draw}: {labels}; {step if cell.updates else 'no pilot yet'}")
+    return lines + [f"  rejected {draw}: {why}" for draw, why in rejected.items()]

@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.bank import SMALL, Bank, BankCell, digest_of
+from normexp.claims.spec.bank import SMALL, Bank
+from normexp.claims.spec.cell import BankCell, digest_of
 
 EVIDENCE = ("law", "initialization", "training", "none")
 VERDICTS = ("supported", "refuted", "undecided")  # verdicts that mathematics may give

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
-from normexp.claims.spec.bank import SMALL, Bank, BankCell, labels_of, load_bank
+from normexp.claims.spec.bank import SMALL, Bank, load_bank, sample
+from normexp.claims.spec.cell import BankCell, labels_of
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim, Manipulation
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, SAMPLE
-from normexp.claims.spec.population import sample
 from normexp.claims.spec.shape import TEXTS, check, fits, mapping_of, shorten
 from normexp.config.folder import CONFIGS, parse_yaml, read_text
 from normexp.runs.table import FEWEST_SEEDS

@@ -1,4 +1,4 @@
-"""Settings drawn at random: a bank whose yaml has distributions in place of cells.
+"""Settings drawn at random, from the distributions in a bank's yaml.
 
 A draw is independent of all others, of the machine and of the order of keys: every choice has a random generator of
 its own, seeded by the bank's seed, the names of stratum and choice, and the number of the draw. A rejected draw is
@@ -8,7 +8,6 @@ file of pilots beside the yaml.
 
 import dataclasses
 import hashlib
-import json
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from normexp.claims.spec.bank import (
-    FACTS,
-    GRID,
-    LENGTHS,
-    SHARED,
-    Bank,
-    BankCell,
-    length_of,
-    load_bank,
-    value_of,
-)
+from normexp.claims.spec.cell import FACTS, GRID, SHARED, BankCell, length_of, value_of
 from normexp.claims.spec.shape import (
     ANY,
     OBJECT,
@@ -131,26 +120,6 @@ class Population:
             yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
 
 
-def drawn_bank(node: dict[str, Any], path: Path, lines: str) -> Bank:
-    """The bank of a yaml with `strata` and the lines of its pilots. Raises ValueError with one line for the first
-    mistake."""
-    population = read_population(node, path)
-    # Name of a draw -> what its pilots found, or {"rejected": reason}. A last line that was cut off is left out.
-    pilots = {row["draw"]: row for row in map(json.loads, lines.split("\n")[:-1])}
-    rejected = {name for name, row in pilots.items() if "rejected" in row}
-    cells = {cell.name: with_pilot(cell, pilots.get(cell.draw, {})) for cell in population.drawn(rejected)}
-    grid = node.get("grid", {})
-    return Bank(
-        name=path.stem,
-        cells=cells,
-        norms=tuple(grid.get("norms", ())),
-        seeds=grid.get("seeds", 0),
-        population=population,
-        path=path,
-        pilots=pilots,
-    )
-
-
 def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
     """The setting with its length, its rates and the facts of its data; without a pilot, as it was drawn."""
     if "updates" not in pilot:
@@ -223,75 +192,9 @@ def _generator(*words: Any) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
 
 
-def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
-    """What the settings `{bank: drawn, first: 24, at: final, where: {...}}` give a claim: the first ones in the order
-    drawn that have these labels. Of a claim about trained networks, those with a pilot; if none has, all of them.
-
-    Args:
-        bank: of the command; a drawn one takes the place of the named one.
-
-    Raises ValueError with one line.
-    """
-    chosen_bank = bank if bank is not None and bank.drawn else load_bank(node["bank"])
-    if not chosen_bank.drawn:
-        raise ValueError(f"settings.bank={node['bank']}: is a list; name a bank that is drawn")
-    at, where = node.get("at"), node.get("where", {})
-    for key, value in where.items():
-        available = {cell.labels[key] for cell in chosen_bank.cells.values() if key in cell.labels}
-        if strange := set(value if isinstance(value, list) else [value]) - available:
-            raise ValueError(
-                f"settings.where.{key}={min(strange)}: no setting of bank={chosen_bank.name} has it; choose "
-                f"from {', '.join(sorted(available)) or 'its labels'}"
-            )
-    names = chosen_bank.with_labels(where)[: node["first"]]
-    cells = [chosen_bank.cells[name] for name in names]
-    if at and any(cell.updates for cell in cells):
-        cells = [chosen_bank.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
-    return {
-        "settings": {cell.name: list(cell.overrides) for cell in cells},
-        "cells": {cell.name: cell for cell in cells},
-        "bank": chosen_bank.name,
-        "first": node["first"],
-        "where": where,
-        "drawn_from": chosen_bank,
-    }
-
-
 def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
     """The length of an arm with another batch size than its drawn setting: as many passes over the data."""
     arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
     if not cell.draw or not arm_batch or arm_batch == setting_batch:
         return []
     return length_of(max(1, round(cell.updates * float(setting_batch) / float(arm_batch))))
-
-
-def summary(bank: Bank) -> list[str]:
-    """Lines on what was drawn, rejected and found, by stratum, and the core-hours of the grid."""
-    population = bank.known_population
-    rejected = {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row}
-    shares = {name: stratum["share"] for name, stratum in population.node["strata"].items()}
-    lines, long = [], list[float]()
-    for name, share in shares.items():
-        cells = [cell for cell in bank.cells.values() if cell.draw.rpartition(" ")[0] == name]
-        seconds = [cell.updates * cell.step_seconds for cell in cells if cell.updates]
-        out = sum(draw.rpartition(" ")[0] == name for draw in rejected)
-        mean = f", {sum(seconds) / len(seconds):.1f} core-seconds a long run" if seconds else ""
-        lines.append(
-            f"{name}: {share} of each {sum(shares.values())}; {len(cells)} settings, {len(seconds)} with a pilot; "
-            f"{out} draws rejected{mean}"
-        )
-        long += seconds
-    total, mean_text = sum(long), "known when a setting has a pilot"
-    if long:
-        mean_text = f"{total / len(long):.1f} core-seconds, the longest {max(long):.2g}"
-    lines.append(f"mean of a long run: {mean_text}; at most {population.length['seconds']:g} are allowed")
-    pilots, runs = sum(row["seconds"] for row in bank.pilots.values()), len(bank.norms) * bank.seeds * RATES
-    hours = total * runs * (1 + 1 / population.length["early"]) / 3600
-    lines.append(
-        f"grid: {runs} runs a setting at each length, {hours:.2g} core-hours; pilots {pilots / 3600:.2g}"
-    )
-    for cell in bank.cells.values():
-        step = f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms"
-        labels = ", ".join(f"{key} {value}" for key, value in cell.labels.items())
-        lines.append(f"  {cell.name} {cell.draw}: {labels}; {step if cell.updates else 'no pilot yet'}")
-    return lines + [f"  rejected {draw}: {why}" for draw, why in rejected.items()]

@@ -10,7 +10,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.spec.bank import BANK, CELL, BankCell
+from normexp.claims.spec.bank import BANK
+from normexp.claims.spec.cell import CELL, BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_checks import CLAIM, COMPARISON
 from normexp.claims.spec.shape import Shape, listed

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.cli.errors import one_line
+from normexp.config.errors import one_line
 from normexp.format import pluralize
 from normexp.sweeps.places.place import Ended, Event, Job, Options, Place, Started
 from normexp.sweeps.places.this_machine import Share, run_share

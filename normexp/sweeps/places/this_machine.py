@@ -22,7 +22,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from normexp.cli.errors import one_line
+from normexp.config.errors import one_line
 from normexp.format import pluralize
 from normexp.machine import peak_memory
 from normexp.sweeps.places.place import Ended, Event, Job, Place, Started, Used

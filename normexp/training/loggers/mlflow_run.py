@@ -18,7 +18,7 @@ from normexp.training.loggers.services import Row, Sent, ServiceLogger, settings
 from normexp.training.survive import Interrupted
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 MOST = 1000  # metrics in one call, MLflow's limit
 SQLITE = "sqlite:///"

@@ -16,7 +16,7 @@ from normexp.runs.files import write_json
 from normexp.runs.summary import ECHOES, flat
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 SECONDS = 10.0  # between two sendings; a call for every number would cost as much as some training steps
 

@@ -12,7 +12,7 @@ from pytorch_lightning.loggers import WandbLogger
 from normexp.training.loggers.services import Sent, ServiceLogger, settings_of, title
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 AXIS = "trainer/global_step"  # Lightning's name of the steps at wandb
 

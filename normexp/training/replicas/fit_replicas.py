@@ -29,7 +29,7 @@ from normexp.training.replicas.replica import Replica, put_together
 from normexp.training.survive import StopOnSignal
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 
 class ReplicaModule(pl.LightningModule):

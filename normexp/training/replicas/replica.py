@@ -21,7 +21,7 @@ from normexp.training.lightning import overrides
 from normexp.training.recorder import Record, Recorder
 
 if TYPE_CHECKING:
-    from normexp.training.train import Parts
+    from normexp.training.parts import Parts
 
 # Hooks that are passed on as they are.
 HOOKS = (

@@ -31,8 +31,8 @@ from normexp.claims.evidence.pilots.ngrams import ngram_loss
 from normexp.claims.evidence.pilots.rules import PilotRun, Progress, Result, Rules, progress, shown
 from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.sources import failed_runs
-from normexp.claims.spec.bank import FACTS, Bank, BankCell, pilots_file
-from normexp.claims.spec.population import drawn_bank
+from normexp.claims.spec.bank import Bank, drawn_bank, pilots_file
+from normexp.claims.spec.cell import FACTS, BankCell
 from normexp.config.code import checkout
 from normexp.config.compose import composer
 from normexp.machine import processor
@@ -73,7 +73,7 @@ def train_pilots(bank: Bank, out: Path, options: Options, command: str, most: fl
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        word = row.get("rejected") or f"{row['updates']} updates, {row['seconds']:.2g} core-seconds of pilots"
+        word = row.get("rejected") or f"{row['updates']} updates, {row['seconds']:.0f} core-seconds of pilots"
         print(f"{cell.name} ({cell.draw}; {cell.what}): {word}", flush=True)
         bank = drawn_bank(dict(population.node), bank.path, path.read_text(encoding="utf-8"))
     print(f"bank={bank.name}: {len(bank.cells)} settings have pilots: {path}")
@@ -92,7 +92,7 @@ def show_plan(bank: Bank, out: Path) -> int:
             costs += [len(state.to_train) * rules.start * rules.step_seconds]
             step = f"{1000 * rules.step_seconds:.3g} ms"
             word = (
-                f"{len(state.to_train)} runs of {rules.start} updates of {step}: {costs[-1]:.2g} core-seconds"
+                f"{len(state.to_train)} runs of {rules.start} updates of {step}: {costs[-1]:.0f} core-seconds"
             )
             if state.rejected:
                 word = f"rejected: {state.rejected}"
@@ -226,7 +226,7 @@ class Pilot:
         import torch
 
         from normexp.config.run_spec import specs
-        from normexp.training.train import build
+        from normexp.training.parts import build
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)

@@ -21,10 +21,10 @@ from normexp.claims.evidence.curves import (
 )
 from normexp.claims.evidence.stored import KEPT, LEDGER, OWN_LEDGER, PLACE
 from normexp.claims.judge.plain_words import BEGUN, capital, counts, in_words, with_scope
+from normexp.claims.pages import status
 from normexp.claims.pages.figure import COLORS, kind_of, number
 from normexp.claims.pages.findings import MOST, QUESTIONS
 from normexp.claims.pages.site.drawings import ENVIRONMENT, forest, learning, over_rate
-from normexp.claims.pages.verdicts_page import status
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.registry import REGISTRY, Row, read_registry, subject_of
 from normexp.claims.spec.select import OTHER, TOPICS, topic

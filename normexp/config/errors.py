@@ -1,13 +1,25 @@
-"""An error in one line. Imports nothing heavy."""
+"""Errors in one line with an exit status, unless HYDRA_FULL_ERROR=1. Imports nothing heavy."""
 
+import contextlib
 import difflib
+import os
 import re
 import shlex
 import traceback
+from collections.abc import Iterator
 
-from normexp.cli.help import GROUPS, choices, keys, suggest
 from normexp.config.folder import brought_hint
-from normexp.config.process import command, full_errors, is_bad_input, start
+from normexp.config.options import GROUPS, choices, keys, suggest
+from normexp.config.process import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    command,
+    fail,
+    note_interrupt,
+    say_and_exit,
+    start,
+)
 
 TAKE_SHAPE = (
     "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
@@ -21,6 +33,33 @@ MISFITS = {
     r"same reduction dim|shapes cannot be multiplied":
         f"a linear layer takes another number of features {TAKE_SHAPE}",
 }  # fmt: skip
+
+
+def full_errors() -> bool:
+    """Whether the user asked for tracebacks with HYDRA_FULL_ERROR=1."""
+    return os.environ.get("HYDRA_FULL_ERROR") == "1" and "NORMEXP_ONE_LINE" not in os.environ
+
+
+@contextlib.contextmanager
+def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
+    """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
+    `interrupted` is what it says of Ctrl-C."""
+    with note_interrupt() as interrupt:
+        try:
+            yield
+        except (Exception, KeyboardInterrupt) as error:
+            if full_errors():
+                raise
+            # Training handles Ctrl-C itself. This one came during an import, composing or building.
+            early = interrupt.came and not getattr(error, "in_training", False)
+            if early or isinstance(error, KeyboardInterrupt):
+                say_and_exit(interrupted, INTERRUPTED)
+            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+
+
+def is_bad_input(error: BaseException) -> bool:
+    """Whether the user's input caused the error, not the program."""
+    return isinstance(error, ValueError) or type(error).__module__.startswith(("hydra", "omegaconf"))
 
 
 def why(error: Exception) -> str:

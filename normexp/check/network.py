@@ -1,0 +1,153 @@
+"""A network, and what is measured on it when a finding asks."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from normexp.check.inputs import (
+    CheckOptions,
+    Step,
+    root_of,
+    size_of,
+)
+from normexp.check.result import NotChecked
+from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
+from normexp.monitors.batches import Batches
+from normexp.monitors.guard import loss_of, untouched
+
+
+@dataclass
+class Modes:
+    """Losses of the held-out batch with dropout off, and what arrives at each norm with running statistics.
+
+    Attributes:
+        running, batch, precise: loss with the running statistics, with the batch's own, and with statistics that were
+            estimated anew from the two batches.
+        apart: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
+        var: path -> variance of each channel in the training batch, (C,).
+    """
+
+    running: float
+    batch: float
+    precise: float
+    apart: dict[str, float] = field(default_factory=dict)
+    var: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Network:
+    """A network and what a check may ask of it. Each measure is made once, when it is first asked for.
+
+    Args:
+        step: has a `training_step`.
+        batches: of at most as many samples as the user allows.
+        batch_size: samples of a batch that is not cut.
+        data: what the user passed as data.
+    """
+
+    def __init__(
+        self, step: nn.Module, batches: Batches, batch_size: int, data: Any, options: CheckOptions
+    ) -> None:
+        self.step, self.batches, self.batch_size = step, batches, batch_size
+        self.data, self.options, self.root = data, options, root_of(step)
+        self.samples = size_of(batches.training) or batch_size  # that the passes see
+        self.modules = dict(self.root.named_modules())
+
+    @cached_property
+    def training_loader(self) -> Any:
+        """The loader of the training, alone or of a data module; None if the user passed batches."""
+        if hasattr(self.data, "train_dataloader"):
+            return self.data.train_dataloader()
+        return self.data if isinstance(self.data, DataLoader) else None
+
+    @cached_property
+    def places(self) -> list[Place]:
+        return norms_of(self.step)
+
+    @property
+    def tracked(self) -> list[Place]:
+        """The norms that keep running statistics."""
+        return [place for place in self.places if place.tracked]
+
+    def values(self, call: Call) -> int:
+        """How many values enter one statistic of a call when the batch is not cut."""
+        if call.place.kind != "batch" or not self.samples:
+            return call.values
+        return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
+
+    @contextlib.contextmanager
+    def quiet(self, *, train: bool) -> Iterator[nn.Module]:
+        """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
+        rest trains) or in eval mode. Nothing done inside is left."""
+        with isolate_rng(), untouched(self.step):
+            if not train:
+                self.step.eval()
+            elif not self.root.training:
+                self.step.train()
+            yield self.step
+
+    @cached_property
+    def attempt(self) -> Trace:
+        """One training pass, forward and backward, or as far as it came."""
+        with self.quiet(train=True) as step:
+            return trace(step, self.batches.training, self.places)
+
+    @property
+    def trace(self) -> Trace:
+        """The training pass. Raises NotChecked if it fails."""
+        if self.attempt.error is not None:
+            raise NotChecked("the training pass fails; see pass_fails")
+        return self.attempt
+
+    @property
+    def loss(self) -> str:
+        """How the training pass computes the loss, in words; PROBE if it is none."""
+        _ = self.attempt
+        return self.step.origin.how if isinstance(self.step, Step) else "its training_step"
+
+    @cached_property
+    def modes(self) -> Modes:
+        """Four passes without gradients: running statistics, the batch's own on both batches, and estimated anew."""
+        _ = self.trace  # where training fails, nothing is compared with it
+        with self.quiet(train=False) as step, torch.no_grad():
+            return modes(step, self.batches, self.tracked)
+
+    def code(self, path: str) -> str:
+        """The module at a path as code: `model.layer1[0].bn1`."""
+        parts = path.split(".") if path else []
+        return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+
+
+def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
+    """See `Modes`. Call it on a copy in eval mode, where it overwrites running statistics."""
+    running = float(loss_of(step, copied(batches.held_out)))
+    result = Modes(running, running, running)
+    for place in tracked:
+        place.module.train()
+    moments: dict[Place, list[tuple[Tensor, Tensor]]] = {}
+    for batch in (batches.training, batches.held_out):
+        passed = trace(step, batch, tracked)
+        result.batch = passed.loss
+        for call in passed.calls:
+            # not those of each sample, as InstanceNorm's
+            if call.mean.shape == call.place.module.running_mean.shape:
+                moments.setdefault(call.place, []).append((call.mean, call.var))
+        del passed  # and what it keeps of the activations
+    step.eval()
+    for place, batch_moments in moments.items():
+        means, variances = (torch.stack(parts) for parts in zip(*batch_moments, strict=True))
+        mean, var = place.module.running_mean, place.module.running_var
+        off = torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
+        result.apart[place.path] = float(off.amax() / var.sqrt().norm())
+        result.var[place.path] = variances[0]
+        # Of all batches together: the mean of their variances and the variance of their means.
+        mean.copy_(means.mean(0))
+        var.copy_(variances.mean(0) + means.var(0, correction=0))
+    result.precise = float(loss_of(step, copied(batches.held_out)))
+    return result
