@@ -107,18 +107,20 @@ def beside(predicted: Mapping[str, Any], points: Sequence[Measured]) -> tuple[st
     return markdown_table(columns, rows), f"{held} their {predicted['level']:.0%} interval"
 
 
-def page(forecast: Forecast, bank: Bank, settings: Bank | None, evidence: Path) -> str:
-    """The page of coverage on settings left out, and of predictions beside what was measured, as Markdown."""
+def page(forecast: Forecast, bank: Bank, others: Sequence[Bank], evidence: Path) -> str:
+    """The page of coverage on settings left out, and of predictions for the settings of other banks beside what was
+    measured there, as Markdown."""
     rows = [
         (row["norm"], f"{row['held']} of {row['n']}", f"a factor of {math.exp(row['width'] / 2):.2f} either way",
          f"{row['missed']:.3f}", f"{row['missed_by_the_median']:.3f}", f"{row['right']} of {row['sure']}")
         for row in forecast.coverage()
     ]  # fmt: skip
     columns = ("norm", "held", "median interval", "mean miss", "miss of the median", "sign right where sure")
-    result = serious(forecast, settings, bank.name, evidence, evidence / REGISTRY.name) if settings else {}
+    registry = evidence / REGISTRY.name
+    results = {own.name: serious(forecast, own, bank.name, evidence, registry) for own in others}
     return markdown_page(
         "advise.md.j2", bank=bank.name, n=len(forecast.settings), level=f"{LEVEL:.0%}", first=forecast.norms[0],
-        coverage=markdown_table(columns, rows), settings=settings and settings.name, own=result,
+        coverage=markdown_table(columns, rows), results=results,
     )  # fmt: skip
 
 

@@ -47,13 +47,16 @@ def advise(args: SimpleNamespace) -> None:
         raise ValueError("--register: needs settings=BANK, and reason=... that says why")
     bank, evidence = load_bank(args.bank), args.evidence or EVIDENCE
     forecast = Forecast(measured(bank, evidence) if bank.known_population else [], bank.norms)
-    settings = load_bank(args.settings) if args.settings else None
     if args.page:
-        write_text(args.page, advice.page(forecast, bank, settings, evidence))
+        others = [load_bank(name) for name in args.settings.split(",") if name]
+        write_text(args.page, advice.page(forecast, bank, others, evidence))
         print(f"{args.page}: advice from {len(forecast.settings)} settings")
-    elif settings is None:
+        return
+    if not args.settings:
         print(advice.advice(forecast, advice.labels_of_own(args.others), bank.name))
-    elif args.register:
+        return
+    settings = load_bank(args.settings)
+    if args.register:
         from normexp.cli.register import line, record
 
         path, subject = args.registry or default_registry(), advice.subject(settings, bank.name)

@@ -125,8 +125,12 @@ def test_predictions_are_registered_and_shown_beside_what_was_measured(bank, tmp
 def test_the_page_has_the_coverage(bank, tmp_path, capsys):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(CELLS))
-    assert main([bank, f"settings={path}", f"page={tmp_path / 'advise.md'}"]) == 0
+    other = tmp_path / "other.yaml"
+    other.write_text(yaml.safe_dump(CELLS | {"cells": {"three": CELLS["cells"]["one"]}}))
+    assert main([bank, f"settings={path},{other}", f"page={tmp_path / 'advise.md'}"]) == 0
     text = (tmp_path / "advise.md").read_text()
+    assert [line for line in text.splitlines() if line.startswith("Bank ")] == ["Bank `mine`.", "Bank `other`."]
+    assert [text.count(f"| {name} | ") for name in ("one", "two", "three")] == [2, 2, 2]
     assert re.search(r"\| batchnorm \| \d+ of 14 \| a factor of 1\.\d\d either way \|", text)
     assert "These predictions are not registered yet" in text
     assert "From the 14 settings of bank `tiny`" in text
