@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from normexp.sweeps.grid import Estimates  # loads torch
 
 Planned = list[tuple[Known, list[RunSpec]]]  # what each claim needs next
+ABSENT = "No such file"  # in the message of data that are not here
 
 
 class Rounds:
@@ -106,7 +107,9 @@ class Rounds:
     def show_runs(self, options: Options) -> None:
         """Print the runs of the next round, and those of each setting; without data or pilots, what files say."""
         for claim in self.claims:
-            if claim.cells and claim.id in self.failed and claim.id not in self.known:
+            reason = self.failed.get(claim.id)
+            if claim.cells and reason and (claim.id not in self.known or ABSENT in reason):
+                self.known.pop(claim.id, None)
                 print("\n".join(by_the_bank(claim, self.failed.pop(claim.id))))
         if planned := self._planned(list(self.known)):
             self._run(planned, options)

@@ -129,7 +129,10 @@ def test_the_page_has_the_coverage(bank, tmp_path, capsys):
     other.write_text(yaml.safe_dump(CELLS | {"cells": {"three": CELLS["cells"]["one"]}}))
     assert main([bank, f"settings={path},{other}", f"page={tmp_path / 'advise.md'}"]) == 0
     text = (tmp_path / "advise.md").read_text()
-    assert [line for line in text.splitlines() if line.startswith("Bank ")] == ["Bank `mine`.", "Bank `other`."]
+    assert [line for line in text.splitlines() if line.startswith("Bank ")] == [
+        "Bank `mine`.",
+        "Bank `other`.",
+    ]
     assert [text.count(f"| {name} | ") for name in ("one", "two", "three")] == [2, 2, 2]
     assert re.search(r"\| batchnorm \| \d+ of 14 \| a factor of 1\.\d\d either way \|", text)
     assert "These predictions are not registered yet" in text

@@ -33,7 +33,11 @@ def test_select_finds_the_claims_of_a_paper_and_no_others():
         select(claims, "1234.56789")
 
 
-def test_the_command_takes_a_bare_id(capsys):
+def test_the_command_takes_a_bare_id_also_where_the_data_of_a_claim_are_not_here(
+    capsys, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))
     assert main(["2503.10622", "--plan"]) == 0
+    assert "P25: at most 288 runs, 1.1 core-hours; nothing is checked or timed" in capsys.readouterr().out
     assert main(["S37"]) == 2
     assert "S37: write key=value" in capsys.readouterr().err
