@@ -91,6 +91,7 @@ def conclude(
 
 
 def _initial(claim: Claim, stored: StoredVerdict | None) -> InitialSource:
+    """The settings of networks at initialization; they are built only where no values are stored."""
     if stored:
         return InitialSource(claim, stored.table)
     from normexp.claims.evidence.initial import initial_table  # loads torch

@@ -22,8 +22,7 @@ with fast_imports():
             importlib.import_module(name)
     read_ahead()
 
-if any(
-    "multiprocessing.forkserver" in word for word in sys.orig_argv
-):  # and this is no import by somebody else
-    # The server ends at once: Python takes two seconds to take libraries down, and a pipe behind the command waits.
+# The server ends at once: Python takes two seconds to take libraries down, and a pipe behind the command waits. Another
+# process that imports this file ends as always.
+if "multiprocessing.forkserver" in " ".join(sys.orig_argv):
     atexit.register(os._exit, 0)
