@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from normexp.sweeps.grid import Estimates  # loads torch
 
 Planned = list[tuple[Known, list[RunSpec]]]  # what each claim needs next
-ABSENT = "No such file"  # in the message of data that are not here
 
 
 class Rounds:
@@ -60,6 +59,7 @@ class Rounds:
     ):
         self.claims, self.out, self.command, self.registries = list(claims), out, command, registries
         self.failed: dict[str, str] = {}  # claim -> why it has no verdict
+        self._without_data: set[str] = set()  # claims, of those that failed
         self._failures: Counter[Path] = Counter()
         self._errors: dict[Path, str] = {}
         self._estimates: Estimates | None = None
@@ -75,6 +75,8 @@ class Rounds:
             return call(*given)
         except Exception as error:
             self.failed[name] = why(error)
+            if lacks_data(error):
+                self._without_data.add(name)
             return None
 
     def _add(self, claim: Claim, evidence: StoredEvidence | None) -> None:
@@ -108,7 +110,7 @@ class Rounds:
         """Print the runs of the next round, and those of each setting; without data or pilots, what files say."""
         for claim in self.claims:
             reason = self.failed.get(claim.id)
-            if claim.cells and reason and (claim.id not in self.known or ABSENT in reason):
+            if claim.cells and reason and (claim.id not in self.known or claim.id in self._without_data):
                 self.known.pop(claim.id, None)
                 print("\n".join(by_the_bank(claim, self.failed.pop(claim.id))))
         if planned := self._planned(list(self.known)):
@@ -176,6 +178,15 @@ class Rounds:
                 for name, known in self.known.items():
                     if known.disk and folder in known.disk.shown:
                         self.failed.setdefault(name, reason)
+
+
+def lacks_data(error: BaseException | None) -> bool:
+    """Whether data that are not here caused the error. Hydra wraps the errors of what it builds."""
+    from normexp.data.base import AbsentData  # loads torch
+
+    while error is not None and not isinstance(error, AbsentData):
+        error = error.__cause__
+    return error is not None
 
 
 def untuned(claim: Claim, tuned: bool) -> Claim:

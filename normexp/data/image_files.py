@@ -23,6 +23,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from normexp.data.base import AbsentData
 from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.images import PIXELS, ImageData, Images
 from normexp.machine import cores, in_bytes, memory
@@ -235,7 +236,7 @@ class ImageFolder(ImageData):
             return Folder(path)
         if path.is_file():
             return Archive(path)
-        raise ValueError(f"data.path={self.path}: no such folder; {LAYOUT}")
+        raise AbsentData(f"data.path={self.path}: no such folder; {LAYOUT}")
 
     def read_images(self) -> Images:
         self._check_size()

@@ -17,6 +17,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
+from normexp.data.base import AbsentData
 from normexp.data.cache import cached, size_and_time
 from normexp.data.image_files import Archive, ImageFolder
 from normexp.data.images import ImageData, Images
@@ -160,7 +161,7 @@ def download(dataset: Any, root: Path, files: list[str]) -> None:
         folder = (root / files[0]).parent.resolve()
         names = ", ".join(Path(file).name for file in files)
         reason = (str(error).strip() or type(error).__name__).splitlines()[-1]  # of the last mirror tried
-        raise ValueError(
+        raise AbsentData(
             f"data.root={root}: no {dataset.__name__} in {folder} (expected {names}), and it cannot be downloaded "
             f"({reason}); put the files there, name their folder with data.root=..., "
             "or take data=digits, which needs no download"
@@ -215,7 +216,7 @@ class CIFAR10JPEG(ImageFolder):
         for place in places:
             if place.is_file():
                 return Archive(place)
-        raise ValueError(
+        raise AbsentData(
             f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, places))}; "
             f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"
         )

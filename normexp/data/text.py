@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from normexp.data.base import DIGESTED, DataModule, digest
+from normexp.data.base import DIGESTED, AbsentData, DataModule, digest
 from normexp.data.cache import MappedFile, cached, size_and_time
 from normexp.data.orders import WindowOrder, split_random
 from normexp.data.rows import Rows, Windows, fits, keep_converted
@@ -197,7 +197,8 @@ class TextFile(TextData):
 
     def _unreadable(self, error: Exception) -> ValueError:
         reason = getattr(error, "strerror", None) or error
-        return ValueError(f"data.path={self.path}: {reason}; give a text file, plain or .gz")
+        kind = AbsentData if isinstance(error, FileNotFoundError) else ValueError
+        return kind(f"data.path={self.path}: {reason}; give a text file, plain or .gz")
 
 
 @dataclass(kw_only=True, eq=False)

@@ -12,9 +12,12 @@ from normexp.claims.evidence.keep import keep_runs
 from normexp.claims.evidence.plan import Known, plan
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.rounds import lacks_data
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.verify_claims import verify_all
+from normexp.config.run_spec import specs
+from normexp.training.parts import build
 
 WORDS = (
     "recipe=plain", "trainer=cpu", "optimizer=sgd", "data=digits", "data.train_size=64", "model=mlp", "model.depth=1",
@@ -49,6 +52,26 @@ def test_a_plan_asks_for_every_run_once_and_for_none_that_failed_three_times(tmp
     disk.failures.update({spec.folder: MOST_FAILURES for spec in asked})
     with pytest.raises(ValueError, match=f"30 runs failed {MOST_FAILURES} times, the first "):
         plan(CLAIM, Known(CLAIM, None, disk))
+
+
+@pytest.mark.parametrize(
+    ("words", "absent"),
+    [
+        (["data=text_file", "data.path=no.txt", "model=gpt"], True),
+        (["data=image_folder", "data.path=nowhere", "model=cnn"], True),
+        (["data=cifar10_jpeg", "data.path=no.tar.gz", "model=cnn"], True),
+        (["data=text_file", "data.path=there.txt", "model=gpt"], False),
+        (["data=digits", "batch_size=100000"], False),
+    ],
+)
+def test_data_that_are_absent_are_told_from_data_and_options_that_are_wrong(
+    words, absent, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.txt").write_text("too short")
+    with pytest.raises(ValueError, match=r"data\.path=|batch_size=") as error:
+        build(specs(words)[0])
+    assert lacks_data(error.value) is absent
 
 
 def test_a_missing_run_of_a_claim_in_one_setting_is_an_error(tmp_path):

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
+from normexp.data.base import AbsentData
 from normexp.data.cache import cached
 from normexp.data.image_files import Archive, Folder, Unreadable, decode, decode_all
 
@@ -236,7 +237,7 @@ def test_cifar10_jpeg_is_found_or_asked_for(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("NORMEXP_DATA", str(tmp_path / "data"))
     options = {"batch_size": 4, "eval_batch_size": 8, "val_size": 8, "train_size": 20}
     with pytest.raises(
-        ValueError, match=r"there is no .*data/cifar10_jpeg.tar.gz.*; name .* with data.path=FILE"
+        AbsentData, match=r"there is no .*data/cifar10_jpeg.tar.gz.*; name .* with data.path=FILE"
     ) as error:
         CIFAR10JPEG(**options).load()
     assert "\n" not in str(error.value)

@@ -12,6 +12,7 @@ import torchvision.datasets
 from made_sets import make_cifar, make_idx
 
 from normexp.data import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST
+from normexp.data.base import AbsentData
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 OPTIONS = {"batch_size": 8, "eval_batch_size": 64, "val_size": 20, "normalize": False}
@@ -81,7 +82,7 @@ def test_an_absent_set_that_cannot_be_downloaded_is_one_line_and_leaves_no_folde
 ):
     root = tmp_path / "new" / "data"
     timeout = socket.getdefaulttimeout()
-    with pytest.raises(ValueError, match="cannot be downloaded") as error:
+    with pytest.raises(AbsentData, match="cannot be downloaded") as error:
         target(root=str(root), **OPTIONS).load()
     message = str(error.value)
     assert "\n" not in message
