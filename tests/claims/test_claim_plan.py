@@ -69,7 +69,7 @@ def test_data_that_are_absent_are_told_from_data_and_options_that_are_wrong(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.txt").write_text("too short")
-    with pytest.raises(ValueError, match=r"data\.path=|batch_size=") as error:
+    with pytest.raises(ValueError, match=r"data\.path=|train split|batch_size=") as error:
         build(specs(words)[0])
     assert lacks_data(error.value) is absent
 
