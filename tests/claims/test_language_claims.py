@@ -6,6 +6,9 @@ import re
 import pytest
 from committed import CLAIMS, ROOT
 
+from normexp.claims.conclude import judge_again
+from normexp.claims.judge.comparison import arm_words
+from normexp.claims.judge.plain_words import in_words
 from normexp.claims.spec.bank import load_bank, summary
 from normexp.claims.spec.population import RATES
 from normexp.config.run_spec import specs
@@ -76,3 +79,11 @@ def test_every_arm_takes_its_first_steps(name, tmp_path):
         asked = specs(words, rates=[0.003])
         train(asked)
         assert read_summary(asked[0].folder)["steps"] == 2
+
+
+def test_an_arm_none_that_has_a_norm_is_called_by_what_it_lacks():
+    assert arm_words(CLAIMS["P10"].arms) == arm_words(CLAIMS["S47"].arms) == {}
+    assert arm_words(CLAIMS["P23"].arms) == {"none": "model.qk_norm=false"}
+    words = in_words(judge_again(CLAIMS["P21"], ROOT))
+    assert "without a norm" not in words
+    assert "with rmsnorm_gain_free" in words

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
+from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS, with_arm_words
 from normexp.claims.spec.cell import labels_of, value_of
 from normexp.format import pluralize
 
@@ -199,6 +199,7 @@ def section(verdict: dict[str, Any]) -> str:
 
 def in_words(verdict: dict[str, Any]) -> str:
     """The measure, the effect, and what was asked."""
+    verdict = with_arm_words(verdict)
     comparison, measure = verdict["comparison"], verdict["measure"]
     if verdict.get("verdict") == BEGUN:
         question = threshold_in_words(comparison, measure)

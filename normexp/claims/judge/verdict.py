@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.comparison import Comparison, arm_words
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, share_interval
 from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.plain_words import (
@@ -338,6 +338,7 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
         **{key: getattr(claim, key) for key in keys},
         "covers": list(claim.covers),
+        "arm_words": arm_words(claim.arms),
         "means": claim.note,
         "does_not_show": limits(claim),
         "expected": claim.expected,
