@@ -59,7 +59,7 @@ class Rounds:
     ):
         self.claims, self.out, self.command, self.registries = list(claims), out, command, registries
         self.failed: dict[str, str] = {}  # claim -> why it has no verdict
-        self._without_data: set[str] = set()  # claims, of those that failed
+        self._caused: dict[str, Exception] = {}  # claim -> what is behind its reason
         self._failures: Counter[Path] = Counter()
         self._errors: dict[Path, str] = {}
         self._estimates: Estimates | None = None
@@ -74,9 +74,7 @@ class Rounds:
         try:
             return call(*given)
         except Exception as error:
-            self.failed[name] = why(error)
-            if lacks_data(error):
-                self._without_data.add(name)
+            self.failed[name], self._caused[name] = why(error), error
             return None
 
     def _add(self, claim: Claim, evidence: StoredEvidence | None) -> None:
@@ -109,8 +107,9 @@ class Rounds:
     def show_runs(self, options: Options) -> None:
         """Print the runs of the next round, and those of each setting; without data or pilots, what files say."""
         for claim in self.claims:
-            reason = self.failed.get(claim.id)
-            if claim.cells and reason and (claim.id not in self.known or claim.id in self._without_data):
+            if not claim.cells or claim.id not in self.failed:
+                continue
+            if claim.id not in self.known or lacks_data(self._caused.get(claim.id)):
                 self.known.pop(claim.id, None)
                 print("\n".join(by_the_bank(claim, self.failed.pop(claim.id))))
         if planned := self._planned(list(self.known)):

@@ -7,8 +7,7 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_again
-from normexp.claims.judge.comparison import arm_words
-from normexp.claims.judge.plain_words import in_words
+from normexp.claims.judge.plain_words import arm_words, counts, in_words
 from normexp.claims.spec.bank import load_bank, summary
 from normexp.claims.spec.population import RATES
 from normexp.config.run_spec import specs
@@ -84,6 +83,8 @@ def test_every_arm_takes_its_first_steps(name, tmp_path):
 def test_an_arm_none_that_has_a_norm_is_called_by_what_it_lacks():
     assert arm_words(CLAIMS["P10"].arms) == arm_words(CLAIMS["S47"].arms) == {}
     assert arm_words(CLAIMS["P23"].arms) == {"none": "model.qk_norm=false"}
-    words = in_words(judge_again(CLAIMS["P21"], ROOT))
-    assert "without a norm" not in words
+    verdict = judge_again(CLAIMS["P21"], ROOT)
+    words = f"{in_words(verdict)} {'. '.join(counts(verdict))}"
+    assert not re.search(r"without a norm|\bnone\b", words)
     assert "with rmsnorm_gain_free" in words
+    assert "an arm is not fitted: rmsnorm_gain_free in 12, vector in 5" in words

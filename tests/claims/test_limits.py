@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 from committed import CLAIMS
 
-from normexp.claims.judge.plain_words import few, limits, paragraph
+from normexp.claims.judge.limits import few, limits
+from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.judge.verdict import untestable
 from normexp.claims.spec.claim_files import read_claim
 

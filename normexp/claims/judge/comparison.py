@@ -191,26 +191,3 @@ def _slope(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The slope of each row of `values` (n, levels) over `x` (n or 1, levels): (n,)."""
     x = x - x.mean(1, keepdims=True)
     return (values * x).sum(1) / (x**2).sum(1)
-
-
-def arm_words(arms: Mapping[str, Any]) -> dict[str, str]:
-    """What an arm `none` is called where it has a norm, and lacks something else: by its own overrides."""
-    own = arms.get("none", ())
-    if not isinstance(own, (list, tuple)) or not own or "norm=none" in own:
-        return {}
-    return {"none": " ".join(word.removeprefix("norm=") for word in own)}
-
-
-def with_arm_words(verdict: dict[str, Any]) -> dict[str, Any]:
-    """A verdict whose comparisons name arms by their `arm_words`."""
-    words = verdict.get("arm_words") or {}
-
-    def named(comparison: dict[str, Any]) -> dict[str, Any]:
-        return comparison | {
-            key: words[comparison[key]] for key in ("arm", "baseline") if comparison.get(key) in words
-        }
-
-    results = [
-        result | {"comparison": named(result["comparison"])} for result in verdict.get("comparisons", ())
-    ]
-    return verdict | {"comparison": named(verdict["comparison"]), "comparisons": results}

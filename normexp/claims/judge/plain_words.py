@@ -1,18 +1,13 @@
 """A verdict in words: its title, its counts, its effect as one would say it (`with batchnorm 2% higher than without a
-norm (11% lower to 18% higher); more than 10% lower was asked`), the paragraph for the screen and for reports, and what
-the evidence does not show: by its kind, its settings, their sizes and lengths."""
+norm (11% lower to 18% higher); more than 10% lower was asked`), and the paragraph for the screen and for reports."""
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS, with_arm_words
-from normexp.claims.spec.cell import labels_of, value_of
+from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
 from normexp.format import pluralize
-
-if TYPE_CHECKING:
-    from normexp.claims.spec.claim import Claim
 
 SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
 NO_COUNTEREXAMPLE = "no counterexample"
@@ -28,16 +23,7 @@ WORDS = (
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
-SIZES = {
-    "model.depth": "depth {}",
-    "model.width": "width {}",
-    "max_steps": "{} updates",
-    "max_epochs": "{} epochs",
-}
-MOST_NAMED = 5
 MOST_BOUNDS = 8  # of a list that is told whole
-FEW = 24  # drawn settings
-SMALLER = "It does not exclude differences below its margin."
 
 
 def number(value: Any) -> str:
@@ -51,6 +37,33 @@ def ends(interval: Any, form: str = ".3g", scale: float = 1.0) -> str:
     return " (no interval)" if math.isinf(low) and math.isinf(high) else f" ({low:{form}} to {high:{form}})"
 
 
+def arm_words(arms: Mapping[str, Any]) -> dict[str, str]:
+    """What an arm `none` is called where it has a norm, and lacks something else: by its own overrides."""
+    own = arms.get("none", ())
+    if not isinstance(own, (list, tuple)) or not own or "norm=none" in own:
+        return {}
+    return {"none": " ".join(word.removeprefix("norm=") for word in own)}
+
+
+def with_arm_words(verdict: dict[str, Any]) -> dict[str, Any]:
+    """A verdict for people: it calls arms by their `arm_words`, in its comparisons and where it counts runs."""
+    words = verdict.get("arm_words")
+    if not words:
+        return verdict
+
+    def renamed(result: dict[str, Any]) -> dict[str, Any]:
+        by_arm = {
+            key: {words.get(arm, arm): value for arm, value in result[key].items()}
+            for key in ("failures", "runs", "unfitted", "arms")
+            if key in result
+        }
+        ends = {key: words[result[key]] for key in ("arm", "baseline") if result.get(key) in words}
+        comparison = {"comparison": renamed(result["comparison"])} if "comparison" in result else {}
+        return result | by_arm | ends | comparison
+
+    return renamed(verdict) | {"comparisons": list(map(renamed, verdict.get("comparisons", ())))}
+
+
 def every_one_of(number: int) -> str:
     """both, all 3"""
     return "both" if number == 2 else f"all {number}"
@@ -59,7 +72,7 @@ def every_one_of(number: int) -> str:
 def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
     """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
     `sides` behind words that give them (`in_words`)."""
-    drawn, results = verdict["drawn"], verdict["comparisons"]
+    drawn, results = verdict["drawn"], with_arm_words(verdict)["comparisons"]
     if len(results) == 1:
         return list(filter(None, [_counts(results[0], drawn=drawn, alone=True, sides=sides)]))
     share = f": {_share(verdict)}" if drawn else ""
@@ -90,13 +103,13 @@ def _counts(result: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) ->
             median = f"{number(result[f'{name}median'])}{ends(result[f'{name}median_interval'])}"
             parts.append(f"{what} {median}, middle 80% {middle}")
     if failed := [
-        f"{arm} {lost} of {result['runs'][arm]}" for arm, lost in result["failures"].items() if lost
+        f"{who(arm)} {lost} of {result['runs'][arm]}" for arm, lost in result["failures"].items() if lost
     ]:
         parts.append(f"failed runs: {', '.join(failed)}")
         parts.append(
             f"given that all trained it holds in {result['trained']['holds']} of {result['trained']['n']}"
         )
-    if late := [f"{arm} in {n}" for arm, n in result["unfitted"].items()]:
+    if late := [f"{who(arm)} in {n}" for arm, n in result["unfitted"].items()]:
         parts.append(f"settings where an arm is not fitted: {', '.join(late)}")
     return "; ".join(parts)
 
@@ -330,71 +343,9 @@ def value_in_words(effect: float, comparison: dict[str, Any], measure: str) -> s
 
 def arm_in_words(arm: str) -> str:
     """`with batchnorm`, `without a norm`."""
-    return "without a norm" if arm == "none" else f"with {arm}" if arm else ""
+    return f"with {arm}" if arm not in ("", "none") else arm and who(arm)
 
 
-# What a claim does not show.
-
-
-def few(claim: "Claim") -> str:
-    """Why a claim rests on fewer drawn settings than most do; empty if it does not."""
-    bank = claim.drawn_from
-    if bank is None or len(claim.cells) >= FEW:
-        return ""
-    values = {key: value if isinstance(value, list) else [value] for key, value in claim.where.items()}
-    kinds = " and ".join(f"{key} {' or '.join(map(str, choices))}" for key, choices in values.items())
-    fitting = bank.with_labels(claim.where)
-    text = f"few settings: {len(fitting)} of the {len(bank.cells)} of bank={bank.name} have {kinds}"
-    text = text if kinds else f"few settings: bank={bank.name} has {len(fitting)}"
-    untrained = sum(not bank.cells[name].updates for name in fitting)
-    if untrained and bank.known_population.rates:  # else it trains nothing, and has no pilots
-        text += f", {untrained} of them without a pilot"
-    budget = f", of which the claim's budget of training pays for the first {claim.first}"
-    return text + budget * (claim.first < len(fitting))
-
-
-def limits(claim: "Claim") -> str:
-    """What a claim does not show: a sentence by its evidence, and the claim's own one, if it has one."""
-    equal = claim.evidence == "training" and any(comparison.kind in EQUAL for comparison in claim.comparisons)
-    sentence = claim.does_not_show
-    sentence = sentence and f"Nor does it show: {sentence[0].lower()}{sentence[1:]}"
-    return " ".join(filter(None, (_by_evidence(claim), SMALLER if equal else "", sentence)))
-
-
-def _by_evidence(claim: "Claim") -> str:
-    where = _where(claim)
-    if claim.evidence == "none":
-        return ""
-    if claim.evidence == "law":
-        return (
-            "This does not show what it does to training: values were computed, and no network was trained."
-        )
-    if claim.evidence == "initialization":
-        of = f" of {where}" if where else ""
-        return f"This does not show what training makes of it: the networks{of} have their initial weights."
-    if claim.drawn:
-        return f"This does not show what holds outside its population: {where}."
-    if claim.settings:
-        return f"This does not show how often it holds: somebody chose these settings ({where})."
-    return f"This does not show what holds in other settings than this one: {where}."
-
-
-def _where(claim: "Claim") -> str:
-    """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
-    arm_overrides = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
-    settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]
-    words = [[*setting, *arm] for setting in settings for arm in arm_overrides]
-    labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
-    subject = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
-    sizes = []
-    for key, name in SIZES.items():
-        texts = [*(value_of(key, overrides) for overrides in words), *map(str, claim.factor.get(key, ()))]
-        if numbers := [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]:
-            sizes.append(name.format(f"{max(numbers):,g}"))
-    return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
-
-
-def _names(labels: Sequence[Mapping[str, str]], key: str) -> str:
-    names = list(dict.fromkeys(setting_labels[key] for setting_labels in labels if setting_labels.get(key)))
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + more
+def who(arm: str) -> str:
+    """An arm before a count of it: "none in 5" would say that there are none."""
+    return "without a norm" if arm == "none" else arm

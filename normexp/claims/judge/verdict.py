@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.comparison import Comparison, arm_words
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, share_interval
+from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.plain_words import (
     BEGUN,
@@ -23,10 +24,9 @@ from normexp.claims.judge.plain_words import (
     SUPPORTED,
     UNDECIDED,
     UNTESTABLE,
+    arm_words,
     ends,
     every_one_of,
-    few,
-    limits,
     number,
 )
 from normexp.claims.judge.settings_count import (

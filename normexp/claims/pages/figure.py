@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
-from normexp.claims.judge.plain_words import SHARES, describe_effect, title
+from normexp.claims.judge.plain_words import SHARES, describe_effect, title, with_arm_words
 from normexp.claims.judge.verdict import joint_settings
 from normexp.report.drawing import new_figure
 from normexp.report.style import FAINT, INK, Style, shorten
@@ -104,6 +104,7 @@ def places_of(lines: list[Line]) -> tuple[list[float], list[float]]:
 
 def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
+    verdict = with_arm_words(verdict)
     if verdict["settings"]:
         lines, width = lines_of(verdict), 85
         figure, (axes,) = new_figure(1, panel=(8.5, 2.2 + 0.3 * sum(places_of(lines)[1])))

@@ -11,7 +11,15 @@ import numpy as np
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
-from normexp.claims.judge.plain_words import BEGUN, COUNTED, SUPPORTED, capital, describe_question, in_words
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    COUNTED,
+    SUPPORTED,
+    capital,
+    describe_question,
+    in_words,
+    with_arm_words,
+)
 from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
@@ -158,12 +166,13 @@ def spans(labels: Sequence[Mapping[str, str]]) -> str:
 
 def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
     """The figure of a finding, as wide as a phone: the effect in each setting, or the values of one setting."""
-    lines = lines_of(dict(verdict), setting_names(claim))
+    verdict = with_arm_words(verdict)
+    lines = lines_of(verdict, setting_names(claim))
     with drawing_style():
         height = 1.1 + ROW * sum(places_of(lines)[1]) if verdict["settings"] else 2.3
         figure, (axes,) = new_figure(1, panel=(NARROW.width, height))
         if verdict["settings"]:
-            draw_forest(axes, lines, dict(verdict), claim.better)
+            draw_forest(axes, lines, verdict, claim.better)
             axes.set_xlabel(textwrap.fill(units_of_effect(dict(verdict)), 44), fontsize=7)
         elif stored := StoredEvidence(root / PLACE).verdict(claim):
             draw_values(axes, stored.table, verdict)

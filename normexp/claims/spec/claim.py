@@ -73,7 +73,7 @@ class Claim:
         manipulation: a measure and a comparison, which must be supported before a causal word can be.
         search: for a universal sentence, the budget and the space of a search for counterexamples: `cases`, `choose`
             (override or option -> its values, or {low, high, log}), `weights` (whether initial weights are drawn).
-        does_not_show: what nobody should conclude, beside what `judge.plain_words.limits` says of every claim. It
+        does_not_show: what nobody should conclude, beside what `judge.limits.limits` says of every claim. It
             decides nothing, and is no part of the protocol.
     """
 

@@ -20,7 +20,7 @@ from normexp.claims.evidence.curves import (
     setting_names,
 )
 from normexp.claims.evidence.stored import KEPT, LEDGER, OWN_LEDGER, PLACE
-from normexp.claims.judge.plain_words import BEGUN, capital, counts, in_words, with_scope
+from normexp.claims.judge.plain_words import BEGUN, capital, counts, in_words, with_arm_words, with_scope
 from normexp.claims.pages import status
 from normexp.claims.pages.figure import COLORS, kind_of, number
 from normexp.claims.pages.findings import MOST, QUESTIONS
@@ -110,7 +110,7 @@ def facts(
     if verdict is None or verdict["verdict"] == BEGUN:
         files = files_of(claim, rows, (), root)
         return plain | {"verdict": None, "files": {key: files[key] for key in rows if key in files}}
-    ledger, names = ledger_of(claim, verdict, root), setting_names(claim)
+    verdict, ledger, names = with_arm_words(verdict), ledger_of(claim, verdict, root), setting_names(claim)
     arms = dict.fromkeys(arm for runs in ledger.values() for arm in runs["norm"])
     colors = {arm: color.lower().lstrip("#") for arm, color in Style(list(arms)).colour.items()}
     runs = {
