@@ -34,10 +34,10 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     """A row of the table of summaries.
 
     Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
-    (`batch_size`, `norm.correction`, `model.depth`); final metrics (`test/accuracy`); `convergence.*`, `execution.*`,
-    `versions.*`; `steps`, `epochs`, `samples` (null in older runs), `seconds`, `parameters`, `command`, `finished`;
-    `processes` (that share a batch); `code` (a digest of what computed it); `failed` (it diverged, or its final loss is
-    above ten times `chance_loss`).
+    (`batch_size`, `norm.correction`, `model.depth`), with the optimizer's rate as `lr`; final metrics
+    (`test/accuracy`); `convergence.*`, `execution.*`, `versions.*`; `steps`, `epochs`, `samples` (null in older runs),
+    `seconds`, `parameters`, `command`, `finished`; `processes` (that share a batch); `code` (a digest of what computed
+    it); `failed` (it diverged, or its final loss is above ten times `chance_loss`).
     """
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
@@ -49,7 +49,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
         if key != "monitor"
     }
     row = {"run": run, "status": summary["status"], "hash": summary["hash"], **choices}
-    row |= flat(config, targets=True) | summary["metrics"]
+    row |= flat(config, targets=True) | {"lr": learning_rate(config)} | summary["metrics"]
     for group in RESULT_GROUPS:
         row |= {f"{group}.{key}": value for key, value in summary[group].items()}
     row |= {name: summary[name] for name in RESULTS if name not in row}
@@ -58,6 +58,12 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     code = json.dumps(summary.get("sources"), sort_keys=True)
     row["code"] = hashlib.sha256(code.encode()).hexdigest()[:12]
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
+
+
+def learning_rate(config: Mapping[str, Any]) -> float:
+    """The rate that the optimizer is given: `lr`, unless `optimizer.lr` was set on its own."""
+    rate = config.get("optimizer", {}).get("lr")
+    return config.get("lr") if rate is None else rate
 
 
 def failed(summary: Mapping[str, Any]) -> bool:

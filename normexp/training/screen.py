@@ -24,7 +24,7 @@ from normexp.config.process import tolerant_stdout
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
-from normexp.runs.summary import failed
+from normexp.runs.summary import failed, learning_rate
 from normexp.runs.table import half_widths
 from normexp.training.folder import WAIT
 from normexp.training.recipe_hint import Curves, hint, recorded
@@ -61,7 +61,8 @@ def show_choices(
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
     length = pluralize(config["max_epochs"], "epoch") if steps is None else pluralize(steps, "step")
-    rate = " ".join(f"{lr:g}" for lr in rates or [config["lr"]])
+    own = learning_rate(config)
+    rate = " ".join(f"{lr:g}" for lr in (rates if own == config["lr"] else ()) or [own])
     optimizer = f"{choices['optimizer']} lr {rate} ({choices['schedule']})"
     runs = f"seeds {in_short(seeds)}" if len(seeds) > 1 else f"seed {config['seed']}"
     names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
@@ -282,7 +283,7 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
         table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for summary, folder in zip(summaries, folders, strict=True):
         scores = [_percent(summary["metrics"].get(metric)) for metric in SCORES.values()]
-        rate = f"{summary['config']['lr']:g}"
+        rate = f"{learning_rate(summary['config']):g}"
         table.add_row(str(summary["config"]["seed"]), rate, *scores, status_line(summary), Text(folder.name))
     # Its full width, so that no name is cut. A narrow terminal wraps the lines itself.
     table.width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
@@ -296,8 +297,8 @@ def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console:
 def means(summaries: Sequence[dict[str, Any]]) -> list[str]:
     """One line per learning rate with several seeds: the mean of its completed runs and its 95% t interval."""
     by_rate: dict[float, list[dict[str, Any]]] = {}
-    for summary in sorted(summaries, key=lambda summary: summary["config"]["lr"]):
-        by_rate.setdefault(summary["config"]["lr"], []).append(summary)
+    for summary in sorted(summaries, key=lambda summary: learning_rate(summary["config"])):
+        by_rate.setdefault(learning_rate(summary["config"]), []).append(summary)
     at = " at lr {:g}" if len(by_rate) > 1 else ""
     return [mean_line(own, at.format(rate)) for rate, own in by_rate.items() if len(own) > 1]
 

@@ -7,6 +7,7 @@ import torch
 from rich.console import Console
 from scipy import stats
 
+from normexp.runs.summary import flatten
 from normexp.training.progress import EpochMeans, TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.screen import (
@@ -24,7 +25,7 @@ def summary(seed: int, accuracy: float, lr: float = 0.1, status: str = "complete
     metrics = {"val/accuracy": accuracy, "test/accuracy": accuracy / 2}
     return {
         "status": status, "metrics": metrics, "convergence": {"divergence_step": 3}, "steps": 0,
-        "config": {"seed": seed, "lr": lr},
+        "config": {"seed": seed, "lr": lr, "optimizer": {"lr": lr}},
     }  # fmt: skip
 
 
@@ -84,6 +85,19 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     assert str(folders[0]) in text.splitlines()[-1]
     assert "1 epoch " in text
     assert "1 × layernorm (norm.correction=1)" in " ".join(text.split())
+
+
+def test_the_rate_is_that_of_the_optimizer_where_it_was_set_on_its_own(train, make_parts):
+    options = ["model=mlp", "optimizer=sgd", "lr=0.1", "optimizer.lr=0.02", "max_steps=2"]
+    text = screen(lambda *given: show_choices(make_parts(*options), None, *given), width=100)
+    assert "sgd lr 0.02 " in text
+    replicas = screen(lambda *given: show_choices(make_parts(*options), None, *given, rates=[0.1]), width=100)
+    assert "sgd lr 0.02 " in replicas
+    summary, folder = train(*options)
+    assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
+    text = screen(show_replicas, [summary, summary], [folder, folder], width=100)
+    assert "0.1 " not in text
+    assert " 0.02 " in text
 
 
 def test_numbers_in_a_row_are_told_in_short():
