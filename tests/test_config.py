@@ -98,6 +98,11 @@ def test_good_configuration_passes():
         ("model.width", 10**30, "model.width: a number of 31 digits; must be at most"),
         ("norm.eps", float("nan"), "norm.eps=nan: must be finite"),
         ("optimizer.lr", float("inf"), "optimizer.lr=inf: must be finite"),
+        (
+            "data.batch_size",
+            7,
+            "data.batch_size=7: the run would be called one of batch_size=64; write batch_size=7",
+        ),
         ("name", "a\0b", "has a character that no line can show"),
         ("outputs", "a\nb", "has a character that no line can show"),
         ("model.activation", "\x1b[2J", r"model\.activation="),

@@ -78,6 +78,13 @@ def validate(
         )
     for group in groups:
         check_group(group, config[group], packages)
+    if "data" in groups:
+        size = config["data"].get("batch_size", config["batch_size"])
+        if size != config["batch_size"]:
+            raise ValueError(
+                f"data.batch_size={size}: the run would be called one of batch_size={config['batch_size']}; write "
+                f"batch_size={size}"
+            )
     if "trainer" in groups:
         check_trainer(config["trainer"])
     if "optimizer" in groups:
