@@ -11,6 +11,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.config.folder import listed
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
+CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "replicas", "monitor", "name", "outputs")
 METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-entropy on test, in nats"}
 
 
@@ -43,7 +44,7 @@ def overrides_of(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
     overrides: list[str] = []
     for word in words:
         key, _, value = word.partition("=")
-        if key in ("norm", "seed", "lr", "replicas", "monitor", "name", "outputs") and value:
+        if key in CHOSEN and value:  # also the rate of the optimizer alone: lr would move nothing
             other = "write norms=, seeds= or rates=, or leave it out"
             raise ValueError(f"{word}: is chosen by the comparison; {other}")
         is_class = key == "data" and ":" in value

@@ -27,6 +27,7 @@ SET_ELSEWHERE = {
     "log_every_n_steps": "log_every_n_steps", "default_root_dir": "outputs", "callbacks": "monitor",
     "logger": "log_every_n_steps", "num_sanity_val_steps": None, "enable_model_summary": None,
     "use_distributed_sampler": None, "enable_checkpointing": None, "enable_progress_bar": None,
+    "limit_val_batches": "data.val_size", "limit_test_batches": None,
 }  # fmt: skip
 # group -> arguments that normexp passes to the class; the node must not set them
 INJECTED = {

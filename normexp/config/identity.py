@@ -202,6 +202,8 @@ def changes(config: dict[str, Any], choices: dict[str, str]) -> list[str] | None
     for key, value in asked.items():
         if "${" not in str(value) and (now := value_at(config, key)) != value:
             changed.append(f"{key}={'null' if now is None else now}")
+    if (rate_given := config["optimizer"].get("lr", config["lr"])) != config["lr"]:  # then lr moves nothing
+        changed = [word for word in changed if not word.startswith("lr=")] + [f"optimizer.lr={rate_given}"]
     return changed
 
 

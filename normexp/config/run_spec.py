@@ -179,6 +179,12 @@ def _each_config(
     """The configuration at each seed and rate. OmegaConf takes ten milliseconds to resolve one, so they are derived
     from the first where each reference is a value of the root as it stands."""
     written: Any = OmegaConf.to_container(task, resolve=False) if len(asked) > 1 else None
+    if len({rate for _, rate in asked}) > 1 and isinstance(
+        own := written["optimizer"].get("lr"), int | float
+    ):
+        raise ValueError(
+            f"optimizer.lr={own}: is the rate of each run, so other values of lr move nothing; leave it out"
+        )
     derived = written and all(_is_root_value(written, text) for text in _texts(written) if "${" in text)
     for seed, rate in asked:
         values = {"seed": seed} | ({} if rate is None else {"lr": rate})

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.identity import own_recipe
-from normexp.runs.summary import NEAR_CHANCE
+from normexp.runs.summary import NEAR_CHANCE, learning_rate
 
 # Chosen, as NEAR_CHANCE, on the runs behind docs/recipes.md.
 SPIKE = 0.3  # of the chance loss: the training loss jumps if it rises by more above its lowest
@@ -96,7 +96,9 @@ def training_losses(curves: Curves) -> list[float]:
 
 
 def _slower(summary: dict[str, Any]) -> str:
-    return f"lr={summary['config']['lr'] / 10:g}"
+    config = summary["config"]
+    key = "lr" if learning_rate(config) == config["lr"] else "optimizer.lr"
+    return f"{key}={learning_rate(config) / 10:g}"
 
 
 def _warmup(summary: dict[str, Any]) -> str:

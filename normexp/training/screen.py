@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 LEVEL = 0.95
 SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
 WRITTEN = 200  # characters of a text
+# What changes a training and is no part of most recipes.
+BESIDE, SHORTENED = ("label_smoothing", "early_stopping"), ("limit_train_batches", "overfit_batches")
 ODD = 100.0  # times: gradients of the first and the last layer that differ by more vanish or explode
 
 
@@ -68,9 +70,11 @@ def show_choices(
     names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
     changed = changes(config, choices)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
+    beside = [f"{key}={config[key]}" for key in BESIDE if config[key]]
+    beside += [f"trainer.{key}={config['trainer'][key]}" for key in SHORTENED if config["trainer"].get(key)]
     rows = {
         "run": f"{names} · batch {config['batch_size']} · {runs}",
-        "training": f"{length} · {optimizer} · {precision_here(config['trainer'])} · {recipe}",
+        "training": f"{length} · {optimizer} · {' · '.join((precision_here(config['trainer']), recipe, *beside))}",
         "data": parts.data.describe(),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
     }

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from committed import CLAIMS
 
-from normexp.claims.judge.limits import few, limits
+from normexp.claims.judge.limits import chosen_by, few, limits
 from normexp.claims.judge.plain_words import paragraph
 from normexp.claims.judge.verdict import untestable
 from normexp.claims.spec.claim_files import read_claim
@@ -42,7 +42,9 @@ def test_every_claim_that_is_tested_says_what_it_does_not_show(name):
             sizes = [float(own) for own in found if own.replace(".", "").isdecimal()]
             words = [word for arm in claim.arms.values() for word in [*claim.fixed, *arm]]
             changed = any(f"{word}=".startswith(key) for word in [*words, *claim.factor])
-            if sizes and not changed:
+            if what == "{} updates" and claim.drawn and chosen_by(claim, "batch_size"):
+                assert "updates" not in said  # they follow from the passes over the data
+            elif sizes and not changed:
                 assert what.format(f"{max(sizes):,g}") in said
 
 
@@ -58,6 +60,15 @@ def test_it_is_made_from_the_settings_and_decides_nothing(tmp_path):
     path.write_text(ONE.replace("does_not_show: That it always helps.", "does_not_show: [a]"))
     with pytest.raises(ValueError, match=r"does_not_show=.*must be text"):
         read_claim(path)
+
+
+def test_what_a_claim_chooses_itself_is_said_in_place_of_its_settings():
+    assert "at most depth 8, width" in limits(CLAIMS["S91"])
+    assert "200 updates" in limits(CLAIMS["P14"])
+    assert "epoch" not in limits(CLAIMS["P14"])
+    assert chosen_by(CLAIMS["S90"], "batch_size") == [32.0]
+    assert chosen_by(CLAIMS["S91"], "model.depth") == [2.0, 4.0, 8.0]
+    assert chosen_by(CLAIMS["P06a"], "batch_size") == []
 
 
 def test_a_verdict_of_an_earlier_version_has_none():

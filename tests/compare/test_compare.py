@@ -95,8 +95,9 @@ def test_own_network_and_data_are_named_and_allowed():
     assert packages(options, ["data=other:Data"]) == ["pack", "other"]
     with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
         overrides_of({**vars(parse("compare", [])), "module": "pack"}, [])
-    with pytest.raises(ValueError, match="lr=1: is chosen by the comparison"):
-        overrides_of(vars(parse("compare", [])), ["lr=1"])
+    for word in ("lr=1", "optimizer.lr=1"):
+        with pytest.raises(ValueError, match=f"^{word}: is chosen by the comparison"):
+            overrides_of(vars(parse("compare", [])), [word])
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():

@@ -90,6 +90,7 @@ def test_no_recipe_sets_what_belongs_to_an_optimizer():
         (["schedule=constant", "batch_size=8"], {"schedule=constant", "batch_size=8"}),
         (["schedule.warmup_steps=5"], {"schedule.warmup_steps=5"}),
         (["optimizer.weight_decay=0.1"], {"optimizer.weight_decay=0.1"}),
+        (["lr=0.5", "optimizer.lr=0.02"], {"optimizer.lr=0.02"}),  # lr moves nothing
         (["trainer.gradient_clip_val=2.0"], {"trainer.gradient_clip_val=2.0"}),
         (["norm=batchnorm", "seed=4", "trainer=bf16", "model.width=8", "monitor=none"], set()),
     ],

@@ -42,6 +42,16 @@ def test_runs_at_seeds_and_rates_are_what_each_is_alone(overrides):
     assert [(spec.config["lr"], spec.config["seed"]) for spec in found[:3]] == [(0.1, 0), (0.1, 7), (1, 0)]
 
 
+@pytest.mark.parametrize("words", [["replicas.lr=[0.02,0.1]"], []])
+def test_rates_that_the_optimizer_does_not_follow_are_refused(words):
+    with pytest.raises(
+        ValueError, match=r"^optimizer\.lr=0\.02: is the rate of each run, so other values of lr"
+    ):
+        specs(["optimizer.lr=0.02", *words], rates=None if words else [0.02, 0.1])
+    (alone,) = specs(["optimizer.lr=0.02"], rates=[0.1])  # a claim whose factor is the optimizer's rate
+    assert (alone.config["lr"], alone.config["optimizer"]["lr"]) == (0.1, 0.02)
+
+
 def test_replicas_are_runs_that_train_together():
     found = specs(["replicas.seeds=[3,5]", "replicas.lr=[0.1,1.0]"])
     assert [(spec.config["lr"], spec.config["seed"]) for spec in found] == [

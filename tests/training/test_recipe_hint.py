@@ -23,6 +23,12 @@ def summary_of(**changes) -> dict:
     return base | changes
 
 
+def test_a_smaller_rate_is_tried_where_the_optimizer_takes_it(tmp_path):
+    config = {**summary_of()["config"], "optimizer": {"lr": 0.02}}
+    summary = summary_of(metrics={"train/loss": 2.29}, config=config)
+    assert hint(summary, folder_with(tmp_path, [6.0, 2.3])).endswith("; try optimizer.lr=0.002")
+
+
 def folder_with(path: Path, losses: list[float], every: int = 20) -> Path:
     rows = [f"{every * (i + 1)},0,0,train/loss,{loss!r}\n" for i, loss in enumerate(losses)]
     (path / "metrics.csv").write_text(

@@ -87,12 +87,16 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     assert "1 × layernorm (norm.correction=1)" in " ".join(text.split())
 
 
-def test_the_rate_is_that_of_the_optimizer_where_it_was_set_on_its_own(train, make_parts):
+def test_the_screen_says_what_decides_the_training(train, make_parts):
     options = ["model=mlp", "optimizer=sgd", "lr=0.1", "optimizer.lr=0.02", "max_steps=2"]
     text = screen(lambda *given: show_choices(make_parts(*options), None, *given), width=100)
     assert "sgd lr 0.02 " in text
     replicas = screen(lambda *given: show_choices(make_parts(*options), None, *given, rates=[0.1]), width=100)
     assert "sgd lr 0.02 " in replicas
+    own = ["label_smoothing=0.1", "+trainer.limit_train_batches=2"]
+    text = screen(lambda *given: show_choices(make_parts(*options, *own), None, *given), width=200)
+    assert "but lr" not in text
+    assert "label_smoothing=0.1 · trainer.limit_train_batches=2" in text
     summary, folder = train(*options)
     assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
     text = screen(show_replicas, [summary, summary], [folder, folder], width=100)

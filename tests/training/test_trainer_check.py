@@ -11,6 +11,7 @@ import pytest
         ("trainer.accumulate_grad_batches=0", "must be at least 1"),
         ("+trainer.max_epochs=3", "is decided by normexp; set max_epochs instead"),
         ("+trainer.check_val_every_n_epoch=3", "is decided by normexp; set val_every_n_steps instead"),
+        ("+trainer.limit_val_batches=1", "is decided by normexp; set data.val_size instead"),
         ("+trainer.callbacks=[]", "is decided by normexp; set monitor instead"),
         ("+trainer.num_sanity_val_steps=2", "is decided by normexp; leave it out"),
     ],

@@ -156,7 +156,7 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]
 
 def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     """Whether each run failed: it diverged, or only guessed, or ended, in a drawn setting, with a loss above ten times
-    that of guessing. It guessed if at its best validation it had no more answers right than guessing gives, by a
+    that of guessing. It guessed if at its end it had no more validation answers right than guessing gives, by a
     one-sided binomial test at 0.1%; a guess is right with the share of the largest class."""
     if not cell.validation:
         raise ValueError(

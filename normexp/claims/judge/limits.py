@@ -71,11 +71,29 @@ def _where(claim: "Claim") -> str:
     labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
     subject = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
     sizes = []
+    with_updates = not (claim.drawn and chosen_by(claim, "batch_size"))  # else as many passes as its setting
     for key, name in SIZES.items():
-        texts = [*(value_of(key, overrides) for overrides in words), *map(str, claim.factor.get(key, ()))]
-        if numbers := [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]:
+        if key == "max_steps" and not with_updates:
+            continue
+        if numbers := chosen_by(claim, key) or numbers_in(key, words):
             sizes.append(name.format(f"{max(numbers):,g}"))
     return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
+
+
+def chosen_by(claim: "Claim", key: str) -> list[float]:
+    """The numbers that a claim's own words give a key, whatever its settings say: its levels, or those of every arm."""
+    if key in claim.factor:
+        return numbers_in(key, [[f"{key}={level}"] for level in claim.factor[key]])
+    words = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
+    return numbers_in(key, words) if all(value_of(key, overrides) for overrides in words) else []
+
+
+def numbers_in(key: str, words: Sequence[Sequence[str]]) -> list[float]:
+    """The numbers of a key in lists of overrides. The epochs of a run with a number of updates are not read."""
+    if key == "max_epochs":
+        words = [overrides for overrides in words if not value_of("max_steps", overrides)]
+    texts = [value_of(key, overrides) for overrides in words]
+    return list(dict.fromkeys(float(text) for text in texts if text.replace(".", "", 1).isdecimal()))
 
 
 def _names(labels: Sequence[Mapping[str, str]], key: str) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from normexp.claims.evidence.curves import setting_names
 from normexp.claims.evidence.stored import PLACE, StoredEvidence
+from normexp.claims.judge.limits import chosen_by
 from normexp.claims.judge.plain_words import (
     BEGUN,
     COUNTED,
@@ -36,6 +37,7 @@ QUESTIONS = (
     *("P06a", "P08", "P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
+SPANS = {"updates": "max_steps", "batch size": "batch_size", "depth": "model.depth", "width": "model.width"}
 BARE = (
     Path("docs") / "data" / "bare_loop.json"
 )  # written from the output of a script that imports torch alone
@@ -107,7 +109,7 @@ def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict
         "sentence": claim.sentence,
         "known": answer(verdict),
         "sure": how_sure(verdict),
-        "where": where(verdict),
+        "where": where(claim, verdict),
         "when": f"It {when}." if when and when.found else "",
         "source": claim.source,
     }
@@ -145,22 +147,29 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
     return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
 
 
-def where(verdict: Mapping[str, Any]) -> str:
-    """What was measured."""
+def where(claim: Claim, verdict: Mapping[str, Any]) -> str:
+    """What was measured: the settings, with what the claim itself chooses in place of theirs. With another batch size a
+    run takes as many passes over the data, so another number of updates."""
+    chosen = {name: numbers for name, key in SPANS.items() if (numbers := chosen_by(claim, key))}
     if labels := [row["labels"] for row in verdict["settings"]]:
-        return f"{spans(labels)}."
+        return f"{spans(labels, chosen)}."
     return "A property of the layer or of a network's start, whatever it is trained on."
 
 
-def spans(labels: Sequence[Mapping[str, str]]) -> str:
-    """Data and models of settings, and from where to where they go."""
+def spans(labels: Sequence[Mapping[str, str]], chosen: Mapping[str, Sequence[float]] | None = None) -> str:
+    """Data and models of settings, and from where to where they go; `chosen` numbers in place of theirs."""
     words = [
         ", ".join(sorted({setting_labels[key] for setting_labels in labels if key in setting_labels}))
         for key in ("data", "model")
     ]
-    for key in ("updates", "batch size", "depth", "width"):
-        numbers = [float(setting_labels[key]) for setting_labels in labels if key in setting_labels]
-        words += [f"{key} {min(numbers):,g} to {max(numbers):,g}"] if numbers else []
+    chosen = chosen or {}
+    for key in SPANS:
+        numbers = list(chosen.get(key, ()))
+        if not numbers and not (key == "updates" and "batch size" in chosen):
+            numbers = [float(setting_labels[key]) for setting_labels in labels if key in setting_labels]
+        if numbers:
+            ends = dict.fromkeys((min(numbers), max(numbers)))
+            words.append(f"{key} {' to '.join(f'{end:,g}' for end in ends)}")
     return "; ".join(filter(None, words))
 
 
