@@ -15,12 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from normexp.config.identity import OLDER
 from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label, open_study
 from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_words, number, over_examples
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
-from normexp.runs.summary import NEAR_CHANCE
+from normexp.runs.summary import NEAR_CHANCE, OLDER
 from normexp.runs.table import FEWEST_SEEDS, find_runs, networks
 
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import lies_in
-from normexp.config.identity import OLDER, with_later_options
+from normexp.config.identity import OLDER as OLDER
+from normexp.config.identity import with_later_options
 from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT, check_plain, check_type
 from normexp.runs.files import write_json
 
