@@ -46,6 +46,7 @@ def test_help_explains_groups_and_keys_and_is_quick():
         assert word in found.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -89,6 +90,7 @@ def test_signs_that_a_terminal_cannot_show_are_replaced(tmp_path):
     assert "completed" in found.stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("arguments", [["-m", "seed=0,1"], ["-m", "seed=0"]])
 def test_sweep_that_cannot_be_written_is_one_line_naming_the_key(arguments):
     found = run(*arguments, "outputs=/dev/null/x")
@@ -106,6 +108,7 @@ def test_sweep_that_cannot_run_removes_nothing_that_it_did_not_make(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("imported", ["omegaconf", "torch"])
 def test_interruption_before_training_leaves_nothing_but_one_line(tmp_path, imported):
     """As soon as a library is imported, before the next ones are: not after some seconds, which a busy machine takes
@@ -186,6 +189,7 @@ def test_saved_configuration_runs_again(tmp_path):
     assert again.parent.name == saved.parent.name
 
 
+@pytest.mark.integration
 def test_replica_says_how_it_is_run_alone(tmp_path):
     small = ["model.depth=1", "model.width=8", "max_steps=2", "monitor=none", f"outputs={tmp_path}"]
     assert forked(*small, "replicas.seeds=[4,7]", "replicas.lr=[0.2]").returncode == 0

@@ -27,6 +27,7 @@ def test_a_difference_is_seen(tmp_path):
     assert difference(IMAGES / f"finding_{FINDINGS[1]}.png", committed) > NEAR
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", FINDINGS)
 def test_findings_are_drawn_as_committed(name, tmp_path):
     draw(CLAIMS[name], judged(name), tmp_path / "f.png", ROOT)

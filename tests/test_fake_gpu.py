@@ -53,6 +53,7 @@ def test_norm_runs_where_its_input_is(name, layout):
                 assert (y.device.type, y.dtype, y.shape) == ("cuda", dtype, shape)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("norm", ["layernorm_annotated", "batchnorm_unbiased", "rmsnorm"])
 @pytest.mark.parametrize("name", SMALL)
 def test_model_runs_where_its_input_is(name, norm):
@@ -67,6 +68,7 @@ def test_model_runs_where_its_input_is(name, norm):
             assert logits.device.type == "cuda"
 
 
+@pytest.mark.integration
 def test_the_fast_network_for_a_gpu_runs_there_and_is_one_graph():
     """Autograd asks the driver for the device, so the backward pass is that of a CPU."""
     config, _ = compose(["model=cnn", "data=cifar10", "recipe=fast", "norm=batchnorm", "trainer=bf16"])

@@ -38,6 +38,7 @@ def state():
     }
 
 
+@pytest.mark.integration
 def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behind(tmp_path):
     torch.manual_seed(5)
     before = state()
@@ -56,6 +57,7 @@ def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behi
     assert runs[1].folder.name == there.parent.name
 
 
+@pytest.mark.integration
 def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
     run = normexp.train("norm=rmsnorm", *SMALL, f"outputs={tmp_path}")
     last = run.metrics.query("metric == 'val/accuracy'").iloc[-1]
@@ -119,6 +121,7 @@ def test_words_keywords_and_dictionaries_say_the_same():
     assert from_python.words_of([], {"replicas.lr": [[0.1, 0.01]]}, many=True) == ["replicas.lr=[0.1,0.01]"]
 
 
+@pytest.mark.integration
 def test_import_is_light_and_every_name_is_there():
     code = (
         "import sys, normexp; assert not {'torch', 'pandas', 'hydra', 'numpy', 'matplotlib'} & sys.modules.keys();"
@@ -144,6 +147,7 @@ class Forked:
         return None
 
 
+@pytest.mark.integration
 def test_commands_run_in_new_processes_of_this_python(monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with pytest.raises(RuntimeError, match=r"^claim=S999: no such claim"):
@@ -153,6 +157,7 @@ def test_commands_run_in_new_processes_of_this_python(monkeypatch, capsys):
     assert "norm=layernorm" in capsys.readouterr().out
 
 
+@pytest.mark.integration
 def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(from_python, "subprocess", SimpleNamespace(Popen=Forked, PIPE=None, STDOUT=None))

@@ -120,6 +120,7 @@ def graph() -> dict[str, set[str]]:
     return arrows
 
 
+@pytest.mark.integration
 def test_no_room_knows_a_room_above_it():
     floor = {room: place for place, room in enumerate(ROOMS)}
     rooms = {module: module.split(".")[1] for module in graph() if module != "normexp"}
@@ -214,6 +215,7 @@ def test_scripts_are_entries_to_the_commands_of_the_package(entry):
     assert not [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("module", "absent"),
     [
@@ -230,6 +232,7 @@ def test_import_loads_only_what_is_needed(module, absent):
     assert found.stdout.strip() == "[]"
 
 
+@pytest.mark.integration
 def test_a_law_is_judged_without_lightning(tmp_path):
     """Lightning takes more time than the law."""
     code = (

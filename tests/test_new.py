@@ -32,6 +32,7 @@ def own_tests(tmp_path_factory) -> str:
     return call(pytest.main, ["-q", "-rA", "--color=no"], folder=folder, PYTHONPATH=path).stdout
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", FILES)
 def test_the_files_pass_their_own_test(kind, own_tests):
     results = re.findall(rf"^([A-Z]+) test_my_{kind}\.py::", own_tests, re.MULTILINE)

@@ -90,6 +90,7 @@ def test_a_sweep_has_a_study_of_its_own_which_more_seeds_share():
         assert study_of(words) is None, words
 
 
+@pytest.mark.integration
 def test_the_refusal_of_several_data_sets_names_the_filter_that_helps(tmp_path):
     root = write_study(tmp_path / "s", ("none", "rmsnorm"), (8,), seeds=2)
     other = write_run(root, "none", 8, 7)
@@ -148,6 +149,7 @@ runpy.run_path("train.py", run_name="__main__")
 """
 
 
+@pytest.mark.integration
 def test_a_finished_run_says_so_without_torch_and_how_to_train_again(tmp_path):
     words = ["train.py", *SMALL, "norm=rmsnorm", "seed=3", f"outputs={tmp_path}"]
     first = forked(*words[1:])

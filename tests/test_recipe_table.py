@@ -16,6 +16,7 @@ def row(norm="none", lr=0.001, val=(0.9,) * 5, test=(0.8,) * 5, recipe=False, mo
     return {"model": model, "norm": norm, "lr": lr, "recipe": recipe, "val": list(val), "test": list(test)}
 
 
+@pytest.mark.integration
 def test_rows_hold_what_the_runs_recorded(train, tmp_path):
     small = ["data.train_size=128", "norm=layernorm", "recipe=mlp", "max_epochs=1"]
     found = {

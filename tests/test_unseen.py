@@ -35,6 +35,7 @@ def lost(why: str) -> Iterator[None]:
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("why", STREAMS)
 @pytest.mark.parametrize("options", [[], ["replicas=2"]], ids=["a run", "replicas"])
 def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):

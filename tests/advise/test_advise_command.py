@@ -57,6 +57,7 @@ def test_the_words_of_train_become_a_setting():
     assert (found["data"], found["optimizer"]) == ("Python docs", "SGD")
 
 
+@pytest.mark.integration
 def test_labels_of_a_drawn_setting_are_those_that_its_own_words_give():
     """So that the user's setting and a measured one are described alike."""
     for name, cell in list(load_bank("drawn").cells.items())[:6]:
@@ -93,6 +94,7 @@ def test_mistakes_are_one_line(bank, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.integration
 def test_predictions_are_registered_and_shown_beside_what_was_measured(bank, tmp_path, capsys):
     path, registry = tmp_path / "mine.yaml", tmp_path / "registry.jsonl"
     path.write_text(yaml.safe_dump(CELLS))

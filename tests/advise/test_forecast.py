@@ -37,6 +37,7 @@ def test_a_planted_effect_is_predicted_and_norms_are_in_its_order():
     assert order == ["layernorm", "batchnorm"]
 
 
+@pytest.mark.integration
 def test_intervals_hold_as_often_as_they_say_in_new_settings_and_in_those_left_out():
     """Of 60 new settings for each of four samples of 20, and of the measured ones. Effects are noisy and skewed."""
     shares = []

@@ -77,6 +77,7 @@ def test_json_is_the_result(own, capsys):
     assert not found["ok"]
 
 
+@pytest.mark.integration
 def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, tmp_path):
     assert command("own_network:Model", "--data", "own_network:loader", "--page", "out") == 0
     assert "page: out/index.html" in capsys.readouterr().err
@@ -93,6 +94,7 @@ def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, t
     assert all(f"<td>{name}</td>" in html for name in result.not_checked)
 
 
+@pytest.mark.integration
 def test_page_of_a_healthy_network_is_drawn_without_a_warning(own, capsys):
     assert command("own_network:Healthy", "--page", "out") == 0
     captured = capsys.readouterr()
@@ -135,6 +137,7 @@ def test_weights_are_loaded_as_tensors_only(own, capsys, tmp_path):
     assert "weights_only=True" in capsys.readouterr().err
 
 
+@pytest.mark.integration
 def test_api_is_the_function_before_and_after_the_package_is_imported():
     module = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
     first = normexp.check(module, torch.randn(8, 6))

@@ -65,6 +65,7 @@ def test_failures_are_counted_of_all_runs():
     assert f"| no norm | {len(wanted)} | {2 * len(wanted)} of 48 |" in atlas.lost_table(FINAL, rows, NORMS)
 
 
+@pytest.mark.integration
 def test_a_drawn_banks_ledger_becomes_a_page_with_figures(tmp_path, capsys):
     first = load_bank(write(tmp_path))
     bank = load_bank(write(tmp_path, pilots=pilot_of(first, list(first.cells))))

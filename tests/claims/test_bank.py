@@ -354,6 +354,7 @@ def test_what_a_cell_leaves_out_is_found_in_configuration_and_data():
     assert complete(BankCell(name="mine", overrides=("data=digits", "model=mlp"))).test == "test set"
 
 
+@pytest.mark.integration
 def test_cells_of_the_committed_bank_compose_and_pin_what_decides():
     from normexp.config.compose import compose
     from normexp.config.run_spec import resolved

@@ -40,6 +40,7 @@ def test_errors_are_those_of_each_seeds_best_rate(name):
     assert f"({low:+.2f} to {high:+.2f})" in line.split(" | ")[1]
 
 
+@pytest.mark.integration
 def test_the_figure_is_drawn(tmp_path):
     draw_rates(BANK.norms, SETTINGS, tmp_path / "rates.png")
     assert (tmp_path / "rates.png").read_bytes()[1:4] == b"PNG"

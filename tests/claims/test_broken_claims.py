@@ -121,6 +121,7 @@ FILES = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", FILES)
 def test_a_file_that_is_no_claim_is_one_line(kind, tmp_path):
     text, message = FILES[kind]

@@ -20,6 +20,7 @@ SHORT = ["batch_size=32", "trainer=cpu", "recipe=plain", "log_every_n_steps=1", 
 TWO = ["max_steps=2", "val_every_n_steps=1", "data.task_batches=1"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow if n in ("P29", "P30", "P31") else []) for n in NAMES]
 )

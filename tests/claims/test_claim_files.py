@@ -40,6 +40,7 @@ def test_every_claim_has_a_plan():
             assert callable(law(claim.function))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", TRAINED)
 def test_training_claims_compose(name):
     claim = CLAIMS[name]
@@ -54,6 +55,7 @@ def test_claims_in_one_setting_cost_what_they_promise():
     assert sum(claim.seconds * run_count(claim) for claim in one) < 4 * 3600  # two processes: two hours
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("claim", EXACT, ids=lambda claim: claim.id)
 def test_mathematics_decides_the_claim(claim):
     check(claim)
@@ -78,6 +80,7 @@ def check(claim):
 
 
 # A trend, an infinite value, a value that is no number.
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["S30", "S38", "S52"])
 def test_verdict_figure_and_section_are_written(name, tmp_path):
     verify(CLAIMS[name], tmp_path)
@@ -160,6 +163,7 @@ def test_mistakes_in_a_claim_are_one_line(text, message, tmp_path):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.integration
 def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
     done = forked("claim=S29", f"out={tmp_path}", script="scripts/verify.py")
     assert done.returncode == 0, done.stderr
@@ -187,6 +191,7 @@ def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes end otherwise there")
 def test_help_into_a_closed_pipe_ends_quietly():
     done = subprocess.run(

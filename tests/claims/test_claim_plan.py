@@ -86,6 +86,7 @@ def test_a_metric_that_no_run_will_have_is_said_before_the_first_run(tmp_path):
         plan(claim, Known(claim, None, DiskRuns(claim, tmp_path)))
 
 
+@pytest.mark.integration
 def test_a_manipulation_check_asks_for_its_monitor_in_the_arms_that_it_compares_alone(tmp_path):
     asked = plan(MEASURED, Known(MEASURED, None, DiskRuns(MEASURED, tmp_path)))
     watched = {spec.folder.name.split("-")[0]: bool(spec.config.get("monitor")) for spec in asked}

@@ -15,6 +15,7 @@ KEPT = sorted(
 )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", KEPT)
 def test_the_ledger_has_each_run_once_and_gives_the_word_of_the_page(name):
     claim = CLAIMS[name]

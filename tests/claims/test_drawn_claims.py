@@ -234,6 +234,7 @@ def test_an_arm_that_repeats_what_a_setting_has_shares_its_runs(tmp_path, bank):
     assert grid_arms(claim, cell) == {("a", ""): "none"}
 
 
+@pytest.mark.integration
 def test_the_protocol_names_the_banks_own(tmp_path, bank):
     claim = claim_of(tmp_path, bank)
     protocol = resolved_protocol(claim)
@@ -349,6 +350,7 @@ def test_a_claim_without_a_finished_setting_has_begun_too(tmp_path, bank):
     assert "0 of 6 drawn settings are finished, 2 of 2 wait" in paragraph(verdict)
 
 
+@pytest.mark.integration
 def test_a_claim_without_its_row_says_so_before_its_first_run(tmp_path, bank, capsys):
     claim = claim_of(tmp_path, bank)
     path = tmp_path / "registry.jsonl"

@@ -59,6 +59,7 @@ def test_chosen_settings_and_laws_promise_no_more_than_they_have():
     assert "too little to matter" not in worse  # a margin below 0 asks for no worse than that
 
 
+@pytest.mark.integration
 def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text(README)
@@ -94,6 +95,7 @@ def test_a_question_with_fewer_settings_than_it_asks_for_waits(tmp_path):
     assert CLAIMS["P01"].sentence not in (tmp_path / "findings.md").read_text()
 
 
+@pytest.mark.integration
 def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
     text = (ROOT / "docs" / "findings.md").read_text()
     shown = [name for name in QUESTIONS if f"images/finding_{name}.png" in text]

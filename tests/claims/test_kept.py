@@ -51,6 +51,7 @@ def nothing_is_made(monkeypatch):
 
 
 # Numbers, words, infinities, nan, a trend.
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["S45", "S38", "S52", "S03", "S30", "P02"])
 def test_a_law_is_judged_again_from_its_table(name, tmp_path, nothing_is_made):
     claim = CLAIMS[name]
@@ -66,6 +67,7 @@ CHECK = """manipulation: {function: covariate_shift.moment_shift, measure: shift
 """
 
 
+@pytest.mark.integration
 def test_a_claim_over_settings_is_judged_again_with_its_check_and_row(tmp_path, nothing_is_made):
     (tmp_path / "claim").mkdir()
     path = tmp_path / "claim" / "Q01.yaml"

@@ -63,6 +63,7 @@ def test_page_lists_each_claim_with_its_cost():
         assert row == f"{LANGUAGE[name].sentence} | {runs(LANGUAGE[name])} | {hours(LANGUAGE[name]):.1f}"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[] if n == "P27" else pytest.mark.slow) for n in LANGUAGE],
@@ -80,6 +81,7 @@ def test_every_arm_takes_its_first_steps(name, tmp_path):
         assert read_summary(asked[0].folder)["steps"] == 2
 
 
+@pytest.mark.integration
 def test_an_arm_none_that_has_a_norm_is_called_by_what_it_lacks():
     assert arm_words(CLAIMS["P10"].arms) == arm_words(CLAIMS["S47"].arms) == {}
     assert arm_words(CLAIMS["P23"].arms) == {"none": "model.qk_norm=false"}

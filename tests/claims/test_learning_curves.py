@@ -111,6 +111,7 @@ def test_a_level_reads_the_same_from_every_table(level, text):
     assert level_text(level) == text
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["P06", "P10a", "S32a"])
 def test_pages_draw_the_committed_runs_that_the_verdict_compares(name):
     """The last point of each curve is the mean of the ledger's final accuracies; P06 reads the bank, P10a its own runs,

@@ -57,6 +57,7 @@ def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):
         own_claims(f"{mine},{other}")
 
 
+@pytest.mark.integration
 def test_a_bank_beside_claims_without_settings_is_said(mine, capsys):
     assert main([f"claim={mine}", "bank=gpu", "--plan"]) == 2
     said = capsys.readouterr().err

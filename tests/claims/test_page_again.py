@@ -36,6 +36,7 @@ def verdicts():
     return found
 
 
+@pytest.mark.integration
 def test_the_page_has_the_verdicts_that_need_no_training_as_their_evidence_gives_them(verdicts):
     page = rows((ROOT / "docs" / "verdicts.md").read_text())
     for letter in "SPX":
@@ -61,6 +62,7 @@ def test_claims_about_initial_networks_are_over_settings_or_searched(verdicts):
     assert over <= verdicts.keys()
 
 
+@pytest.mark.integration
 def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
     """A norm removes the scale of the weights: settings that differ in it alone would be one, counted twice. Drawn
     networks are also told apart by the directions of what their maps give, since a measure may be at its end."""

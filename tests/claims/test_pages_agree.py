@@ -42,6 +42,7 @@ def errors(page: str) -> dict[str, dict[str, float]]:
     return found
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize(("arm", "baseline"), PAIRS)
 def test_differences_of_a_verdict_are_those_of_the_table(arm, baseline, page):
@@ -54,6 +55,7 @@ def test_differences_of_a_verdict_are_those_of_the_table(arm, baseline, page):
     assert found == 12
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "page", ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").glob("*.md"))]
 )
@@ -73,6 +75,7 @@ COUNTS = re.compile(
 )
 
 
+@pytest.mark.integration
 def test_counts_of_settings_in_answers_are_those_of_the_verdicts():
     """`in 5 of 6 hand-picked settings (P10a)`, `(P17: 6 of 6 ...)`: of today's protocol, and of no earlier one."""
     found = list(COUNTS.finditer((ROOT / "docs" / "answers.md").read_text()))

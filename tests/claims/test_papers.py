@@ -33,6 +33,7 @@ def test_select_finds_the_claims_of_a_paper_and_no_others():
         select(claims, "1234.56789")
 
 
+@pytest.mark.integration
 def test_the_command_takes_a_bare_id_also_where_the_data_of_a_claim_are_not_here(
     capsys, monkeypatch, tmp_path
 ):

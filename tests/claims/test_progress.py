@@ -58,6 +58,7 @@ def said(capsys, word: str) -> list[str]:
     return [line for line in capsys.readouterr().out.splitlines() if word in line]
 
 
+@pytest.mark.integration
 def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(tmp_path, capsys):
     """Claims share their runs, and one that cannot run takes nobody along."""
     twin = dataclasses.replace(
@@ -93,6 +94,7 @@ def test_each_run_is_counted_planned_and_trained_once_and_the_cache_takes_none(t
     }  # fmt: skip
 
 
+@pytest.mark.integration
 def test_run_that_fails_leaves_its_claim_without_verdict_and_names_the_log(tmp_path, capsys):
     claim = dataclasses.replace(  # whose two arms are the same runs
         CLAIM,

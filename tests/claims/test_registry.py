@@ -235,6 +235,7 @@ def test_laws_need_no_registration_and_others_register_their_seeds():
     assert seeds_of(ONE_SETTING) == [[100, 120]]
 
 
+@pytest.mark.integration
 def test_the_command_adds_a_row_keeps_its_protocol_and_lists_them(tmp_path, capsys):
     path = tmp_path / "evidence" / "registry.jsonl"
     asked = ["claim=P04", "reason=first  protocol", f"registry={path}"]

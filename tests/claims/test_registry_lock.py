@@ -22,6 +22,7 @@ for number in range(10):
 """
 
 
+@pytest.mark.integration
 def test_processes_that_register_at_once_lose_no_row_and_leave_no_file(tmp_path):
     path, temporary = tmp_path / "evidence" / "registry.jsonl", tmp_path / "temporary"
     temporary.mkdir()

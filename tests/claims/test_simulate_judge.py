@@ -18,6 +18,7 @@ def simulation():
     return module
 
 
+@pytest.mark.integration
 def test_a_tiny_run_has_every_row_and_few_false_words(simulation):
     found = simulation.simulate(100)
     assert [row[0] for row in found["rows"]] == list(simulation.SHAPES)

@@ -53,6 +53,7 @@ def initial(tmp_path):
     return read_claim(path)
 
 
+@pytest.mark.integration
 def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp_path):
     verdict = verify(initial, tmp_path / "out")
     read = json.loads((tmp_path / "out" / "Q01" / "verdict.json").read_text())
@@ -68,6 +69,7 @@ def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp
     assert (tmp_path / "out" / "Q01" / "figure.png").stat().st_size > 1000
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("function", "norm", "settings", "counted"),
     [
@@ -133,6 +135,7 @@ def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(ini
     assert (values["pre"]["pre"] > values["pre"]["post"]).all()  # a Pre-LN stream is never normalized
 
 
+@pytest.mark.integration
 def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_path):
     initial = dataclasses.replace(initial, first=6)  # as if they were drawn
     row = register(

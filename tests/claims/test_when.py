@@ -1,6 +1,7 @@
 """When a claim holds: a planted moderator is found, none is found where there is none, and the level is held."""
 
 import numpy as np
+import pytest
 from committed import CLAIMS
 from scipy import stats
 
@@ -64,6 +65,7 @@ def test_two_conditions_and_words_are_found():
     assert found.p < 1e-3
 
 
+@pytest.mark.integration
 def test_where_nothing_moderates_nothing_is_found_in_more_than_five_percent():
     generator, found = np.random.default_rng(0), []
     for trial in range(100):

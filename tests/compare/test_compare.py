@@ -160,6 +160,7 @@ def test_finding_and_latex_say_the_numbers():
     assert f"{100 * result.arms[1].mean:.2f}" in tex
 
 
+@pytest.mark.integration
 def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tmp_path, monkeypatch):
     found = design(margin="0.01")
     judged = look(setting({"batchnorm": -3}, failed=[4]), found.claim, 1)

@@ -89,6 +89,7 @@ def test_names_in_the_lists_exist():
 MADE_BY_CALLS = inspect.CO_NEWLOCALS  # functions have this flag; bodies of modules and classes do not
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("seeds", [(0,), (0, 1)])
 def test_what_a_run_executes_is_counted_or_left_out_by_name(make_parts, seeds):
     """A witness: the files whose functions are called while a run is built and trained, alone and as replicas."""

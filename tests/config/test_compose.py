@@ -33,6 +33,7 @@ def by_hydra(overrides) -> DictConfig:
         return hydra_compose("train", overrides=list(overrides), return_hydra_config=True)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("overrides", OVERRIDES, ids=" ".join)
 def test_equals_what_hydra_composes(overrides):
     expected, (task, choices) = by_hydra(overrides), compose(overrides)
@@ -62,6 +63,7 @@ def test_no_list_of_defaults_reads_a_value():
     assert not [path.name for path in CONFIGS.iterdir() if path.is_dir() and path.name in VALUES]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("wrong", ["model.dpth=3", "nothing.there=1", "norm.eps.more=2"])
 def test_wrong_key_has_hydras_message(wrong):
     with pytest.raises(ConfigCompositionException) as found:

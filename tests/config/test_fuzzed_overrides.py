@@ -123,6 +123,7 @@ def test_signs_that_move_the_cursor_are_written_out(place, argument):
     check([argument])
 
 
+@pytest.mark.integration
 @settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=SAME_PLACE)
 @given(arguments=OVERRIDES)
 def test_forty_lists_of_overrides(place, arguments):

@@ -62,6 +62,7 @@ REFUSED = {
 }  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", REFUSED)
 def test_file_may_not_set_what_hydra_acts_on(name, brought):
     asked, message = REFUSED[name]
@@ -82,6 +83,7 @@ def test_file_may_make_a_sweep(brought):
     assert (hydra.mode.name, hydra.sweeper.params.seed, hydra.launcher.workers) == ("MULTIRUN", "0,1", 2)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -109,6 +111,7 @@ def test_search_path_is_judged_before_it_is_searched(tmp_path):
     assert found.stderr.startswith("Error: hydra.searchpath=['pkg://this']: no file can set it")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "asked",
     [

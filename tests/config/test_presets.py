@@ -18,6 +18,7 @@ def written(name):
     return yaml.safe_load((CONFIGS / "preset" / f"{name}.yaml").read_text())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", PRESETS)
 def test_preset_is_its_options_of_gpt_and_its_norm(name):
     own = written(name)
@@ -32,6 +33,7 @@ def test_preset_is_its_options_of_gpt_and_its_norm(name):
     assert not model.leaks_future
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", PRESETS)
 def test_command_line_wins_over_the_preset(name):
     config, chosen = compose(

@@ -23,6 +23,7 @@ def config_of(*overrides: str) -> tuple[dict, dict]:
     return resolved(cfg), choices
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("model", MODELS)
 def test_each_model_trains_by_its_own_recipe_and_changes_nothing_of_it(model):
     path = ["model.path=normexp.models.MLP"] if model == "module" else []
@@ -31,6 +32,7 @@ def test_each_model_trains_by_its_own_recipe_and_changes_nothing_of_it(model):
     assert changes(config, choices) == []
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_each_recipe_fits_every_model_and_writes_its_own_name(recipe):
     written = yaml.safe_load((CONFIGS / "recipe" / f"{recipe}.yaml").read_text())
@@ -52,6 +54,7 @@ def test_the_fast_recipe_of_a_model_and_its_data_names_what_a_command_changes_of
     assert set(changes(*config_of(*words, *more))) == expected | {"optimizer.weight_decay=0.7"}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
 @pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "fast").glob("*.yaml")), ids=lambda p: p.stem)
 def test_another_optimizer_trains_at_its_own_values_in_the_fast_recipe(path, optimizer):
@@ -63,6 +66,7 @@ def test_another_optimizer_trains_at_its_own_values_in_the_fast_recipe(path, opt
     assert changes(config, choices) == [f"optimizer={optimizer}"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "rate").glob("*.yaml")), ids=lambda p: p.stem)
 def test_rate_of_a_recipe_holds_for_its_optimizer_alone(path):
     recipe, _, optimizer = path.stem.rpartition("_")
@@ -80,6 +84,7 @@ def test_no_recipe_sets_what_belongs_to_an_optimizer():
         assert not written.keys() & {"lr", "optimizer", "model", "norm", "data", "seed"}, recipe
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
@@ -106,6 +111,7 @@ def test_command_line_wins_over_the_recipe_which_says_what_changed(model, overri
     assert set(changes(config, choices)) == expected
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", sorted(path.stem for path in (CONFIGS / "experiment").glob("*.yaml")))
 def test_experiments_set_their_own_training(name):
     config, choices = config_of(f"experiment={name}")
@@ -117,6 +123,7 @@ def test_experiments_set_their_own_training(name):
     assert config["lr"] == written.get("lr", {"sgd": 0.1}.get(choices["optimizer"], 0.001))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("recorded", IDENTITIES, ids=lambda row: " ".join(row["overrides"]) or "defaults")
 def test_plain_recipe_is_what_runs_were_before_there_were_recipes(recorded):
     cfg, _ = compose(["recipe=plain", *recorded["overrides"]])

@@ -18,6 +18,7 @@ def alone(*overrides: str) -> dict:
     return resolved(compose(overrides)[0])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "overrides",
     [

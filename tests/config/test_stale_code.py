@@ -64,6 +64,7 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P06b") -> str:
     return DiskRuns(asked, tmp_path).rows([key])["hash"].item()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "file",
     [
@@ -125,6 +126,7 @@ def test_moved_file_leaves_a_run_valid_and_a_deleted_one_does_not(finished, edit
     assert in_words([NORMEXP]) == "another version of normexp"
 
 
+@pytest.mark.integration
 def test_monitors_count_for_a_verdict_that_reads_what_they_log(train, edit, monkeypatch, tmp_path):
     summary, _ = train(*RUN, "monitor=activations")
     edit("monitors/activations.py")
@@ -147,6 +149,7 @@ def test_nothing_is_said_of_runs_that_recorded_nothing(finished):
     assert changed({key: value for key, value in summary.items() if key != "sources"}) == []
 
 
+@pytest.mark.integration
 def test_run_that_resumes_with_other_code_belongs_to_no_version(train, edit, monkeypatch):
     class Stop(pl.Callback):
         def on_train_epoch_end(self, trainer, module):
@@ -196,6 +199,7 @@ def version() -> dict[str, dict[str, str]]:
     return {room: dict(named_parts(parts.ROOT, room)) for room in ROOMS}
 
 
+@pytest.mark.integration
 def test_change_that_golden_runs_found_equal_does_not_count(finished, edit, golden, capsys):
     summary, before = finished[0], version()
     edit("norms/functional.py")
@@ -219,6 +223,7 @@ def test_cut_record_of_golden_runs_is_named(finished, edit, golden):
         changed(finished[0])
 
 
+@pytest.mark.integration
 def test_golden_runs_count_on_cpus_for_what_they_tested(finished, edit, golden):
     summary, before = finished[0], version()
     edit("norms/functional.py")
@@ -232,6 +237,7 @@ def test_golden_runs_count_on_cpus_for_what_they_tested(finished, edit, golden):
     assert different_code(summary["sources"], golden=False) == ["normexp.norms.functional"]
 
 
+@pytest.mark.integration
 def test_setting_that_was_changed_on_purpose_is_left_out(finished, edit, golden):
     summary, before = finished[0], version()
     edit("lit_model.py")
@@ -246,6 +252,7 @@ def test_setting_that_was_changed_on_purpose_is_left_out(finished, edit, golden)
     assert changed({**summary, "config": config}) == ["normexp.lit_model"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("why", "given"),
     [

@@ -30,6 +30,7 @@ def check(rows: list[dict], at_least: int) -> None:
     assert [row for row in rows if row["result"] != "same"] == []
 
 
+@pytest.mark.integration
 def test_sample_of_kills(tmp_path):
     check(outcomes("full", tmp_path / "runs", "--points", "5"), 5)
 

@@ -217,6 +217,7 @@ def test_one_builds_and_the_others_wait(tmp_path):
     assert len(begun) == 1
 
 
+@pytest.mark.integration
 def test_a_process_that_is_killed_leaves_nothing_that_is_used(tmp_path):
     code = f"""
 import os, runpy, signal

@@ -87,6 +87,7 @@ def refused(path: Path, message: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", IMAGES)
 def test_only_whole_pngs_and_jpegs_of_sane_size_are_decoded(folder, name):
     content, message = IMAGES[name]
@@ -169,6 +170,7 @@ def test_side_that_memory_does_not_hold_is_refused_before_anything_is_decoded(fo
     assert not (folder / "cache").exists()
 
 
+@pytest.mark.integration
 def test_text_that_unpacks_without_end_is_refused(tmp_path):
     member = gzip.compress(bytes([97]) * 2**22)
     (tmp_path / "bomb.gz").write_bytes(80 * member)

@@ -92,6 +92,7 @@ MOMENTS += [("validation end", step) for step in (2, 4, 6)]
 MOMENTS += [("epoch end", 4), ("epoch end", 8)]
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:.*does not have many workers", "ignore:Checkpoint directory")
 @pytest.mark.parametrize(
     "limits", [{"max_epochs": EPOCHS}, {"max_steps": BATCHES_PER_EPOCH * EPOCHS}], ids=str

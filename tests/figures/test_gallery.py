@@ -51,6 +51,7 @@ def require_that_numbers_are_drawn(plot: Plot) -> None:
             np.testing.assert_array_equal(axes.collections[0].get_array(), panel.map.z)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=[pytest.mark.slow] if name in TRAINED - FAST else []) for name in figures()],
@@ -82,6 +83,7 @@ def test_training_is_asked_where_it_is_expected(tmp_path):
         assert not lab.runs, name
 
 
+@pytest.mark.integration
 def test_residual_variance_follows_its_closed_forms(tmp_path):
     lines = figures()["residual_variance"].make(Lab(tmp_path)).panels[0].lines
     by = {line.name: line.y for line in lines}
@@ -158,6 +160,7 @@ def test_the_page_of_the_gallery_says_what_the_figure_says_today(name):
     assert height > 300
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", sorted(set(figures()) - TRAINED))
 def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, tmp_path):
     """The words are equal; the numbers may differ by 1%, since processors round differently over 2000 steps."""

@@ -95,6 +95,7 @@ def test_unknown_pool_and_images_that_are_too_small_are_refused():
         CNN((1, 4, 4), 10, nn.Identity, depth=[1, 1, 1], width=4, pool="first")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("model", "data"), [("cnn", "mnist"), ("cnn", "cifar10"), ("cnn", "cifar10_jpeg"), ("gpt", "text_file")]
 )

@@ -34,6 +34,7 @@ def outside_norms(model: nn.Module) -> dict[str, torch.Tensor]:
     return {name: p for name, p in model.named_parameters() if id(p) not in inside}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["shufflenet_v2_x0_5", "resnet18", "swin_t"])
 def test_one_seed_gives_every_norm_the_same_start_and_the_same_sites(name):
     reference = network(name, "none")
@@ -48,6 +49,7 @@ def test_one_seed_gives_every_norm_the_same_start_and_the_same_sites(name):
         assert not model.swapped.left
 
 
+@pytest.mark.integration
 def test_a_run_is_built_and_measured_like_any_other():
     overrides = ["model=torchvision", "model.name=shufflenet_v2_x0_5", "norm=groupnorm", "norm.num_groups=1"]
     parts = build(specs(overrides)[0])
@@ -62,6 +64,7 @@ def test_a_run_is_built_and_measured_like_any_other():
     assert torch.equal(parts.module.model.eval()(grey), parts.module.model(grey.repeat(1, 3, 1, 1)))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("name", "kernel", "last"),
     [

@@ -76,6 +76,7 @@ def standardized(module):
     return parametrize.register_parametrization(module, "weight", StandardizedWeight())
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("weight_norm", [None, standardized], ids=["he", "scaled_weight_standardization"])
 def test_scaled_residual_stream_has_its_predicted_variance_at_initialization(weight_norm):
     measured = []

@@ -176,6 +176,7 @@ class Network(nn.Sequential):
         return super().forward(x)
 
 
+@pytest.mark.integration
 def test_compiled_module_does_measured_steps_uncompiled_and_all_others_compiled():
     compiled_passes = []
 

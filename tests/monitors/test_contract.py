@@ -91,6 +91,7 @@ def assert_untouched(model, norm, monitor):
             assert 0 in {step for step, _ in next(iter(watch.recorded.values()))}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("model", "norm"), [*((model, "batchnorm") for model in MODELS), ("gpt", "layernorm_eps_outside")]
 )
@@ -106,6 +107,7 @@ class Fails(pl.Callback):
             raise RuntimeError("stop here")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("model", MODELS)
 def test_hooks_of_every_monitor_are_gone_after_an_exception(model):
     built = parts(model, "batchnorm", "full")

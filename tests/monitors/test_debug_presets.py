@@ -14,6 +14,7 @@ from normexp.monitors import Activations, FirstNotFinite
 from normexp.training.parts import build
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("data", ["digits", "python_docs"])
 def test_presets_take_little_data_of_every_kind(data, tmp_path):
     model = "mlp" if data == "digits" else "gpt"
@@ -24,6 +25,7 @@ def test_presets_take_little_data_of_every_kind(data, tmp_path):
         assert 0 < batches * parts.config["batch_size"] <= most
 
 
+@pytest.mark.integration
 def test_one_batch_is_learned_by_heart(train):
     summary, _ = train("debug=overfit", "model.width=64", "recipe=mlp")
     assert summary["metrics"]["train/accuracy"] == 1.0
@@ -38,6 +40,7 @@ def test_nan_is_a_word_on_the_command_line(monkeypatch):
     assert compose(seen[0][1:])[0].monitor.finite["_target_"].endswith("FirstNotFinite")
 
 
+@pytest.mark.integration
 def test_nan_is_answered_in_one_line_at_the_end(train, capsys):
     """Whether one was found, and where; otherwise how many steps were watched."""
     train("debug='nan'", "max_epochs=2")

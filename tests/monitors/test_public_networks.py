@@ -135,6 +135,7 @@ def loader(name, count=3, size=4):
     return DataLoader(TensorDataset(x, torch.randint(3, (n,), generator=generator)), batch_size=size)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NETWORKS)
 def test_table_of_what_is_found(name):
     watched = module(name)
@@ -297,6 +298,7 @@ def test_monitors_that_make_passes_refuse_such_a_module_at_the_start(monitor):
     assert not module.losses
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("how", ["bf16", "compiled"])
 def test_functions_are_heard_in_half_precision_and_of_a_compiled_network(how):
     options = {"precision": "bf16-mixed"} if how == "bf16" else {}

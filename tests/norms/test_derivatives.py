@@ -76,6 +76,7 @@ DETACHES = [
 ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("layout", SMALL)
 @pytest.mark.parametrize(("name", "overrides"), DETACHES)
 def test_gradcheck_with_what_is_detached_held_constant(name, overrides, layout):

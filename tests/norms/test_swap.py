@@ -75,6 +75,7 @@ def trained(net: nn.Module) -> torch.Tensor:
     return logits
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_there_and_back_is_exact_in_public_architectures(name):
     net, (same, count) = network(name), ARCHITECTURES[name]

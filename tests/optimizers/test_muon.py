@@ -97,6 +97,7 @@ def test_a_checkpoint_continues_bit_for_bit():
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
 def test_a_run_trains_with_it_and_not_as_a_replica(model, train, make_parts):
     options = [f"model={model}", *(["model.depth=[1,1]", "model.width=8"] if model == "cnn" else [])]

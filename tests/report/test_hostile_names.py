@@ -59,6 +59,7 @@ def test_block_of_code_ends_where_it_ends(text):
     assert found.text == f"{text}\n\nafter\n"
 
 
+@pytest.mark.integration
 def test_report_of_hostile_names_shows_them_and_has_none_of_their_tags(tmp_path):
     study = "<script>alert(1)</script> $x_{ [/red] | ```"
     for norm in ("<img src=x>", "$\\frac{", "[/red]"):

@@ -12,6 +12,7 @@ from normexp.report.study import Study, open_study
 from normexp.report.style import Style, drawing_style
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "levels", [[8], pytest.param([8, 32], marks=pytest.mark.slow), [4, 8, 16]], ids=["1", "2", "3"]
 )

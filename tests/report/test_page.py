@@ -27,6 +27,7 @@ def written(tmp_path_factory):
     return study / "report"
 
 
+@pytest.mark.integration
 def test_page_holds_its_figures_and_fetches_nothing(written):
     page = (written / "index.html").read_text()
     assert page.count("<figure>") == 11
@@ -118,6 +119,7 @@ def first_figures(monkeypatch):
     monkeypatch.setattr("normexp.report.page.FIGURES", dict(list(FIGURES.items())[:1]))
 
 
+@pytest.mark.integration
 def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
     assert command.main([str(written.parent), "--out", str(tmp_path)]) == 0
     for form in ("svg", "png", "pdf"):
@@ -126,6 +128,7 @@ def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
         ).read_bytes()
 
 
+@pytest.mark.integration
 def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_path):
     for lr in (0.1, 1.0):
         write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, lr=lr)
@@ -138,6 +141,7 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
     assert "<h3>The best learning rate" not in page  # nothing that it could lie beside
 
 
+@pytest.mark.integration
 def test_two_studies_are_compared_run_by_run(first_figures, tmp_path):
     a, b = (
         write_study(tmp_path / n, ("none", "batchnorm"), (2, 8), seeds=3, eps=e)

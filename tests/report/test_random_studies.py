@@ -228,6 +228,7 @@ def study_of(number: int, tmp_path: Path) -> str:
         shutil.rmtree(root)
 
 
+@pytest.mark.integration
 def test_random_studies_are_told_as_they_are_or_refused(tmp_path):
     found = [study_of(number, tmp_path) for number in range(6)]
     assert "equal" in found

@@ -30,6 +30,7 @@ def test_further_choices_make_arms_so_that_nothing_is_pooled(tmp_path):
     assert len(study.chosen) == 8
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("key", ["trainer.gradient_clip_val", "norm._target_", "data.classes"])
 def test_every_value_that_varies_within_an_arm_makes_arms(tmp_path, key):
     """Issue 26: runs clipped and unclipped were averaged as seeds of one arm, and half of them vanished."""

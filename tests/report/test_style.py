@@ -34,6 +34,7 @@ def test_arms_of_one_norm_have_colors_of_their_own():
         assert math.dist(to_rgb(first), to_rgb(second)) > 0.2
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("number", "columns"), [(1, 1), (2, 2), (4, 4), (5, 3), (6, 3), (7, 4)])
 def test_panels_stand_in_even_rows_of_one_width(number, columns):
     figure, axes = panels(list(range(number)), "x", "y")

@@ -83,6 +83,7 @@ def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_c
     assert write_after_sweep(write_study(tmp_path / "large", ("none",), (2,), seeds=6)) is None
 
 
+@pytest.mark.integration
 def test_levels_sort_as_numbers_and_no_more_runs_are_written_than_tensorboard_ticks(tmp_path):
     for levels in ([2.0, 16.0, 128.0], [0.001, 0.01, 0.1], [0.5, 3e-05, 10.0]):
         ordered = sorted(levels)

@@ -113,6 +113,7 @@ def all_edits(root: Path) -> list[tuple[tuple, Any]]:
     return [(path, value) for path in places(summary) for value in VALUES]
 
 
+@pytest.mark.integration
 def test_sample_of_edited_values(study, tmp_path, capsys):
     edits = random.Random(0).sample(all_edits(study[0]), 60)
     assert check(study, edits, figures=False, copy_to=tmp_path) > 10

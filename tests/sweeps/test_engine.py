@@ -167,6 +167,7 @@ def test_killed_job_that_gets_on_is_tried_as_often_as_it_takes(tmp_path):
     assert made.said == ["again: mlp/run0: killed by signal 9; try 2 of 3"] * 5
 
 
+@pytest.mark.integration
 def test_job_whose_time_is_over_goes_on_as_long_as_it_gets_on(tmp_path):
     """Twice it is stopped, each time with a newer checkpoint; the one that writes none is given up."""
     made = engine(
@@ -230,6 +231,7 @@ def test_jobs_inside_this_process_wait_for_another_launch_and_leave_no_trace(tmp
     assert "NORMEXP_WAIT" not in os.environ
 
 
+@pytest.mark.integration
 def test_signal_that_reaches_all_processes_is_answered_by_the_parent_alone(tmp_path):
     """As Slurm sends it, and a terminal: the server that forks the jobs stays, so their own exit statuses arrive."""
     code = """

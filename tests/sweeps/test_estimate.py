@@ -26,6 +26,7 @@ def test_seconds_count_steps_validations_and_the_final_evaluation(monkeypatch):
     assert Estimates().seconds(epochs) == pytest.approx(by_hand)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
 def test_a_wider_network_is_timed_as_slower(precision):
     narrow, wide = (

@@ -29,6 +29,7 @@ def jobs_of(name: str) -> tuple[dict, list[list[str]]]:
     return preset, jobs
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", sorted(choices("experiment")))
 def test_preset_is_a_whole_study_of_valid_cells(name):
     preset, jobs = jobs_of(name)
@@ -82,6 +83,7 @@ def test_threads_and_workers_do_not_exceed_the_cores(monkeypatch):
     assert len(slots([{"devices": cores()}], None, 1)) == 1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["replicas=2"], ["batch_size=0"]])
 def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
     cells = [[f"norm={norm}", f"seed={seed}", *more] for seed in (3, 1, 2) for norm in ("none", "layernorm")]

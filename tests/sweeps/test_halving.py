@@ -39,6 +39,7 @@ def states(outputs: Path) -> dict[float, list[str]]:
     return found
 
 
+@pytest.mark.integration
 def test_sweep_cuts_rates_that_are_behind_says_so_and_goes_on_where_it_was(tmp_path):
     done = forked("-m", *HALVING, f"outputs={tmp_path}", COLUMNS="200")
     assert (done.returncode, done.stderr) == (0, "")
@@ -61,6 +62,7 @@ def test_sweep_cuts_rates_that_are_behind_says_so_and_goes_on_where_it_was(tmp_p
     assert len(load_summaries(tmp_path / "runs")) == 8
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -18,6 +18,7 @@ def states(outputs) -> list[str]:
     return [cell["state"] for cell in ledger(outputs)["cells"]]
 
 
+@pytest.mark.integration
 def test_cells_of_replicas_equal_a_sweep_over_seeds_run_by_run(tmp_path):
     tables = {}
     for how, axis in (("alone", "seed=0,1"), ("replica", "replicas=2")):

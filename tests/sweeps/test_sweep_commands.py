@@ -40,6 +40,7 @@ def ledger(outputs: Path) -> dict:
     return json.loads(max(outputs.glob("runs/.sweeps/*/sweep.json")).read_text())
 
 
+@pytest.mark.integration
 def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
     """A sweep ends with the means of each arm."""
 

@@ -62,6 +62,7 @@ def same(a, b):
     return a == b
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
     [

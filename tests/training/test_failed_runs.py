@@ -49,6 +49,7 @@ def test_a_finite_loss_above_ten_times_guessing_is_a_failure(make_parts, tmp_pat
     assert mean_line([summary, healthy], "").startswith("mean of the 1 of 2 seeds that completed: ")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("then", ["together", "alone"])
 def test_replicas_that_are_killed_at_their_end_keep_their_number(tmp_path, monkeypatch, then):
     write, written = replica.write_summary, []

@@ -98,6 +98,7 @@ def test_place_that_cannot_be_written_is_one_line_naming_the_key(train, key):
         train(f"{key}=/dev/null/x")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "error",
     [
@@ -128,6 +129,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("file", "damage"),
     [

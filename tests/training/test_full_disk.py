@@ -65,6 +65,7 @@ def stopped(train, capfd, *overrides: str) -> tuple[int, list[str]]:
     return stop.value.code, capfd.readouterr().err.splitlines()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "kib", [8, 100, *(pytest.param(kib, marks=pytest.mark.slow) for kib in (0, 30, 60, 150, 200))]
 )

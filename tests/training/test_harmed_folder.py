@@ -26,6 +26,7 @@ def rows(folder: Path) -> list[tuple[str, ...]]:
         return [tuple(row[name] for name in ("step", "metric", "value")) for row in csv.DictReader(file)]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("moved", [True, False])
 def test_folder_that_goes_while_its_run_trains_is_named_and_can_be_moved_back(train, tmp_path, moved):
     def go():

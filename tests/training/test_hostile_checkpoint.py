@@ -40,6 +40,7 @@ def test_run_does_not_resume_from_a_trap(train, tmp_path):
     assert (tmp_path / "sprung").exists()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("key", NEEDED_TO_RESUME)
 def test_checkpoint_that_lacks_a_part_says_so(key, train, tmp_path):
     with pytest.raises(SystemExit):

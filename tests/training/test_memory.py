@@ -28,6 +28,7 @@ print(page_faults())
 """
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
 def test_freed_blocks_are_used_again_without_asking_the_kernel_for_pages():
     # The threshold of 128 KB that malloc starts with, made to stay: malloc moves it by what it has seen, with luck.

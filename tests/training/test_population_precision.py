@@ -6,6 +6,7 @@ import pytest
 import torch
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("precision", ["64-true", "bf16-true", "bf16-mixed"])
 def test_precise_batchnorm_runs_in_every_precision(train, precision):
     summary, folder = train("norm=batchnorm_precise", f"trainer.precision={precision}", "max_steps=4")

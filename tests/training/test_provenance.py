@@ -90,6 +90,7 @@ def test_a_checkpoint_of_an_earlier_version_resumes_in_its_own_folder(train, two
     assert "checkout" not in summary
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("replicas", [False, True])
 def test_first_launch_counts_however_often_a_run_is_resumed(train, make_parts, monkeypatch, replicas):
     from normexp.training.train import launch_replicas

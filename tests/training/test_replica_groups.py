@@ -10,6 +10,7 @@ from test_replicas import rows, train
 BATCHNORM = ["norm=batchnorm", "max_epochs=3"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("options", "tolerance"),
     [

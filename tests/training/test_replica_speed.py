@@ -111,6 +111,7 @@ def test_many_bytes_are_not_kept_waiting(tmp_path, monkeypatch):
         assert path.exists()
 
 
+@pytest.mark.integration
 def test_an_evaluation_in_parts_gives_what_the_whole_gives(monkeypatch):
     """In float64: a processor may cut products of other sizes into other sums, so the last bits may differ. A logit is
     a chain of fewer than 20 sums of fewer than 10,000 terms, 20 * 1e4 * 1.1e-16 = 2e-11 of its terms' size."""

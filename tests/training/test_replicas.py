@@ -92,6 +92,7 @@ def assert_same_runs(together, alone, tolerance=1e-10):
             )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
     [
@@ -110,6 +111,7 @@ def test_replicas_equal_the_runs_alone(replicate, alone, options):
         assert_same_runs(run, expected)
 
 
+@pytest.mark.integration
 def test_each_learning_rate_gives_the_run_alone(replicate, alone):
     # not BatchNorm: the bias before it has no true gradient, and Adam makes steps out of its rounding noise
     options = ["norm=layernorm", "optimizer=adamw", "monitor=light", "monitor.gradients.every_n_steps=4"]
@@ -119,6 +121,7 @@ def test_each_learning_rate_gives_the_run_alone(replicate, alone):
         assert_same_runs(run, alone(*options, f"seed={seed}", f"lr={lr}"))
 
 
+@pytest.mark.integration
 def test_diverged_replica_ends_as_alone_and_the_others_go_on(replicate, alone):
     options = ["norm=none", "schedule=constant", "log_every_n_steps=2", "model.depth=4"]
     together = replicate(*options, "replicas.lr=[0.05,1e30]")
@@ -141,6 +144,7 @@ QUICK = {
 } | {(model, norm) for model in TINY for norm in ("batchnorm", "layernorm")}
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings("ignore:gpt with")
 @pytest.mark.parametrize(
     ("model", "norm"),
@@ -167,6 +171,7 @@ class Interrupt(Callback):
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("again", ["together", "alone"])
 def test_interrupted_replicas_go_on_and_end_the_same(replicate, alone, again):
     options = ["norm=layernorm", "optimizer=adamw", "monitor=light", "monitor.activations.every_n_steps=2"]
@@ -200,6 +205,7 @@ def test_finished_replicas_are_not_trained_again(replicate, finished, tmp_path):
     assert [first.get(folder) == summary for summary, folder in again.values()] == [True, True, False]
 
 
+@pytest.mark.integration
 def test_dropout_is_trained_one_by_one_and_says_why(replicate, alone, capsys):
     options = ["model=transformer", "model.heads=2", "model.dropout=0.3"]
     found = replicate(*options, "replicas=2")
@@ -209,6 +215,7 @@ def test_dropout_is_trained_one_by_one_and_says_why(replicate, alone, capsys):
         assert_same_runs(run, alone(*options, f"seed={seed}"), tolerance=0.0)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
     [

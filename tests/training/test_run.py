@@ -84,6 +84,7 @@ def test_finished_run_is_not_trained_again(train):
     assert (folder / "summary.json").stat().st_mtime_ns == before
 
 
+@pytest.mark.integration
 def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path):
     """In the middle of an epoch, at its end, and in the next one."""
     # dropout and augmentation draw random numbers at every step

@@ -16,6 +16,7 @@ GPT = ["model=gpt", "data=python_docs"]
 MEANT = "model.*: (would take [0-9.,]+ [GTP]B or more, and this machine has|larger than any memory).*choose"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
@@ -121,6 +122,7 @@ def test_memory_of_this_machine_and_its_words():
 WITHOUT_OPTIONS = ["optimizer=sgd", "~optimizer.momentum", "~optimizer.nesterov", "~optimizer.weight_decay"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "name", ["ASGD", "Adadelta", "Adagrad", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop"]
 )

@@ -71,6 +71,7 @@ def test_job_asks_to_be_started_again_unless_it_was_cancelled(
     assert ("requeue 7\n" in asked) == requeued
 
 
+@pytest.mark.integration
 def test_whole_run_says_nothing_of_slurm(srun, tmp_path):
     arguments = ["trainer=cpu", "model.depth=1", "model.width=16", "max_steps=2", f"outputs={tmp_path}/o"]
     found = forked(*arguments)

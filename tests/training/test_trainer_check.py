@@ -3,6 +3,7 @@
 import pytest
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("option", "message"),
     [

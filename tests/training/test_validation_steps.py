@@ -18,6 +18,7 @@ def same_counts(one, other, where=""):
     return [] if one == other else [f"{where}: {one} and {other}"]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
     [
@@ -40,6 +41,7 @@ def test_interrupted_run_validates_at_the_same_steps(train, tmp_path, options):
     assert same_counts(loops(folder), loops(whole)) == []
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("length", ["max_steps=26", "max_epochs=2"])
 @pytest.mark.parametrize("every", ["17", "5"])
 def test_run_that_goes_on_from_the_end_of_an_epoch_counts_it_once(train, tmp_path, length, every):

@@ -16,6 +16,7 @@ from normexp.training import fit
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.integration
 def test_ctrl_c_in_training_says_that_a_checkpoint_is_kept_and_no_more(tmp_path):
     words = ["trainer=cpu", "model.width=16", "max_epochs=100000", f"outputs={tmp_path}"]
     with begun(run_script, [str(ROOT / "train.py"), *words]) as (process, done):

@@ -32,6 +32,7 @@ def test_isometry_falls_by_the_expansion_behind_a_norm_and_not_behind_relu():
     assert depth.isometry_decay(LayerNorm, seed=0, activation="relu", order="norm first") < -0.1
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("optimizer", ["SGD", "AdamW", "Lion"])
 def test_angle_of_a_random_walk_is_the_prediction(optimizer):
     norm = functools.partial(BatchNorm, eps=0.0)
