@@ -250,7 +250,7 @@ def test_a_grid_that_is_not_finished_is_not_kept(tmp_path):
     bank = bank_of(tmp_path)
     known = Known(grid_claim(bank), None, MadeRuns(tmp_path / "outputs", np.random.default_rng(2), fewer=1))
     assert len(missing_keys(known.claim, known)) == 6
-    with pytest.raises(ValueError, match="claim=bank: 6 runs are missing; train them first"):
+    with pytest.raises(ValueError, match="6 runs are missing; train them first: normexp evidence grid"):
         keep_runs(tmp_path / "ledger", known)
 
 

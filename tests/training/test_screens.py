@@ -93,10 +93,12 @@ def test_the_screen_says_what_decides_the_training(train, make_parts):
     assert "sgd lr 0.02 " in text
     replicas = screen(lambda *given: show_choices(make_parts(*options), None, *given, rates=[0.1]), width=100)
     assert "sgd lr 0.02 " in replicas
-    own = ["label_smoothing=0.1", "+trainer.limit_train_batches=2"]
+    assert "data.seed" not in text
+    own = ["label_smoothing=0.1", "+trainer.limit_train_batches=2", "data.seed=7"]
     text = screen(lambda *given: show_choices(make_parts(*options, *own), None, *given), width=200)
     assert "but lr" not in text
     assert "label_smoothing=0.1 · trainer.limit_train_batches=2" in text
+    assert "· data.seed=7" in text
     summary, folder = train(*options)
     assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
     text = screen(show_replicas, [summary, summary], [folder, folder], width=100)

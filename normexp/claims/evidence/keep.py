@@ -105,7 +105,8 @@ def keep_runs(folder: Path, known: Known) -> int:
     cells = [cell for cell in claim.cells.values() if known.is_finished(cell)]
     if len(cells) < (len(claim.cells) if claim.name == GRID else 1):
         missing = len(missing_keys(claim, known))
-        raise ValueError(f"claim={claim.id}: {missing} runs are missing; train them first: normexp verify")
+        trains = "evidence grid bank=BANK" if claim.name == GRID else f"verify claim={claim.id}"
+        raise ValueError(f"claim={claim.id}: {missing} runs are missing; train them first: normexp {trains}")
     if other := different_code(StoredEvidence(folder).code):
         raise ValueError(f"{folder}: its runs were computed by {in_words(other)}; name a new folder")
     of_grid = claim.name == GRID

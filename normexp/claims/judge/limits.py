@@ -71,21 +71,23 @@ def _where(claim: "Claim") -> str:
     labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
     subject = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
     sizes = []
-    with_updates = not (claim.drawn and chosen_by(claim, "batch_size"))  # else as many passes as its setting
     for key, name in SIZES.items():
-        if key == "max_steps" and not with_updates:
-            continue
-        if numbers := chosen_by(claim, key) or numbers_in(key, words):
+        chosen = chosen_by(claim, key)
+        if numbers := numbers_in(key, words) if chosen is None else chosen:
             sizes.append(name.format(f"{max(numbers):,g}"))
     return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
 
 
-def chosen_by(claim: "Claim", key: str) -> list[float]:
-    """The numbers that a claim's own words give a key, whatever its settings say: its levels, or those of every arm."""
+def chosen_by(claim: "Claim", key: str) -> list[float] | None:
+    """The numbers that a claim's own words give a key, whatever its settings say: its levels, or those of every arm.
+    None where the settings decide. No number for the updates of drawn settings in which the claim chooses the batch
+    size: a run takes as many passes over the data as its setting, so another number of updates."""
     if key in claim.factor:
         return numbers_in(key, [[f"{key}={level}"] for level in claim.factor[key]])
     words = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
-    return numbers_in(key, words) if all(value_of(key, overrides) for overrides in words) else []
+    if numbers := numbers_in(key, words) if all(value_of(key, overrides) for overrides in words) else []:
+        return numbers
+    return [] if key == "max_steps" and claim.drawn and chosen_by(claim, "batch_size") else None
 
 
 def numbers_in(key: str, words: Sequence[Sequence[str]]) -> list[float]:

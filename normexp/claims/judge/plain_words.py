@@ -343,7 +343,7 @@ def value_in_words(effect: float, comparison: dict[str, Any], measure: str) -> s
 
 def arm_in_words(arm: str) -> str:
     """`with batchnorm`, `without a norm`."""
-    return f"with {arm}" if arm not in ("", "none") else arm and who(arm)
+    return who(arm) if arm in ("", "none") else f"with {arm}"
 
 
 def who(arm: str) -> str:

@@ -267,7 +267,7 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
         n=len(final),
         of=len(bank.cells),
         norms=bank.norms,
-        where=spans([measured.cell.labels for measured in final]),
+        where=spans([measured.cell.labels for measured in final], {}),
         figures=images,
         best=near_best(final, bank.norms),
         pairs=[(*pair, difference_in_words(final, *pair)) for pair in pairs],

@@ -148,24 +148,22 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
 
 
 def where(claim: Claim, verdict: Mapping[str, Any]) -> str:
-    """What was measured: the settings, with what the claim itself chooses in place of theirs. With another batch size a
-    run takes as many passes over the data, so another number of updates."""
-    chosen = {name: numbers for name, key in SPANS.items() if (numbers := chosen_by(claim, key))}
+    """What was measured: the settings, with what the claim itself chooses in place of theirs."""
+    chosen = {name: chosen_by(claim, key) for name, key in SPANS.items()}
     if labels := [row["labels"] for row in verdict["settings"]]:
         return f"{spans(labels, chosen)}."
     return "A property of the layer or of a network's start, whatever it is trained on."
 
 
-def spans(labels: Sequence[Mapping[str, str]], chosen: Mapping[str, Sequence[float]] | None = None) -> str:
+def spans(labels: Sequence[Mapping[str, str]], chosen: Mapping[str, Sequence[float] | None]) -> str:
     """Data and models of settings, and from where to where they go; `chosen` numbers in place of theirs."""
     words = [
         ", ".join(sorted({setting_labels[key] for setting_labels in labels if key in setting_labels}))
         for key in ("data", "model")
     ]
-    chosen = chosen or {}
     for key in SPANS:
-        numbers = list(chosen.get(key, ()))
-        if not numbers and not (key == "updates" and "batch size" in chosen):
+        numbers = chosen.get(key)
+        if numbers is None:
             numbers = [float(setting_labels[key]) for setting_labels in labels if key in setting_labels]
         if numbers:
             ends = dict.fromkeys((min(numbers), max(numbers)))
