@@ -20,7 +20,7 @@ from normexp.claims.evidence.stored import PLACE, StoredEvidence
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Arm, Setting
-from normexp.claims.judge.settings_count import FEWEST, count, p_of_share, word_of
+from normexp.claims.judge.settings_count import FEWEST, count, number_in, p_of_share, word_of
 from normexp.claims.pages.verdicts_page import ERRORS
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims
@@ -166,7 +166,8 @@ def equal_arms(claims: list[Claim], root: Path) -> dict[str, Any]:
 
 
 def compared(claims: list[Claim], root: Path) -> Iterator[list[Setting]]:
-    """The halves of each arm in each setting of each claim. Runs that several claims share are compared once."""
+    """The halves of each arm in each setting of each claim in which they differ: halves that are equal, or failed, have
+    no direction. Runs that several claims share are compared once."""
     stored, seen = StoredEvidence(root / PLACE), set()
     for claim in claims:
         try:
@@ -175,7 +176,7 @@ def compared(claims: list[Claim], root: Path) -> Iterator[list[Setting]]:
             print(f"{claim.id} is left out: {error}", file=sys.stderr)
             continue
         for arm in dict.fromkeys(key for setting in settings for key in setting.outcomes):
-            halves = [halved(setting, arm) for setting in settings]
+            halves = [half for setting in settings if number_in(half := halved(setting, arm), HALVES).number]
             values = tuple(float(v) for half in halves for v in half.outcomes["a", ""].values)
             if len(halves) >= FEWEST and values not in seen:
                 seen.add(values)

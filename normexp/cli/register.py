@@ -35,6 +35,11 @@ def main(args: SimpleNamespace) -> None:
         for mistake in left_out:
             raise ValueError(mistake)
         rows = add_all(path, chosen, args)
+        if unused := [claim.id for claim in chosen if not claim.drawn]:
+            print(
+                f"{', '.join(unused)}: over settings that somebody chose, so a verdict makes no word and uses no row; "
+                "it does over a drawn bank (docs/claims.md)"
+            )
     print(*map(line, rows), sep="\n")
     print(f"commit {path} before the runs start")
 

@@ -163,16 +163,17 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     if parts.data.tasks_of_run:  # the trained batches say which task is evaluated
         trainer.fit_loop.load_state_dict(state["loops"]["fit_loop"])
     title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
-    show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}))
+    head = "recorded" if checkpoint == "last" else "recorded, last.ckpt"
+    show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}), head)
     if summary and (note := older(summary)):
         print(note)
 
 
-def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None]) -> None:
+def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None], head: str) -> None:
     """Print each metric beside what the run recorded."""
     print(title)
     table = Table(show_edge=False)
-    for column in ("metric", "now", "recorded"):
+    for column in ("metric", "now", head):
         table.add_column(column, justify="left" if column == "metric" else "right")
     for name, value in metrics.items():
         old = recorded.get(name)

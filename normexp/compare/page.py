@@ -134,6 +134,10 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     runs: Iterable[Any] = chosen.itertuples(index=False)
     curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in runs])
     curves = curves[curves["metric"] == f"val/{column}"]
+    n = curves.groupby(["norm", "level", "step"])["value"].transform("count")
+    curves = curves[
+        n == n.groupby([curves["norm"], curves["level"]]).transform("max")
+    ]  # until the first run ends
     done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
     words = (
         ("values", "What came out", f"Test {label} of each seed's own best rate."),

@@ -130,6 +130,11 @@ def cautions(study: Study) -> list[str]:
     return [*limits(study), *study.edges, *signs_of_recipe(study)]
 
 
+def stops_early(runs: pd.DataFrame) -> bool:
+    """Whether some of these runs may end before their length."""
+    return bool(runs.filter(regex=r"^early_stopping").notna().any(axis=None))
+
+
 def limits(study: Study) -> Iterator[str]:
     """A sentence for each way in which runs are missing, differ in more than their arms, or failed."""
     chosen = study.chosen
@@ -138,6 +143,9 @@ def limits(study: Study) -> Iterator[str]:
         yield "Some points rest on a single seed and have no interval."
     if seeds.min() != seeds.max():
         yield f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
+    if stops_early(chosen):
+        steps = chosen["steps"]
+        yield f"Runs stop early, after {steps.min():,} to {steps.max():,} steps; a curve ends where its first run did."
     grid = len(study.arms) * max(len(study.levels), 1)
     if empty := grid - len(seeds):
         yield f"{empty} of {grid} combinations of arm and {label(study.x)} have no run."

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from normexp.format import pluralize
 from normexp.report.drawing import Drawing, Skipped, dark_colors, narrow, narrow_all, save_all
 from normexp.report.figures import FIGURES
-from normexp.report.finding import cautions, finding, source
+from normexp.report.finding import cautions, finding, source, stops_early
 from normexp.report.study import Study, label
 from normexp.report.style import Style, drawing_style
 from normexp.report.tables import (
@@ -108,11 +108,13 @@ def facts(study: Study) -> list[str]:
         sizes.append(pluralize(rows["lr"].nunique(), "learning rate"))
     sizes.append(pluralize(rows["seed"].nunique(), "seed"))
     by_steps = rows["max_steps"].notna().any()
+    most = "at most " if stops_early(rows) else ""
     return [
         f"{pluralize(len(rows), 'run')}: {' × '.join(sizes)}",
         *common("data", "{}"), *common("network", "{}"), *common("optimizer", "{}"),
         *common("lr", "learning rate {:g}"), *common("batch_size", "batch size {:g}"),
-        *(common("max_steps", "steps {:g}") if by_steps else common("max_epochs", "epochs {:g}")),
+        *(common("max_steps", f"steps {most}{{:g}}") if by_steps else common("max_epochs", f"epochs {most}{{:g}}")),
+        *common("trainer.limit_train_batches", "trainer.limit_train_batches={:g}"),
     ]  # fmt: skip
 
 

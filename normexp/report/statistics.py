@@ -135,6 +135,11 @@ def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False)
     return result[[*by, x, "mean", "low", "high", "n"]]
 
 
+def of_all_runs(curve: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
+    """Those points of `curves` to which every run of their group came. A mean that loses a run on the way jumps."""
+    return curve[curve["n"] == curve.groupby([*by], observed=True)["n"].transform("max")]
+
+
 # Choices that decide other keys: a norm decides `norm.*`.
 GROUPS = ("study", "norm", "model", "data", "optimizer", "schedule")
 

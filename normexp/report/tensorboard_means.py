@@ -16,7 +16,7 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.plugins.custom_scalar import layout_pb2
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from normexp.report.statistics import curves
+from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, as_text, label, spread_over
 
 FOLDER = "means"
@@ -106,7 +106,7 @@ def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     curve = curves(metric_rows, ["all"], "step", log=metric in LOGARITHMIC)
     if metric in LOGARITHMIC:
         curve[["mean", "low", "high"]] = np.log10(curve[["mean", "low", "high"]])
-    return curve[curve["n"] == curve["n"].max()]
+    return of_all_runs(curve, ["all"])
 
 
 def write_run(

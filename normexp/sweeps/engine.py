@@ -20,6 +20,7 @@ from rich.console import Console
 from normexp.config import process
 from normexp.config.run_spec import RunSpec
 from normexp.config.settings import how_to_look, writes_events
+from normexp.format import pluralize
 from normexp.runs import finished_summary
 from normexp.runs.files import write_json
 from normexp.sweeps.cell import Cell, Elsewhere, TrainJob, train_job
@@ -121,6 +122,9 @@ class Engine:
                 if self.stopped_by is None:
                     yield from self._start()
                 elif not stopping or self._kill:
+                    if not stopping:
+                        open_runs = pluralize(sum(len(cell.folders) for cell in self._open.values()), "run")
+                        self.say(f"stopping: {open_runs} to save and end; Ctrl-C again kills them")
                     stopping = True
                     self.place.stop(force=self._kill)
                 while self.place.said:
@@ -174,6 +178,9 @@ class Engine:
         del self._open[event.job.key]
         if self.stopped_by is None and self._again(event, cell):
             self.again(cell)
+            return cell
+        if self.stopped_by is not None and cell.state != "running" and not cell.status():
+            cell.state = "planned"  # it never left the queue
             return cell
         code = 0 if event.lost and cell.status() else event.exit_code
         cell.finish(code, time.monotonic() - cell.since, stopped=self.stopped_by is not None)

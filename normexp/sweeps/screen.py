@@ -100,9 +100,9 @@ def show_end(cells: Sequence[Cell], seconds: float, console: Console, threads: i
         console.print(cost, highlight=False, soft_wrap=True)
     failed = [cell for cell in cells if cell.state == "failed"]
     say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.log}" for cell in failed))
-    left = sum(cell.state in (*WAITING, "interrupted", "failed") for cell in cells)
+    left = [cell for cell in cells if cell.state in (*WAITING, "interrupted", "failed")]
     if left:
-        console.print(f"{left} runs are left: the same command goes on from here", highlight=False)
+        console.print(f"{count(left)} left: the same command goes on from here", highlight=False)
 
 
 def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:
@@ -140,6 +140,7 @@ class Board:
         seconds = [cell.estimate for cell in cells if cell.estimate is not None]
         self._usual = sum(seconds) / len(seconds) if seconds else 1.0  # seconds of a run without an estimate
         self._expected = sum(self._seconds(cell) for cell in cells if cell.state in WAITING)
+        self._most = 0  # runs seen at a time; a queue may start fewer than it takes
         # of the runs that ended: their estimates, and the seconds that they took
         self._ended = self._taken = 0.0
         # On a narrow screen the names of runs are cut, and the counts stay whole.
@@ -173,6 +174,7 @@ class Board:
         self._states[changed.state] += 1
         if changed.state == "running":
             self._running[id(changed)] = changed
+            self._most = max(self._most, len(self._running))
         else:
             self._running.pop(id(changed), None)
         if before in WAITING and changed.state not in WAITING:
@@ -199,7 +201,7 @@ class Board:
         left = self.total - self.settled
         if not self._ended or not left:
             return 0.0
-        return self._expected * self._taken / self._ended / min(self.at_once, left)
+        return self._expected * self._taken / self._ended / min(self._most or self.at_once, left)
 
     def _seconds(self, cell: Cell) -> float:
         return self._usual if cell.estimate is None else cell.estimate

@@ -151,7 +151,7 @@ def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
     """The best validation accuracy, and when the highest of the targets was reached."""
     if found.get("best") is None:
         return []
-    line = f"best validation accuracy {found['best']:.2%} at step {found['best_step']:,}"
+    line = f"best validation accuracy on the way {found['best']:.2%} at step {found['best_step']:,}"
     last = max((t for t in targets if found.get(f"steps_to_{t:g}") is not None), default=None)
     if last is not None and found.get(f"seconds_to_{last:g}") is not None:
         line += f"; {100 * last:g}% at step {found[f'steps_to_{last:g}']:,} ({found[f'seconds_to_{last:g}']:.1f} s)"
@@ -218,7 +218,8 @@ def show_finished(path: Path, summary: dict[str, Any], config: dict[str, Any], c
     """Print that a run is finished, its result, any measurement that it lacks, and how to train again."""
     say(console, f"This run is finished: {path}")
     show_result(summary, path, console)
-    words = [*(word for word in shlex.split(command) if word[:5] != "seed="), f"seed={config['seed'] + 1}"]
+    own = [word for word in shlex.split(command) if not word.startswith(("seed=", "run_dir="))]
+    words = [*own, f"seed={config['seed'] + 1}"]
     again = f"to train again: {shlex.join(words)}" if command else None
     say(console, *filter(None, (asked_otherwise(config, choices, summary), again)))
 

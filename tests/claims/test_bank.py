@@ -252,6 +252,16 @@ def test_a_grid_that_is_not_finished_is_not_kept(tmp_path):
     assert len(missing_keys(known.claim, known)) == 6
     with pytest.raises(ValueError, match="6 runs are missing; train them first: normexp evidence grid"):
         keep_runs(tmp_path / "ledger", known)
+    assert not (tmp_path / "ledger").exists()
+
+
+def test_finished_settings_of_a_grid_are_kept_and_shown_before_the_others(tmp_path):
+    two = bank_of(
+        tmp_path, cells={"small": CELL, "later": {**CELL, "overrides": [*CELL["overrides"], "lr=1"]}}
+    )
+    known = Known(grid_claim(two), None, MadeRuns(tmp_path / "outputs", np.random.default_rng(3)))
+    assert keep_runs(tmp_path / "ledger", known) == 30
+    assert [point.name for point in measured(two, tmp_path / "ledger")] == ["small"]
 
 
 def test_a_run_at_chance_has_failed_and_the_table_says_so(kept):

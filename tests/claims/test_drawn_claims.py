@@ -207,7 +207,9 @@ def test_finished_settings_of_an_unfinished_claim_are_kept_and_the_others_join_t
         return MadeRuns(tmp_path / "runs", lambda key: 0.5 if key.arm == "none" else 0.8, only=settings)
 
     ledger = tmp_path / "kept"
-    with pytest.raises(ValueError, match=f"runs are missing; train them first: normexp verify claim={claim.id}"):
+    with pytest.raises(
+        ValueError, match=f"runs are missing; train them first: normexp verify claim={claim.id}"
+    ):
         keep_claim(ledger, Known(claim, None, disk("d003")))
     assert not ledger.exists()
     first = keep_claim(ledger, Known(claim, None, disk("d001")))

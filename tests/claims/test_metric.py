@@ -50,7 +50,10 @@ def test_what_was_not_logged_is_named(folder):
 
 
 def test_a_target_never_reached_is_censored_at_the_steps_taken(folder):
-    summary = {"status": "completed", "steps": 100, "convergence": {"steps_to_0.9": None}, "metrics": {}}
+    unreached = dict.fromkeys(("steps_to_0.9", "epochs_to_0.9", "seconds_to_0.9"))
+    summary = {"status": "completed", "steps": 100, "epochs": 2.5, "seconds": 7.0, "convergence": unreached}
+    assert read_metric("convergence/epochs_to_0.9", summary, folder) == (2.5, True)
+    assert read_metric("convergence/seconds_to_0.9", summary, folder) == (7.0, True)
     assert read_metric("convergence/steps_to_0.9", summary, folder) == (100.0, True)
     summary["convergence"]["steps_to_0.9"] = 40
     assert read_metric("convergence/steps_to_0.9", summary, folder) == (40.0, False)
@@ -130,6 +133,15 @@ def test_a_metric_is_checked_before_the_first_run(metric, message):
     with pytest.raises(ValueError, match=f"^claim=X1: metric={re.escape(metric)}: {message}") as error:
         check_metric(CLAIM, metric, CONFIG)
     assert "\n" not in str(error.value)
+
+
+def test_a_run_that_gives_up_before_its_target_is_refused():
+    early = CONFIG | {"early_stopping": 1}
+    with pytest.raises(
+        ValueError, match=r"steps_to_0\.9: a run that stops before its target counts as fast; leave"
+    ):
+        check_metric(CLAIM, "convergence/steps_to_0.9", early)
+    check_metric(CLAIM, "convergence/auc", early)
 
 
 CLAIM = Claim(id="X1", name="x", sentence="x", source="x", covers=(), evidence="training")

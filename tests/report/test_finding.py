@@ -11,7 +11,7 @@ from scipy import stats
 
 from normexp.report.figures.layers import readable
 from normexp.report.finding import cautions, finding
-from normexp.report.page import runs_text
+from normexp.report.page import facts, runs_text
 from normexp.report.study import Study, open_study
 from normexp.report.tables import comparison, how_to_read
 
@@ -121,6 +121,19 @@ def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):
 def test_one_seed_gives_no_interval(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2,), seeds=1))
     assert said(study).startswith("No interval can be given")
+
+
+def test_runs_that_stop_early_and_on_part_of_their_data_say_so(tmp_path):
+    whole = open_study(write_study(tmp_path / "whole", ("none", "batchnorm"), (8,), seeds=3))
+    assert "epochs 10" in facts(whole)
+    assert not re.search("limit_train_batches|stop early", " ".join([*facts(whole), *cautions(whole)]))
+    changes = {"early_stopping": 2, "trainer.limit_train_batches": 2}
+    write_study(tmp_path / "early", ("none", "batchnorm"), (8,), seeds=3, **changes)
+    for folder in tmp_path.glob("early/mlp/*"):
+        edit_summary(folder, steps=60 if "none" in folder.name else 100)
+    study = open_study(tmp_path / "early")
+    assert {"epochs at most 10", "trainer.limit_train_batches=2"} <= set(facts(study))
+    assert "Runs stop early, after 60 to 100 steps; a curve ends where its first run did." in cautions(study)
 
 
 def change(folder, **metrics) -> None:

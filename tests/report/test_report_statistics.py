@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from normexp.report.statistics import Values, curves, estimate
+from normexp.report.statistics import Values, curves, estimate, of_all_runs
 
 
 def points(values, examples=None, **more) -> Values:
@@ -97,3 +97,13 @@ def test_curves_equal_a_loop_over_groups(log):
         assert tuple(point[["mean", "low", "high"]]) == pytest.approx(tuple(ends))
     # No interval is drawn for two runs.
     assert curves(table.groupby(["arm", "step"]).head(2), ["arm"], "step")["low"].isna().all()
+
+
+def test_a_mean_ends_where_its_first_run_does():
+    rows = pd.DataFrame(
+        {"arm": list("aaabbb"), "step": [1, 1, 2, 1, 2, 3], "value": [1.0, 3.0, 9.0, 1.0, 2.0, 3.0]}
+    )
+    kept = of_all_runs(curves(rows, ["arm"], "step"), ["arm"])
+    assert list(zip(kept["arm"], kept["step"], kept["mean"], strict=True)) == [
+        ("a", 1, 2.0), ("b", 1, 1.0), ("b", 2, 2.0), ("b", 3, 3.0),
+    ]  # fmt: skip

@@ -53,6 +53,13 @@ def test_the_recorded_metrics_come_again(evaluate, trained, override):
     status, said, wrong = evaluate(trained, *([override] if override else []))
     assert (status, wrong) == (0, "")
     assert repeats(said)
+    assert "last.ckpt" not in said.partition("\n")[2]
+
+
+def test_other_weights_stand_beside_what_was_recorded_of_the_last(evaluate, trained):
+    status, said, _ = evaluate(trained, "checkpoint=best")
+    assert status == 0
+    assert "recorded, last.ckpt" in said
 
 
 def test_several_runs_are_evaluated_one_after_the_other(evaluate, trained, folder):

@@ -9,7 +9,7 @@ from tensorboard.plugins.hparams.metadata import (
     parse_session_start_info_plugin_data,
 )
 
-from normexp.training.loggers.files import MAIN
+from normexp.training.loggers.files import MAIN, hyperparameters
 
 
 @pytest.fixture
@@ -47,6 +47,12 @@ def test_hyperparameters_have_short_names_whole_numbers_and_an_order(events):
     names = {info.name.tag: info.display_name for info in experiment.metric_infos}
     assert names["final/test_accuracy"] == "test accuracy"
     assert seen.Scalars("final/test_accuracy")[0].value == pytest.approx(summary["metrics"]["test/accuracy"])
+
+
+def test_the_rate_is_the_one_that_trained(events):
+    summary, _ = events
+    config = summary["config"] | {"optimizer": summary["config"]["optimizer"] | {"lr": 0.5}}
+    assert hyperparameters(summary | {"config": config})["lr"] == 0.5
 
 
 def test_texts_of_whole_numbers_sort_as_they_do():

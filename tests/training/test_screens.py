@@ -151,7 +151,7 @@ def result(tmp_path, rows: list[tuple], **changes) -> str:
 
 def test_the_result_has_one_number_of_convergence_and_the_speed(tmp_path):
     text = result(tmp_path, [(1, "train/loss", 1.0)])
-    assert "best validation accuracy 95.00% at step 4; 90% at step 4 (2.0 s)\n" in text
+    assert "best validation accuracy on the way 95.00% at step 4; 90% at step 4 (2.0 s)\n" in text
     assert "4 steps in 2.0 s of training, 16 samples a second\n" in text
     assert "gradient" not in text
     assert "one batch" not in text

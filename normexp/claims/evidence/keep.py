@@ -99,11 +99,11 @@ def keep_claim(folder: Path, known: Known) -> str:
 
 
 def keep_runs(folder: Path, known: Known) -> int:
-    """Write the runs of the finished settings of a claim, or of a whole grid, into a ledger. Returns how many runs of
-    it the ledger has. Raises ValueError if no setting is finished, or runs of a grid are missing."""
+    """Write the runs of the finished settings of a claim or a grid into a ledger. Returns how many runs of it the
+    ledger has. Raises ValueError if no setting is finished."""
     claim = known.claim
     cells = [cell for cell in claim.cells.values() if known.is_finished(cell)]
-    if len(cells) < (len(claim.cells) if claim.name == GRID else 1):
+    if not cells:
         missing = len(missing_keys(claim, known))
         trains = "evidence grid bank=BANK" if claim.name == GRID else f"verify claim={claim.id}"
         raise ValueError(f"claim={claim.id}: {missing} runs are missing; train them first: normexp {trains}")

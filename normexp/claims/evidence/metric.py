@@ -46,6 +46,10 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
         _check_known(
             metric, [f"convergence/{key}" for key in (*targets, *CURVE)], f"{where}no run will have it"
         )
+        if config.get("early_stopping") is not None and name not in CURVE:
+            raise ValueError(
+                f"{where}a run that stops before its target counts as fast; leave early_stopping out"
+            )
     else:
         _check_known(metric, [*FINAL, *["failed"] * bool(claim.settings)], f"{where}no run will have it")
 
@@ -54,7 +58,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
     """(value, censored) of one run.
 
     - `test/accuracy` and the like: the final metric, `test/error` one minus it; nan for a diverged run
-    - `convergence/steps_to_0.9`: if the run never reached the target, all its steps, censored
+    - `convergence/steps_to_0.9` (also epochs, seconds): if the run never reached the target, all its steps, censored
     - `logged/<glob>`: the mean of all matching rows of metrics.csv
     - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
     - `logged/last:<glob>`: the mean of the last row of each matching tag, that of the trained network
@@ -71,7 +75,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
         _check_known(metric, keys, f"metric={metric}: {folder} has no such metric")
         value = summary["convergence"][name]
         if value is None:
-            return (math.nan, False) if diverged else (float(summary["steps"]), True)
+            return (math.nan, False) if diverged else (float(summary[name.partition("_to_")[0]]), True)
         return float(value), False
     if name == "error" and metric not in summary["metrics"]:
         accuracy, censored = read_metric(f"{group}/accuracy", summary, folder)

@@ -139,11 +139,12 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]
     """Arms of a drawn setting of which most runs did not learn to an end: their error on the training split is no less
     than `learned` of guessing's (of a text this is not asked), and that on validation (of a text: the loss) still fell
     by `gain` or more after two fifths of the updates. On a text also those that do not beat the counts of tokens that
-    the bank asks for. Arms of the bank were fitted by its pilots; see `late_gain`."""
+    the bank asks for. Arms with runs of the bank's grid are passed over: its pilots fitted them; see `late_gain`."""
     if "late_gain" not in runs:
         return ()
     done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
-    done = done[done["bank"] != True] if "bank" in done else done  # noqa: E712  (runs of this disk have none)
+    of_grid = runs.loc[runs["bank"] == True, "norm"] if "bank" in runs else ()  # noqa: E712  (runs of this disk have none)
+    done = done[~done["norm"].isin(of_grid)]
     open_ = done["late_gain"] >= rules["gain"]
     if cell.test == "blocks":
         open_ |= done["val_loss"] >= cell.counts_loss

@@ -71,7 +71,7 @@ def every_one_of(number: int) -> str:
 
 def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
     """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
-    `sides` behind words that give them (`in_words`)."""
+    `sides`, and without medians, behind words that give both (`in_words`)."""
     drawn, results = verdict["drawn"], with_arm_words(verdict)["comparisons"]
     if len(results) == 1:
         return list(filter(None, [_counts(results[0], drawn=drawn, alone=True, sides=sides)]))
@@ -89,7 +89,7 @@ def _share(result: dict[str, Any]) -> str:
 
 def _counts(result: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
     """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
-    median on the other scale."""
+    median on the other scale. `sides`: see `counts`."""
     parts = [
         f"beyond {result['beyond']}, within {result['within']}, opposite {result['opposite']} of {result['n']}"
     ] * sides
@@ -98,7 +98,7 @@ def _counts(result: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) ->
     )
     beside = "as a difference" if result["comparison"].get("log") else "as a log ratio"
     for name, what in (("", "median"), ("points_", beside)):
-        if drawn and result[f"{name}median"] is not None and (alone or not name):
+        if sides and drawn and result[f"{name}median"] is not None and (alone or not name):
             middle = " to ".join(map(number, result[f"{name}middle"]))
             median = f"{number(result[f'{name}median'])}{ends(result[f'{name}median_interval'])}"
             parts.append(f"{what} {median}, middle 80% {middle}")
@@ -110,7 +110,7 @@ def _counts(result: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) ->
             f"given that all trained it holds in {result['trained']['holds']} of {result['trained']['n']}"
         )
     if late := [f"{who(arm)} in {n}" for arm, n in result["unfitted"].items()]:
-        parts.append(f"settings where an arm is not fitted: {', '.join(late)}")
+        parts.append(f"settings where an arm that is not of the bank's grid is not fitted: {', '.join(late)}")
     return "; ".join(parts)
 
 

@@ -118,10 +118,8 @@ def judge(
         "comparisons": counts,
         "arms": arm_means(evidence),
         "settings": first["settings"],
-        "failures": {
-            name: {"failed": n_failed, "of": first["runs"][name]}
-            for name, n_failed in first["failures"].items()
-        },
+        "failures": _failures(evidence),
+        "failed_are": _what_failed_are(evidence),
         "manipulation": check,
         "registered": row and {"row": row.number, "hash": row.hash, "date": row.date, "alpha": row.alpha},
     }
@@ -183,11 +181,6 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
         word, scope = NO_COUNTEREXAMPLE, f"in {len(table)} cases"
     elif claim.evidence != "law" and not universal:
         word = SEEN if word == SUPPORTED else NOT_SEEN
-    failures: dict[str, dict[str, int]] = {}
-    for (arm, _), outcomes in setting.outcomes.items() if trained else ():
-        lost = failures.setdefault(arm, {"failed": 0, "of": 0})
-        lost["failed"] += int(outcomes.failed.sum())
-        lost["of"] += len(outcomes.seeds)
     return {
         **_head(claim, word, scope),
         **decided,
@@ -196,8 +189,27 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
         "comparisons": [asdict(judgement) for judgement in judgements],
         "arms": arm_means([setting]),
         "settings": [],
-        "failures": failures,
+        "failures": _failures([setting] if trained else []),
     }
+
+
+def _failures(settings: Sequence[Setting]) -> dict[str, dict[str, int]]:
+    """Arm -> its runs, and how many of them failed, over all levels and settings."""
+    failures: dict[str, dict[str, int]] = {}
+    for setting in settings:
+        for (arm, _), outcomes in setting.outcomes.items():
+            lost = failures.setdefault(arm, {"failed": 0, "of": 0})
+            lost["failed"] += int(outcomes.failed.sum())
+            lost["of"] += len(outcomes.seeds)
+    return failures
+
+
+def _what_failed_are(settings: Sequence[Setting]) -> str:
+    """What becomes of failed runs, in words; see `runs_with_guesses`."""
+    if any(setting.measure == "failed" for setting in settings):
+        return "what is counted"
+    guessed = all(setting.guess is not None for setting in settings)
+    return "counted as guesses" if guessed else "left out with their seeds"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -57,10 +57,23 @@ def difference_in_words(settings: Sequence[Measured], arm: str, baseline: str) -
     """Counts and median of a difference, in points of error."""
     counts = count([measured.setting for measured in settings], against(arm, baseline), LEVEL)
     words = f"better in {counts['beyond']}, worse in {counts['opposite']} of {counts['n']}"
+    words += f", no number in {counts['failed']}" if counts["failed"] else ""
     if counts["median"] is None:
         return words
     return (
         f"{words}; median {100 * counts['median']:+.1f} points{ends(counts['median_interval'], '+.1f', 100)}"
+    )
+
+
+def best_errors(settings: Sequence[Measured], norms: Sequence[str]) -> str:
+    """The error of the best norm on each kind of data, in words: how far these networks get."""
+    errors: dict[str, list[float]] = {}
+    for measured in settings:
+        best = min(measured.setting.values_of(norm).mean() for norm in norms)
+        errors.setdefault(measured.cell.labels["data"], []).append(100 * best)
+    return "; ".join(
+        f"{data} {np.median(own):.2g}% ({min(own):.2g} to {max(own):.2g}) in {len(own)} settings"
+        for data, own in sorted(errors.items())
     )
 
 
@@ -266,6 +279,8 @@ def write_atlas(path: Path, bank: Bank, settings: list[Measured], audited: Path 
         bank=bank.name,
         n=len(final),
         of=len(bank.cells),
+        rejected=sum("rejected" in row for row in bank.pilots.values()),
+        reached=best_errors(final, bank.norms),
         norms=bank.norms,
         where=spans([measured.cell.labels for measured in final], {}),
         figures=images,

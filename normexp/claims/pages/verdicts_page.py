@@ -94,7 +94,13 @@ def when_page(
         said = str(result) if result.found else "nothing found"
         rows.append((name, cell(claims[name].sentence), said, number(result.p)))
     table = markdown_table(("id", "sentence", "when", "p"), rows, numbers=(3,)) if rows else ""
-    return markdown_page("when.md.j2", rows=table, fewest=FEWEST_SETTINGS, errors=_read(root / WHEN_ERRORS))
+    unsplit = [
+        name for name, verdict in verdicts.items()
+        if verdict.get("drawn") and len(verdict["settings"]) >= FEWEST_SETTINGS and name not in whens
+    ]  # fmt: skip
+    return markdown_page(
+        "when.md.j2", rows=table, unsplit=unsplit, fewest=FEWEST_SETTINGS, errors=_read(root / WHEN_ERRORS)
+    )
 
 
 def when_of(verdicts: dict[str, dict[str, Any]]) -> dict[str, When]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import Drawing, Skipped, draw_line, new_figure, room, tell
-from normexp.report.statistics import FEWEST_DRAWN, curves, estimate
+from normexp.report.statistics import FEWEST_DRAWN, curves, estimate, of_all_runs
 from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
     Style,
@@ -188,8 +188,8 @@ def learning_curves(study: Study, style: Style) -> list[Drawing] | list[Skipped]
     recorded = recorded[~recorded["failed"]]
     if recorded.empty:
         return [Skipped("Validation accuracy over training", "no run that learned recorded val/accuracy")]
-    # Runs of one arm and level are validated at the same steps. Only their seconds differ.
-    curve = curves(recorded, ["arm", "level"], "step")
+    # Runs of one arm and level are validated at the same steps, until one stops early. Only their seconds differ.
+    curve = of_all_runs(curves(recorded, ["arm", "level"], "step"), ["arm", "level"])
     clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
     curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
     first = "step" if study.summaries["max_steps"].notna().any() else "epoch"

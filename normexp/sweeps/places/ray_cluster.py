@@ -161,5 +161,8 @@ def accepts_anonymous(address: str) -> bool:
             [sys.executable, "-c", CONNECT, address], env=environment, capture_output=True, timeout=SECONDS
         )
     except subprocess.TimeoutExpired:
-        return False
+        raise ValueError(
+            f"address={address}: no answer in {SECONDS} s to whether the cluster takes processes without a token; try "
+            "again when it is less busy"
+        ) from None
     return done.returncode == 0

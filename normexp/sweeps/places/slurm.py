@@ -280,6 +280,12 @@ def read_result(path: Path) -> dict[str, int | None] | None:
     return result if kind == "success" else None
 
 
+def _preempted() -> bool:
+    from normexp.training.survive import preempted  # loads Lightning, which most jobs need not wait for
+
+    return preempted()
+
+
 class SlurmShare:
     """The function that submitit calls on the node."""
 
@@ -288,20 +294,18 @@ class SlurmShare:
         self.in_vain = 0  # starts in a row that wrote no checkpoint
 
     def __call__(self) -> dict[str, int | None]:
+        received: list[int] = []  # from here on, since submitit passes a signal over while a job starts
+        previous = {number: signal.signal(number, lambda n, _: received.append(n)) for number in STOPS}
         import submitit
-
-        from normexp.training.survive import preempted  # loads Lightning
 
         with contextlib.suppress(OSError):  # left by an earlier start of this job
             submitit.JobEnvironment().paths.result_pickle.unlink()
-        received: list[int] = []
         before = self._checkpoints()
-        previous = {number: signal.signal(number, lambda n, _: received.append(n)) for number in STOPS}
         codes = run_share(self.share, lambda: bool(received))
         for number, handler in previous.items():
             signal.signal(number, handler)
         restart = any(signal.Signals(number).name in RESTART for number in received) or (
-            signal.SIGTERM in received and preempted()
+            signal.SIGTERM in received and _preempted()
         )
         if not restart or not any(codes.values()):
             return codes

@@ -42,7 +42,7 @@ from torch.utils.tensorboard import FileWriter, SummaryWriter
 
 from normexp.config.identity import model_label
 from normexp.runs import damaged
-from normexp.runs.summary import flat
+from normexp.runs.summary import flat, learning_rate
 from normexp.training.lightning import own_rank
 
 NAME = "metrics.csv"
@@ -328,6 +328,7 @@ def hyperparameters(summary: Mapping[str, Any]) -> dict[str, Any]:
     """
     config, choices = summary["config"], summary["choices"]
     row = {name: config.get(name, summary["status"]) for name in MAIN} | {
+        "lr": learning_rate(config),
         "model": model_label(config, choices),
         "norm": choices["norm"],
     }
