@@ -144,8 +144,10 @@ def limits(study: Study) -> Iterator[str]:
     if seeds.min() != seeds.max():
         yield f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
     if stops_early(chosen):
-        steps = chosen["steps"]
-        yield f"Runs stop early, after {steps.min():,} to {steps.max():,} steps; a curve ends where its first run did."
+        steps = " to ".join(
+            f"{end:,}" for end in dict.fromkeys((chosen["steps"].min(), chosen["steps"].max()))
+        )
+        yield f"Runs may stop early, here after {steps} steps; a curve ends where its first run did."
     grid = len(study.arms) * max(len(study.levels), 1)
     if empty := grid - len(seeds):
         yield f"{empty} of {grid} combinations of arm and {label(study.x)} have no run."

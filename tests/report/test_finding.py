@@ -129,11 +129,11 @@ def test_runs_that_stop_early_and_on_part_of_their_data_say_so(tmp_path):
     assert not re.search("limit_train_batches|stop early", " ".join([*facts(whole), *cautions(whole)]))
     changes = {"early_stopping": 2, "trainer.limit_train_batches": 2}
     write_study(tmp_path / "early", ("none", "batchnorm"), (8,), seeds=3, **changes)
-    for folder in tmp_path.glob("early/mlp/*"):
-        edit_summary(folder, steps=60 if "none" in folder.name else 100)
     study = open_study(tmp_path / "early")
     assert {"epochs at most 10", "trainer.limit_train_batches=2"} <= set(facts(study))
-    assert "Runs stop early, after 60 to 100 steps; a curve ends where its first run did." in cautions(study)
+    assert "Runs may stop early, here after 200 steps; a curve ends where its first run did." in cautions(
+        study
+    )
 
 
 def change(folder, **metrics) -> None:
