@@ -47,7 +47,6 @@ def test_keys_are_shown_as_typed_and_in_one_column():
     assert len(starts) == 1
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("word", [f"{group}={name}" for group in GROUPS for name in choices(group)])
 def test_every_choice_is_explained_with_all_its_options(word):
     group, name = word.split("=")

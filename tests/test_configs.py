@@ -32,7 +32,6 @@ def names(group: str) -> list[str]:
     return sorted(path.stem for path in (CONFIGS / group).glob("*.yaml"))
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("group", ["model", "norm", "data", "optimizer", "schedule", "trainer", "monitor"])
 def test_every_choice_validates_and_norms_share_one_eps(group):
     for name in names(group):

@@ -120,7 +120,6 @@ def graph() -> dict[str, set[str]]:
     return arrows
 
 
-@pytest.mark.integration
 def test_no_room_knows_a_room_above_it():
     floor = {room: place for place, room in enumerate(ROOMS)}
     rooms = {module: module.split(".")[1] for module in graph() if module != "normexp"}

@@ -107,7 +107,6 @@ class Fails(pl.Callback):
             raise RuntimeError("stop here")
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("model", MODELS)
 def test_hooks_of_every_monitor_are_gone_after_an_exception(model):
     built = parts(model, "batchnorm", "full")
