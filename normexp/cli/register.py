@@ -35,7 +35,7 @@ def main(args: SimpleNamespace) -> None:
         for mistake in left_out:
             raise ValueError(mistake)
         rows = add_all(path, chosen, args)
-        if unused := [claim.id for claim in chosen if not claim.drawn]:
+        if args.reason and (unused := [claim.id for claim in chosen if not claim.drawn]):
             print(
                 f"{', '.join(unused)}: over settings that somebody chose, so a verdict makes no word and uses no row; "
                 "it does over a drawn bank (docs/claims.md)"

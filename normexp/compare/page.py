@@ -131,7 +131,8 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     """(name, title, caption) of each figure of the page -> its lines."""
     chosen, label = result.chosen, f"{result.measure} ({UNITS[result.measure][1]})"
     column = "accuracy" if result.measure == "error" else "loss"
-    runs: Iterable[Any] = chosen.itertuples(index=False)
+    learned = chosen[chosen["status"] == "completed"]  # one that diverged would end every curve of its norm
+    runs: Iterable[Any] = (chosen if learned.empty else learned).itertuples(index=False)
     curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in runs])
     curves = curves[curves["metric"] == f"val/{column}"]
     n = curves.groupby(["norm", "level", "step"])["value"].transform("count")
@@ -141,7 +142,11 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
     words = (
         ("values", "What came out", f"Test {label} of each seed's own best rate."),
-        ("curves", "How it was learned", "Mean over seeds on validation, at each seed's own best rate."),
+        (
+            "curves",
+            "How it was learned",
+            "Mean on validation over the seeds that did not diverge, at their best rates.",
+        ),
         ("rates", "At every rate", "Mean over the seeds whose runs did not diverge."),
     )
     shown = (

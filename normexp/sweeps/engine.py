@@ -124,7 +124,8 @@ class Engine:
                 elif not stopping or self._kill:
                     if not stopping:
                         open_runs = pluralize(sum(len(cell.folders) for cell in self._open.values()), "run")
-                        self.say(f"stopping: {open_runs} to save and end; Ctrl-C again kills them")
+                        kills = "; Ctrl-C again kills them" if self.stopped_by == signal.SIGINT else ""
+                        self.say(f"stopping: {open_runs} to save and end, or to leave the queue{kills}")
                     stopping = True
                     self.place.stop(force=self._kill)
                 while self.place.said:
@@ -179,7 +180,8 @@ class Engine:
         if self.stopped_by is None and self._again(event, cell):
             self.again(cell)
             return cell
-        if self.stopped_by is not None and cell.state != "running" and not cell.status():
+        cancelled = self.stopped_by is not None and event.exit_code == 128 + signal.SIGTERM
+        if cancelled and cell.state != "running" and checkpoints(cell.folders) == cell.saved:
             cell.state = "planned"  # it never left the queue
             return cell
         code = 0 if event.lost and cell.status() else event.exit_code

@@ -73,11 +73,11 @@ def show_choices(
     beside = [f"{key}={config[key]}" for key in BESIDE if config[key]]
     beside += [f"trainer.{key}={config['trainer'][key]}" for key in SHORTENED if config["trainer"].get(key)]
     data_seed = config["data"].get("seed", config["seed"])
-    cut_by = [f"data.seed={data_seed}"] if data_seed != config["seed"] else []
+    order = [f"data.seed={data_seed}"] if data_seed != config["seed"] else []
     rows = {
         "run": f"{names} · batch {config['batch_size']} · {runs}",
         "training": f"{length} · {optimizer} · {' · '.join((precision_here(config['trainer']), recipe, *beside))}",
-        "data": " · ".join((parts.data.describe(), *cut_by)),
+        "data": " · ".join((parts.data.describe(), *order)),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
     }
     swapped = getattr(parts.module.model, "swapped", None)

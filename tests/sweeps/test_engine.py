@@ -15,6 +15,7 @@ from normexp.sweeps import engine as queue_module
 from normexp.sweeps.cell import Cell, Elsewhere
 from normexp.sweeps.engine import Engine
 from normexp.sweeps.places import this_machine
+from normexp.sweeps.places.place import Ended, Place, Started
 from normexp.sweeps.places.this_machine import STOPS, Inside, ThisMachine
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,41 @@ def test_signal_stops_running_jobs_cleanly_and_starts_no_further_one(tmp_path, n
     assert made.stopped_by == number
     assert (tmp_path / "seed=0.mark").read_text() == "saved"
     assert signal.getsignal(number) is handler
+
+
+class Queue(Place):
+    """A cluster that starts the first of its jobs. Told to stop, it cancels the others."""
+
+    at_once = threads = 2
+    room = 3
+
+    def submit(self, jobs):
+        self._started += [Started(jobs[0])]
+        self.jobs = list(jobs)
+        return []
+
+    def _wait(self, seconds):
+        os.kill(os.getpid(), signal.SIGINT) if self.jobs else None
+        return []
+
+    def stop(self, *, force):
+        codes = [130, 143, 1]  # saved, cancelled, ended before anybody saw it run
+        self._started += [Ended(job, code) for job, code in zip(self.jobs, codes, strict=True)]
+        self.jobs = []
+
+    def close(self): ...
+
+    def __str__(self):
+        return "a queue"
+
+
+def test_what_never_left_the_queue_is_no_interrupted_run(tmp_path):
+    said: list[str] = []
+    made = Engine(Queue(jobs.speak), lambda cell: None, cells(tmp_path, 3), tmp_path / "logs", said.append)
+    for _ in made.run():
+        pass
+    assert [cell.state for cell in made.cells] == ["interrupted", "planned", "interrupted"]
+    assert said == ["stopping: 3 runs to save and end, or to leave the queue; Ctrl-C again kills them"]
 
 
 def test_error_in_the_consumer_leaves_no_job_behind(tmp_path):

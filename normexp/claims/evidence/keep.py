@@ -117,6 +117,7 @@ def keep_runs(folder: Path, known: Known) -> int:
     place.mkdir(parents=True, exist_ok=True)
     codes: dict[str, Any] = {}
     tables: list[pd.DataFrame] = []
+    in_ledger = 0  # runs of a grid whose settings the ledger has already
     stored = StoredEvidence(folder)
     stored.check_cells(claim.cells.values())
     if not of_grid:
@@ -131,6 +132,7 @@ def keep_runs(folder: Path, known: Known) -> int:
         if "bank" in rows and not of_grid:
             rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
         if "folder" not in rows or not rows["folder"].notna().any():  # all of them are in the ledger
+            in_ledger += len(rows) if of_grid else 0
             tables += [] if of_grid or rows.empty else [rows]
             continue
         rows = _with_code(rows, codes)
@@ -156,11 +158,11 @@ def keep_runs(folder: Path, known: Known) -> int:
     if not of_grid:
         arms = stored.arms(claim.id) | {arm: claim.digest_of(arm) for arm in claim.arms}
         write_json(place / ARMS, dict(sorted(arms.items())), indent=1)
-    kept = {cell.name: cell.digest for cell in claim.cells.values() if cell.overrides}
+    kept = {cell.name: cell.digest for cell in cells if cell.overrides}
     write_json(folder / CELLS, dict(sorted((stored.cells | kept).items())), indent=1)
     files = [*place.iterdir(), beside, folder / CELLS]
     write_manifest(folder, [path.relative_to(folder).as_posix() for path in files if path.is_file()])
-    return sum(map(len, tables))
+    return in_ledger + sum(map(len, tables))
 
 
 def _with_code(rows: pd.DataFrame, codes: dict[str, Any]) -> pd.DataFrame:

@@ -27,7 +27,7 @@ def measure_of(metric: str) -> str:
     measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
     if metric in measures:
         return measures[metric]
-    return "steps" if metric.startswith("convergence/") else "value"
+    return "steps" if metric.startswith("convergence/steps_to_") else "value"
 
 
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
@@ -74,6 +74,8 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
         keys = [f"convergence/{key}" for key in summary["convergence"]]
         _check_known(metric, keys, f"metric={metric}: {folder} has no such metric")
         value = summary["convergence"][name]
+        if value is None and name in CURVE and not diverged:
+            raise ValueError(f"metric={metric}: {folder} was never validated, so it has no such number")
         if value is None:
             return (math.nan, False) if diverged else (float(summary[name.partition("_to_")[0]]), True)
         return float(value), False

@@ -79,7 +79,8 @@ def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
     texts = [
         (result["comparison"], _counts(result, drawn=drawn, alone=False, sides=sides)) for result in results
     ]
-    lines = [f"{named_effect(comparison)}: {text}" for comparison, text in texts if text]
+    scale = {} if sides else {"log": False}  # no number on it is said
+    lines = [f"{named_effect(comparison | scale)}: {text}" for comparison, text in texts if text]
     return [f"{every_one_of(len(results))} hold in {verdict['holds']} of {verdict['n']}{share}", *lines]
 
 

@@ -207,7 +207,7 @@ def _failures(settings: Sequence[Setting]) -> dict[str, dict[str, int]]:
 def _what_failed_are(settings: Sequence[Setting]) -> str:
     """What becomes of failed runs, in words; see `runs_with_guesses`."""
     if any(setting.measure == "failed" for setting in settings):
-        return "what is counted"
+        return "which is what was asked"
     guessed = all(setting.guess is not None for setting in settings)
     return "counted as guesses" if guessed else "left out with their seeds"
 

@@ -65,11 +65,16 @@ def difference_in_words(settings: Sequence[Measured], arm: str, baseline: str) -
     )
 
 
+def mean_errors(measured: Measured, norms: Sequence[str]) -> dict[str, float]:
+    """Of each norm over its seeds, a failed run counted as a guess."""
+    return {norm: float(measured.setting.values_of(norm).mean()) for norm in norms}
+
+
 def best_errors(settings: Sequence[Measured], norms: Sequence[str]) -> str:
     """The error of the best norm on each kind of data, in words: how far these networks get."""
     errors: dict[str, list[float]] = {}
     for measured in settings:
-        best = min(measured.setting.values_of(norm).mean() for norm in norms)
+        best = min(mean_errors(measured, norms).values())
         errors.setdefault(measured.cell.labels["data"], []).append(100 * best)
     return "; ".join(
         f"{data} {np.median(own):.2g}% ({min(own):.2g} to {max(own):.2g}) in {len(own)} settings"
@@ -81,7 +86,7 @@ def near_best(settings: Sequence[Measured], norms: Sequence[str]) -> dict[str, i
     """In how many settings each norm errs at most a margin of practice more than the best one."""
     n_near = dict.fromkeys(norms, 0)
     for measured in settings:
-        means = {norm: measured.setting.values_of(norm).mean() for norm in norms}
+        means = mean_errors(measured, norms)
         best = min(means.values())
         for norm, mean in means.items():
             n_near[norm] += bool(mean - best <= practical_margin(float(best), "error"))

@@ -143,7 +143,7 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         f"({100 * verdict['level']:.4g}% interval). {effect_text}"
     )
     lost, of = (sum(arm[key] for arm in verdict["failures"].values()) for key in ("failed", "of"))
-    text += f" {lost} of {of} runs failed and are {verdict['failed_are']}." if lost else ""
+    text += f" {lost} of {of} runs failed, {verdict['failed_are']}." if lost else ""
     return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
 
 

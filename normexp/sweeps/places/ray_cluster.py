@@ -162,7 +162,7 @@ def accepts_anonymous(address: str) -> bool:
         )
     except subprocess.TimeoutExpired:
         raise ValueError(
-            f"address={address}: no answer in {SECONDS} s to whether the cluster takes processes without a token; try "
-            "again when it is less busy"
+            f"place=ray: the cluster at {address} did not say in {SECONDS} s whether it takes work without a token; "
+            "try again when it is less busy, or add --trust-network if nobody else can reach it"
         ) from None
     return done.returncode == 0
