@@ -5,8 +5,8 @@
     python scripts/golden_runs.py record after.json
     python scripts/golden_runs.py compare before.json after.json
 
-`record` trains each model x norm x optimizer, a few steps each: five minutes. With `--room norms`, models, training,
-data or monitors it takes one minute and tests what that room needs; the option may be repeated.
+`record` trains each model x norm x optimizer, a few steps each: nine minutes. With `--room norms`, models, training,
+data or monitors it takes three and tests what that room needs; the option may be repeated.
 
 `compare` adds the two versions to normexp/config/code/equal_code.json if all runs are equal and no code outside the
 tested rooms differs. Runs of one version then count as runs of the other. Commit the file with the change. Where code

@@ -80,6 +80,8 @@ def parse(name: str, arguments: Sequence[str]) -> SimpleNamespace:
         key = flag.removeprefix("--").replace("-", "_") if flag.startswith("--") else flag
         spec = words.get(key) if equals or flag.startswith("--") else None
         if spec is None:
+            if key in entry.get("gone", {}):
+                raise ValueError(f"{word}: {entry['gone'][key]}")
             if flag.startswith("-") or not entry.get("others") or (equals and entry["others"] == "plain"):
                 raise ValueError(f"{word}: write key=value with a key of {', '.join(words)}; --help explains")
             others.append(word)

@@ -169,7 +169,9 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
         print(note)
 
 
-def show(title: str, metrics: dict[str, float], recorded: dict[str, float | None], head: str) -> None:
+def show(
+    title: str, metrics: dict[str, float], recorded: dict[str, float | None], head: str = "recorded"
+) -> None:
     """Print each metric beside what the run recorded."""
     print(title)
     table = Table(show_edge=False)

@@ -35,7 +35,7 @@ class Setting:
         group: it is a folder of choices, with a node of options.
         identity: runs with different values are different runs.
         shown: tables show it to tell runs apart.
-        recorded: it changes what a run records, but not the training.
+        recorded: it changes what a run records, its speed too, but not the training.
     """
 
     key: str

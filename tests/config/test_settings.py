@@ -59,7 +59,8 @@ def test_settings_outside_the_identity_are_no_columns():
 
 
 def test_settings_that_change_only_the_records_are_outside_the_identity():
-    assert set(RECORDED) == {"monitor", "logger", "accuracies", "log_every_n_steps"}
+    of_speed = {"channels_last", "compile"}
+    assert set(RECORDED) == {"monitor", "logger", "accuracies", "log_every_n_steps", *of_speed}
     assert set(RECORDED) <= NOT_IDENTITY
 
 

@@ -25,9 +25,9 @@ OF_TEST = ("test/error", "test/loss")
 POINTS = ("test/accuracy", "val/accuracy")
 
 
-def load_claims(folder: Path, bank: Bank | None = None) -> dict[str, Claim]:
+def load_claims(folder: Path) -> dict[str, Claim]:
     """Every claim of a folder by id. Raises ValueError if one is broken."""
-    claims, broken = load_each(folder, bank)
+    claims, broken = load_each(folder)
     for mistake in broken.values():
         raise ValueError(mistake)
     return claims

@@ -265,11 +265,10 @@ def outside_history(registry: Registry) -> list[Row]:
     return [row for row in registry.rows if row.commit and registry.rows_at(row.commit) is None]
 
 
-def default_registry(folder: Path | None = None) -> Path:
+def default_registry() -> Path:
     """The registry of the user's own work: `docs/evidence/registry.jsonl` of a checkout that has it, else
     `./registry.jsonl`."""
-    here = folder or Path()
-    return here / REGISTRY if (here / REGISTRY).exists() else here / REGISTRY.name
+    return REGISTRY if REGISTRY.exists() else Path(REGISTRY.name)
 
 
 def runs_before_registration(

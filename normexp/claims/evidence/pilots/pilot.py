@@ -147,7 +147,7 @@ class Pilot:
 
     def _row(self, state: Progress, results: Mapping[PilotRun, Result]) -> dict[str, Any]:
         seconds = sum(run.updates for run in results) * self.step_seconds
-        row = shown(state, self.rules, results) | {"runs": len(results), "seconds": round(seconds, 1)}
+        row = shown(state, self.rules) | {"runs": len(results), "seconds": round(seconds, 1)}
         row |= {"step_seconds": self.step_seconds, "start": self.rules.start}
         if self.counts_loss is not None:
             row["counts_loss"] = round(self.counts_loss, 4)

@@ -168,7 +168,7 @@ def _number(score: float) -> float:
     return score if math.isfinite(score) else math.inf
 
 
-def shown(state: Progress, rules: Rules, results: Mapping[PilotRun, Result]) -> dict[str, Any]:
+def shown(state: Progress, rules: Rules) -> dict[str, Any]:
     """The end of a pilot as plain values."""
     if state.rejected:
         return {"rejected": state.rejected}
