@@ -17,6 +17,7 @@ from normexp.figures.plot import Line, Panel, Plot, draw
 from normexp.format import pluralize
 from normexp.report.drawing import Drawing, dark_colors, save_all
 from normexp.report.page import blocks, save_page
+from normexp.report.statistics import curves, of_all_runs
 from normexp.report.style import Style, drawing_style
 from normexp.runs import load
 from normexp.runs.files import write_text
@@ -133,12 +134,9 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     column = "accuracy" if result.measure == "error" else "loss"
     learned = chosen[chosen["status"] == "completed"]  # one that diverged would end every curve of its norm
     runs: Iterable[Any] = (chosen if learned.empty else learned).itertuples(index=False)
-    curves = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in runs])
-    curves = curves[curves["metric"] == f"val/{column}"]
-    n = curves.groupby(["norm", "level", "step"])["value"].transform("count")
-    curves = curves[
-        n == n.groupby([curves["norm"], curves["level"]]).transform("max")
-    ]  # until the first run ends
+    logged = pd.concat([load(run.folder).assign(norm=run.norm, level=run.level) for run in runs])
+    by = ["norm", "level"]
+    means = of_all_runs(curves(logged[logged["metric"] == f"val/{column}"], by, "step"), by)
     done = result.runs[result.runs["status"] == "completed"].assign(value=lambda runs: runs[f"test_{column}"])
     words = (
         ("values", "What came out", f"Test {label} of each seed's own best rate."),
@@ -151,7 +149,7 @@ def plots(result: Result) -> dict[tuple[str, str, str], Plot]:
     )
     shown = (
         values_plot(result, label),
-        panels(result, curves, "step", "step", f"validation {label}"),
+        panels(result, means.rename(columns={"mean": "value"}), "step", "step", f"validation {label}"),
         panels(result, done, "lr", "learning rate", f"test {label}", log="x"),
     )
     return dict(zip(words, shown, strict=True))

@@ -46,7 +46,6 @@ def test_most_runs_decide_and_those_of_the_bank_or_that_failed_do_not_count():
     assert unfitted(TEXT, late, done) == ()
     assert unfitted(TEXT, late, late, done) == ("own",)
     assert unfitted(TEXT, late | {"bank": True}, done) == ()
-    assert (
-        unfitted(TEXT, late | {"bank": True}, late, late) == ()
-    )  # two more seeds of an arm that the pilots fitted
+    # Two more seeds of an arm that the pilots fitted.
+    assert unfitted(TEXT, late | {"bank": True}, late, late) == ()
     assert unfitted(TEXT, late | {"status": "diverged"}, done) == ()

@@ -132,8 +132,10 @@ def keep_runs(folder: Path, known: Known) -> int:
         if "bank" in rows and not of_grid:
             rows = rows[rows["bank"] != True]  # noqa: E712  (runs of this disk have none)
         if "folder" not in rows or not rows["folder"].notna().any():  # all of them are in the ledger
-            in_ledger += len(rows) if of_grid else 0
-            tables += [] if of_grid or rows.empty else [rows]
+            if of_grid:
+                in_ledger += len(rows)
+            elif len(rows):
+                tables.append(rows)
             continue
         rows = _with_code(rows, codes)
         read_hashes = _read_in_grid(known, cell, rows) if of_grid else _read_by(claim, known, cell)

@@ -74,11 +74,11 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
         keys = [f"convergence/{key}" for key in summary["convergence"]]
         _check_known(metric, keys, f"metric={metric}: {folder} has no such metric")
         value = summary["convergence"][name]
-        if value is None and name in CURVE and not diverged:
+        if value is not None or diverged:
+            return (math.nan if value is None else float(value)), False
+        if name in CURVE:
             raise ValueError(f"metric={metric}: {folder} was never validated, so it has no such number")
-        if value is None:
-            return (math.nan, False) if diverged else (float(summary[name.partition("_to_")[0]]), True)
-        return float(value), False
+        return float(summary[name.partition("_to_")[0]]), True
     if name == "error" and metric not in summary["metrics"]:
         accuracy, censored = read_metric(f"{group}/accuracy", summary, folder)
         return 1 - accuracy, censored
