@@ -225,11 +225,21 @@ def in_words(verdict: dict[str, Any]) -> str:
     if not verdict["settings"]:
         effect_text = stated(comparison, measure, verdict["effect"], verdict["interval"])
         return f"{measure}: {effect_text}; {threshold_in_words(comparison, measure)}."
+    return f"{measure}: {comparisons_in_words(verdict)}"
+
+
+def comparisons_in_words(verdict: dict[str, Any], *, asked: bool = True) -> str:
+    """What came out over settings, each comparison behind its arms if there are several. Without `asked` it leaves out
+    the question, and what the scope of a single comparison says, too."""
     results = verdict["comparisons"]
     prefixes = [f"{compared(result['comparison'])}: " * (len(results) > 1) for result in results]
     prefixes[1:] = map(capital, prefixes[1:])
-    texts = [over_settings(result, measure, drawn=verdict["drawn"]) for result in results]
-    return f"{measure}: {' '.join(prefix + text for prefix, text in zip(prefixes, texts, strict=True))}"
+    count = asked or len(results) > 1
+    texts = [
+        over_settings(result, verdict["measure"], drawn=verdict["drawn"], asked=asked, count=count)
+        for result in results
+    ]
+    return " ".join(prefix + text for prefix, text in zip(prefixes, texts, strict=True)).strip()
 
 
 def compared(comparison: dict[str, Any]) -> str:
@@ -239,8 +249,10 @@ def compared(comparison: dict[str, Any]) -> str:
     return f"{comparison['arm']}{f' compared with {against}' if against is not None else ''}{level}"
 
 
-def over_settings(result: dict[str, Any], measure: str, *, drawn: bool) -> str:
-    """What was asked of the settings, how many are on each side, and for drawn ones the median."""
+def over_settings(
+    result: dict[str, Any], measure: str, *, drawn: bool, asked: bool = True, count: bool = True
+) -> str:
+    """What was asked of the settings, in how many it is so (`count`) and not so, and for drawn ones the median."""
     comparison, margin = result["comparison"], result["comparison"].get("margin", 0.0)
     beyond, within, opposite = (result[side] for side in ("beyond", "within", "opposite"))
     holds, rest = beyond, {"too little to matter": within, "the other way": opposite}
@@ -250,17 +262,17 @@ def over_settings(result: dict[str, Any], measure: str, *, drawn: bool) -> str:
         rest = {"worse": within + opposite}
     elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
         rest = {"not so": within + opposite}
-    parts = [f"so in {holds} of {pluralize(result['n'], 'setting')}"]
+    parts = [f"so in {holds} of {pluralize(result['n'], 'setting')}"] * count
     parts += [
-        f"{word} in {count}"
-        for word, count in (rest | {"no number (failed runs)": result["failed"]}).items()
-        if count
+        f"{word} in {cases}"
+        for word, cases in (rest | {"no number (failed runs)": result["failed"]}).items()
+        if cases
     ]
-    text = f"{threshold_in_words(comparison, measure)}; {', '.join(parts)}."
+    text = f"{threshold_in_words(comparison, measure)}; " * asked + f"{', '.join(parts)}." * bool(parts)
     if not drawn or result["median"] is None:
         return text
     middle = stated(comparison, measure, result["median"], result["median_interval"])
-    return f"{text} In the middle of the settings: {middle}."
+    return f"{text} In the middle of the settings: {middle}.".lstrip()
 
 
 def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any) -> str:

@@ -10,10 +10,11 @@ from normexp.claims.judge.plain_words import (
     BEGUN,
     WORDS,
     capital,
+    comparisons_in_words,
     counts,
-    ends,
-    in_words,
     number,
+    stated,
+    with_arm_words,
     with_scope,
 )
 from normexp.claims.judge.verdict import VERDICT, joint_settings
@@ -128,9 +129,8 @@ def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     stays = holm(p) <= ALPHA
     rows = []
     for (name, verdict), *pq, stay in zip(tested.items(), p, false_discovery_control(p), stays, strict=True):
-        share = f"{verdict['share']:.2f}{ends(verdict['share_interval'])}"
-        rows.append((name, verdict["verdict"], share, *map(number, pq), "yes" if stay else "no"))
-    return markdown_table(("id", "word", "share", "p", "q", "stays under Holm"), rows, numbers=(3, 4))
+        rows.append((name, verdict["verdict"], *map(number, pq), "yes" if stay else "no"))
+    return markdown_table(("id", "word", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
 def _read(path: Path) -> Any:
@@ -150,17 +150,21 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str, root
             says = "Only in chosen settings, by the [first judge](first_judge.md)."
         name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
         rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
-    return markdown_table(("id", "sentence", "verdict", "measure, what was asked, numbers"), rows)
+    return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 
 
 def numbers_of(verdict: dict[str, Any]) -> str:
-    """What was measured, asked and found, and the numbers behind the word; none before all drawn settings are
-    finished."""
+    """The numbers behind the word, without the measure and the question, which the claim's own page has; none before
+    all drawn settings are finished."""
     if verdict["verdict"] == BEGUN:
         return ""
-    more = counts(verdict, sides=False) if verdict["settings"] else [f"{verdict['n_seeds']} seeds"]
-    text = capital("; ".join(filter(None, (*more, verdict["note"]))))
-    return f"{capital(in_words(verdict))} {text}".rstrip()
+    comparison, said, more = verdict["comparison"], "", list[str]()
+    if verdict["settings"]:
+        said = comparisons_in_words(with_arm_words(verdict), asked=False)
+        more = counts(verdict, sides=False)
+    elif comparison["kind"] != "every":
+        said = f"{stated(comparison, verdict['measure'], verdict['effect'], verdict['interval'])}."
+    return " ".join(filter(None, map(capital, (said, "; ".join(filter(None, (*more, verdict["note"])))))))
 
 
 def cell(text: str) -> str:
