@@ -78,7 +78,7 @@ def networks() -> dict[str, tuple[str, Callable[[], nn.Module], Callable[[], tup
     builders: dict[str, tuple[str, Callable, Callable]] = {}
     images, build = partial(batch, "images"), torchvision.models.get_model
     for name in TORCHVISION:
-        more = {"init_weights": True} if name == "googlenet" else {}
+        more: dict[str, Any] = {"init_weights": True} if name == "googlenet" else {}
         builders[name] = "torchvision", partial(build, name, weights=None, num_classes=10, **more), images
     vit = partial(torchvision.models.VisionTransformer, SIDE, 8, 2, 4, 64, 128, num_classes=10)
     builders["vit (2 blocks)"] = "torchvision", vit, images

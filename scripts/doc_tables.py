@@ -29,7 +29,8 @@ def filled(page: str, parts: dict[str, str]) -> str:
     """
     for name, part in parts.items():
         pattern = rf"(<!-- numbers: {re.escape(name)} -->\n).*?(<!-- end -->)"
-        page, count = re.subn(pattern, lambda m, part=part: f"{m[1]}{part}\n{m[2]}", page, flags=re.S)
+        text = part.replace("\\", "\\\\")  # as a template of `re`
+        page, count = re.subn(pattern, rf"\g<1>{text}\n\g<2>", page, flags=re.S)
         if count != 1:
             raise ValueError(f"{count} places are marked `numbers: {name}`; mark one")
     return page

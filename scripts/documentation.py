@@ -54,7 +54,7 @@ def norms() -> dict[str, str]:
 
     rows = []
     for path in sorted((ROOT / "configs" / "norm").glob("*.yaml")):
-        target = OmegaConf.load(path)["_target_"].rpartition(".")[2]
+        target = str(OmegaConf.select(OmegaConf.load(path), "_target_")).rpartition(".")[2]
         rows.append([f"`{path.stem}`", f"`{target}`", path.read_text().splitlines()[0].removeprefix("# ")])
     labels = {name: f"`{name}`" + " (images)" * (name in ON_IMAGES) for name in NAMES}
     invariances = [[labels[name], *measured(name).split()] for name in NAMES]
@@ -90,9 +90,9 @@ def recipe_rows(folder: str) -> list[Row]:
     rows = []
     runs = load_summaries(folder).sort_values("seed")
     for (model, norm, rate), cell in runs.groupby(["model", "norm", "lr"], observed=True):
-        row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == RECIPES[model]}
+        row: Row = {"model": model, "norm": norm, "lr": rate, "recipe": rate == RECIPES[str(model)]}
         for split in ("val", "test"):
-            results = cell[f"{split}/{metric_of(model)}"].astype(object)
+            results = cell[f"{split}/{metric_of(str(model))}"].astype(object)
             row[split] = results.where(cell.status == "completed", None).tolist()
         rows.append(row | {"steps": int(cell.steps.iloc[0]), "seconds": round(float(cell.seconds.sum()), 1)})
     return rows
@@ -235,13 +235,13 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
         files.append(File.generated(config, path, content=(ROOT / source).read_text()))
     for name in NOTEBOOKS:
         files.append(File.generated(config, f"{name}.md", content=notebook(ROOT / "docs" / f"{name}.ipynb")))
-    for path in VERDICTS.rglob("*.*"):
-        place = Path("verdicts") / path.relative_to(VERDICTS)
-        if path.suffix != ".html":
-            files.append(File.generated(config, place.as_posix(), abs_src_path=str(path)))
+    for file in VERDICTS.rglob("*.*"):
+        place = Path("verdicts") / file.relative_to(VERDICTS)
+        if file.suffix != ".html":
+            files.append(File.generated(config, place.as_posix(), abs_src_path=str(file)))
             continue
         back = f'<nav class="facts"><a href="{"../" * (len(place.parts) - 1)}findings.html">Documentation</a></nav>'
-        content = path.read_text().replace("<header>", f"<header>\n  {back}", 1)
+        content = file.read_text().replace("<header>", f"<header>\n  {back}", 1)
         files.append(File.generated(config, place.as_posix(), content=content))
     return files
 

@@ -1,4 +1,4 @@
-"""Types hold in every room of the package."""
+"""Types hold in every room of the package, in scripts and in the plugin."""
 
 import subprocess
 import sys

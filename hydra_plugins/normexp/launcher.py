@@ -23,7 +23,7 @@ class NormexpLauncher(Launcher):
     """Hands the cells of `-m` to `normexp.sweeps.grid`. Its options are those of `Options`."""
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
-        more = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
+        more: Any = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
         self.options = Options(**options, slurm=more).check("hydra.launcher.")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
@@ -58,6 +58,7 @@ class NormexpSweeper(BasicSweeper):
             super().validate_batch_is_legal(batch)
 
     def sweep(self, arguments: list[str]) -> None:
+        assert self.config is not None  # Hydra has set the sweeper up
         # Hydra would make the folder itself, but its error names neither the key nor a remedy.
         try:
             Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)

@@ -63,8 +63,9 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
 
 def learning_rate(config: Mapping[str, Any]) -> float:
     """The rate that the optimizer is given: `lr`, unless `optimizer.lr` was set on its own."""
-    rate = config.get("optimizer", {}).get("lr")
-    return config.get("lr") if rate is None else rate
+    own = config.get("optimizer", {}).get("lr")
+    rate: Any = config.get("lr") if own is None else own
+    return rate
 
 
 def failed(summary: Mapping[str, Any]) -> bool:

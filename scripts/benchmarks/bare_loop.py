@@ -38,7 +38,7 @@ class BareLoop:
         order = parts.data.training_order(split)
         self.loader, self.epoch = BatchLoader(self.train, order, augmentation=self.augmentation), -1
         model = parts.module.model.train()
-        own = model, [parts.module.make_optimizer(model.parameters(), fused=True)], 0.0
+        own: Peer = model, [parts.module.make_optimizer(model.parameters(), fused=True)], 0.0
         self.network, self.optimizers, self.smoothing = peer(self.train.x) if peer else own
         groups = [group for optimizer in self.optimizers for group in optimizer.param_groups]
         self.rates = [(group, group["lr"]) for group in groups]
@@ -64,7 +64,7 @@ class BareLoop:
         if epoch != self.epoch:
             self.epoch, (self.rows, self.draws) = epoch, self.loader.plan_epoch(epoch)
         inputs, targets = self.train.take(self.rows[number])
-        if self.augmentation is not None:
+        if self.augmentation is not None and self.draws is not None:
             inputs = self.augmentation(inputs, self.draws[number])
         return inputs, targets
 

@@ -88,9 +88,9 @@ def growth(what: str, runs: int, seconds: float, options: Options) -> Measured:
 
 def copies(run: Path, count: int, to: Path) -> Path:
     """A study of `count` copies of one real run, under other norms, batch sizes and seeds, written by all cores."""
-    from normexp.runs import read_summary
+    from normexp.runs import finished_summary
 
-    summary = read_summary(run)
+    summary = finished_summary(run)
     parts = [range(first, min(first + PART, count)) for first in range(0, count, PART)]
 
     def write(part: range) -> int:

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from normexp.runs import load, read_summary
+from normexp.runs import finished_summary, load
 
 from . import Measured, Options
 from .bare_loop import BareLoop
@@ -45,7 +45,7 @@ def recipe(words: str, seed: int, options: Options) -> Run:
         command = f"train.py {words} recipe=fast seed={seed} monitor=none logger=csv outputs={place}"
         whole, _ = once(" ".join([command, *more]))
         (path,) = Path(place).rglob("summary.json")
-        summary = read_summary(path.parent)
+        summary = finished_summary(path.parent)
         curve = load(place, metrics=[f"val/{metric}"])[["seconds", "value"]].values.tolist()
     val, test = (summary["metrics"][f"{split}/{metric}"] for split in ("val", "test"))
     return {

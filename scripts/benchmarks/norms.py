@@ -70,8 +70,8 @@ def norms(name: str, shape: str, options: Options) -> Measured:
             layer(x).backward(gradient)
         return 1e6 * (time.perf_counter() - started) / repeats
 
-    layers = [ours(name, size), native(name, size)]
+    layers = ours(name, size), native(name, size)
     for layer in layers:
         microseconds(layer, 3)  # warm up
-    repeats = [max(1, int(1e6 * SAMPLE_SECONDS / microseconds(layer, 3))) for layer in layers]
-    return [tuple(map(microseconds, layers, repeats)) for _ in options.rounds()], {}
+    a, b = (max(1, int(1e6 * SAMPLE_SECONDS / microseconds(layer, 3))) for layer in layers)
+    return [(microseconds(layers[0], a), microseconds(layers[1], b)) for _ in options.rounds()], {}

@@ -121,8 +121,10 @@ def draw_curves(rows: Rows) -> None:
         title = title if row["runs"][0]["start"] is None else f"recipe=fast, to {title[:3]}"
         for place, run in enumerate(row["runs"]):
             x, y = zip(*run["points"], strict=True)
-            look = {"color": f"C{number}", "label": None if place else title, "marker": ".", "linewidth": 1}
-            axes.plot(x, [100 * value for value in y], **look)
+            label = None if place else title
+            axes.plot(
+                x, [100 * value for value in y], color=f"C{number}", label=label, marker=".", linewidth=1
+            )
     axes.axhline(88, color="#cccccc", linewidth=0.8, zorder=0)
     axes.set(xlabel="seconds of training on two cores", ylabel="validation accuracy, %", ylim=(20, 95))
     axes.legend(frameon=False, loc="lower right")

@@ -1,5 +1,7 @@
 """A network of others for CIFAR-10 with its optimizers: what a bare loop of the same cores makes of it."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +18,7 @@ class MatrixSteps(torch.optim.SGD):
     """Nesterov momentum, orthogonalized in three steps, on filters whose norm is kept at sqrt(C'): airbench's Muon."""
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, closure: Any = None) -> Any:
         for group in self.param_groups:
             for weight in group["params"]:
                 mean = self.state[weight].setdefault("mean", torch.zeros_like(weight))

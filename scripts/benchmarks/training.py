@@ -71,6 +71,7 @@ class InTurn(pl.Callback):
     def __init__(self, step: Callable[[int], None], options: Options, block: int = PACE):
         self.step, self.rounds, self.block = step, options.rounds(), WARM_UP if options.quick else block
         self.pairs: list[Pair] = []
+        self.started = 0.0
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
         done = trainer.global_step - WARM_UP
@@ -209,7 +210,7 @@ class Resident(pl.Callback):
             with contextlib.suppress(OSError, AttributeError):
                 ctypes.CDLL(None).malloc_trim(0)  # freed memory that the process keeps would look like a leak
             status = Path("/proc/self/status").read_text()
-            self.readings.append((trainer.global_step, int(re.search(r"VmRSS:\s*(\d+)", status)[1]) / 2**10))
+            self.readings.append((trainer.global_step, int(re.findall(r"VmRSS:\s*(\d+)", status)[0]) / 2**10))
 
 
 def leak(options: Options, steps: int = 10_000, callbacks: tuple[pl.Callback, ...] = ()) -> Measured:

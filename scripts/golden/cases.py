@@ -151,14 +151,14 @@ def options() -> Iterator[Case]:
             yield case("mlp", first, "sgd", precision, tests=("norm",))
             yield case("gpt", first, "sgd", precision, tests=("norm",))
     constant = ("schedule=constant", "schedule.warmup_steps=1")
-    for more in ((), ("replicas=2",), constant, (*constant, "replicas=2")):
-        yield case("mlp", "layernorm", "sgd", *more, tests=("schedule",))
+    for given in ((), ("replicas=2",), constant, (*constant, "replicas=2")):
+        yield case("mlp", "layernorm", "sgd", *given, tests=("schedule",))
 
 
 def data() -> Iterator[Case]:
     augmented = product(DATA.items(), [("data.augment=true",), ("data.augment=false",)])
-    images = [("cnn", "batchnorm", name, given, augment) for (name, given), augment in augmented]
-    texts = [("gpt", "layernorm", name, given, ()) for name, given in TEXTS.items()]
+    images: list[tuple] = [("cnn", "batchnorm", name, given, augment) for (name, given), augment in augmented]
+    texts: list[tuple] = [("gpt", "layernorm", name, given, ()) for name, given in TEXTS.items()]
     for (model, norm, name, given, augment), replicas in product(images + texts, [(), ("replicas=2",)]):
         chosen, more = f"data={name}", (*augment, *replicas)
         yield case(
