@@ -141,13 +141,13 @@ def _read(path: Path) -> Any:
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str, root: Path) -> str:
     """The claims whose id starts with `letter`, one row each, in Markdown. A claim whose drawn settings wait leads to
     what was seen in chosen ones."""
-    rows, chosen = [], (_read(root / FIRST_JUDGE) or {"words": {}})["words"]
+    rows, hand_picked = [], (_read(root / FIRST_JUDGE) or {"hand_picked": {}})["hand_picked"]
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
         says = numbers_of(verdict) if verdict else claim.reason
-        if not verdict and claim.drawn and claim.id in chosen:
-            says = "Only in chosen settings, by the [first judge](first_judge.md)."
+        if not verdict and claim.id in hand_picked:
+            says = f"In hand-picked settings, by runs of the [first judge](first_judge.md): {hand_picked[claim.id]}."
         name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
         rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
