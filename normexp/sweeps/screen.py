@@ -63,7 +63,7 @@ def estimate(cells: Sequence[Cell], place: Place) -> str:
     wall = max(sum(times) / min(max(place.at_once, 1), len(cells)), max(times))
     memory = max(cell.memory for cell in cells)
     more = f", {in_bytes(memory)} a process" if memory else ""
-    return f"about {duration(wall)}: {core_minutes(sum(times) * max(place.threads, 1))}{more}"
+    return f"about {duration(wall)}{place.beside}: {core_minutes(sum(times) * max(place.threads, 1))}{more}"
 
 
 def core_minutes(seconds: float) -> str:

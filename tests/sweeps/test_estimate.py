@@ -1,12 +1,16 @@
 """What a plan says that runs will cost, beside what they cost."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from normexp.config.run_spec import specs
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.grid import Estimates, pace_of, watching
 from normexp.sweeps.places.place import Used
-from normexp.sweeps.screen import planned_and_used
+from normexp.sweeps.places.slurm import Slurm
+from normexp.sweeps.places.this_machine import ThisMachine
+from normexp.sweeps.screen import estimate, planned_and_used
 from normexp.training.parts import build
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
@@ -69,3 +73,11 @@ def test_the_end_names_planned_beside_used():
         "planned 0.5 core-minutes, used 0.75 (150% of it); memory of a process: planned 2 GB, used 1 GB"
     )
     assert planned_and_used([lost], 1) is None
+
+
+def test_the_estimate_says_what_it_leaves_out_on_a_cluster():
+    cells = [Cell(str(seed), specs([*SMALL, f"seed={seed}"]), 90.0) for seed in range(4)]
+    places = [SimpleNamespace(at_once=2, threads=3, beside=kind.beside) for kind in (ThisMachine, Slurm)]
+    here, slurm = (estimate(cells, place) for place in places)
+    assert here == "about 3:00 min: 18 core-minutes"
+    assert slurm == "about 3:00 min plus the wait in the queue and the start of each job: 18 core-minutes"

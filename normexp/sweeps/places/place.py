@@ -207,6 +207,7 @@ class Place(ABC):
 
     at_once: int  # jobs that run at a time, as far as known, for the estimate
     threads: int  # CPU threads of each run
+    beside = ""  # what takes time, too, and has no estimate
 
     def __init__(self, target: Callable[[Any], Any]):
         self.target = target

@@ -62,6 +62,8 @@ class Slurm(Place):
         folder: of this launch. `slurm/` below it must be seen by the nodes.
     """
 
+    beside = " plus the wait in the queue and the start of each job"
+
     def __init__(self, target: Callable[[Any], Any], options: Options, folder: Path, *, threads: int):
         super().__init__(target)
         try:
