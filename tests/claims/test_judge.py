@@ -238,6 +238,9 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
         ({"kind": "flat", "margin": 0.05, "baseline": None}, "loss", (0.01, -0.02, 0.04),
          "loss: with a 0.01 higher for each step of the factor (0.02 lower to 0.04 higher); "
          "no change beyond 0.05 for each step of the factor was asked."),
+        ({"kind": "equivalent", "margin": 0.01}, "share of errors", (0.002, "-inf", "inf"),  # of too few settings
+         "share of errors: with a 0.2 points higher than without a norm (no interval); "
+         "no difference beyond 1 point was asked."),
         ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
          "loss: with a, off that slope by 0.01 (-0.02 to 0.04); a slope of -0.3466 within 0.1 was asked."),
     ],

@@ -294,7 +294,10 @@ def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any)
             words[0] = words[0].split()[0]
     else:
         words = [value_in_words(value, comparison, measure) for value in values]
-    return f"{arm} {words[2]}{against}" + ("" if math.isnan(values[0]) else f" ({words[0]} to {words[1]})")
+    middle = f"{arm} {words[2]}{against}"
+    if all(map(math.isinf, values[:2])):  # as in `ends`
+        return f"{middle} (no interval)"
+    return middle if math.isnan(values[0]) else f"{middle} ({words[0]} to {words[1]})"
 
 
 def threshold_in_words(comparison: dict[str, Any], measure: str) -> str:
