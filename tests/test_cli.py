@@ -25,6 +25,9 @@ from normexp.config.errors import one_line, one_line_errors
         (["-m", "hydra.run.dir=x"], "hydra.run.dir=x: is not read; write outputs=x"),
         (["experiment=depth", "++hydra.run.dir=x"], "is not read; write outputs=x"),
         (["--experimental-rerun", "x"], "a pickle runs what is in it; write --config-path RUN/.hydra"),
+        (["data=[0]"], "data=[0]: choices are names; write data=NAME, or data=[NAME,NAME] for several"),
+        (["monitor=[light, null]"], "choices are names; write monitor=NAME"),
+        (["norm=[[layernorm]]"], "choices are names; write norm=NAME"),
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
@@ -57,6 +60,7 @@ def test_slip_that_hydra_finds_gets_a_hint(argument, message):
         ["-m", "norm=batchnorm,layernorm"],
         ["norm=glob(*)", "-m"],
         ["monitor=[none]"],
+        ["monitor=[light,hessian]", "norm=[layernorm]", "preset=[]"],
         ["--cfg", "job"],
         ["--config-dir", "mine", "norm=mine"],
         ["experiment=null"],

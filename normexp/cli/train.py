@@ -4,6 +4,7 @@ Most mistakes are answered before torch is loaded.
 """
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from normexp.config import process
 from normexp.config.command_line import is_sweep, quoted, study_of
 from normexp.config.errors import full_errors, one_line_errors
 from normexp.config.folder import CONFIGS, FLAGS, allow_from, long_flags
+from normexp.config.options import GROUPS
 
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
@@ -22,6 +24,10 @@ HYDRA_FLAGS = (
     *FLAGS.values(), "--hydra-help", "--version", "--resolve", "--run", "--multirun", "--shell-completion", "--info",
 )  # fmt: skip
 OF_VERIFY = ("claim", "page")  # keys of another command
+# A list with a number, a list or another value that is no name: Hydra ends in a TypeError of its own.
+NO_NAMES = re.compile(
+    r"\[(.*,)?\s*([-+]?[\d.][^,]*|null|true|false|nan|inf|[\[{].*)\s*(,.*)?\]$", re.IGNORECASE
+)
 
 
 def main() -> None:
@@ -145,6 +151,8 @@ def find_mistake(arguments: list[str]) -> str | None:
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
         if equals and name in OF_VERIFY:
             return f"{argument}: claims are verified, not trained by hand; write {process.command('verify')} {argument}"
+        if name.lstrip("+") in GROUPS and NO_NAMES.match(value):
+            return f"{argument}: choices are names; write {name}=NAME, or {name}=[NAME,NAME] for several"
         # "." is what Lightning gives to each process that it starts for trainer=ddp.
         key, sweep = name.lstrip("+"), is_sweep(arguments)
         if (key == "hydra.run.dir" and value.strip("\"'") != ".") or (key == "hydra.sweep.dir" and not sweep):
