@@ -25,9 +25,6 @@ from normexp.config.errors import one_line, one_line_errors
         (["-m", "hydra.run.dir=x"], "hydra.run.dir=x: is not read; write outputs=x"),
         (["experiment=depth", "++hydra.run.dir=x"], "is not read; write outputs=x"),
         (["--experimental-rerun", "x"], "a pickle runs what is in it; write --config-path RUN/.hydra"),
-        (["data=[0]"], "data=[0]: choices are names; write data=NAME, or data=[NAME,NAME] for several"),
-        (["monitor=[light, null]"], "choices are names; write monitor=NAME"),
-        (["norm=[[layernorm]]"], "choices are names; write norm=NAME"),
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
@@ -43,6 +40,13 @@ def test_slip_gets_a_hint(arguments, message):
         ("norm=batch_norm", "did you mean batchnorm?"),
         ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
         ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
+        ("data=[0]", "data=[0]: choices are names; write data=NAME, or data=[NAME,NAME] for several"),
+        ("monitor=[light, null]", "monitor=[light, null]: choices are names; write monitor=NAME"),
+        ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
+        ("norm=null", "norm=null: choices are names; write norm=NAME"),
+        ("data=[0", "data=[0: Hydra cannot read this; close its quotes and brackets"),
+        ("lr=interval(1)", "lr=interval(1): missing a required argument: 'end'"),
+        ("lr=foo(1)", "lr=foo(1): Unknown function 'foo'; Available: bool,choice,"),
         ("lr=0.1 seed=1", "lr=0.1 seed=1: 2 settings in one word; write each as its own: lr=0.1 seed=1"),
     ],
 )

@@ -104,7 +104,7 @@ def beside(predicted: Mapping[str, Any], points: Sequence[Measured]) -> tuple[st
     if not inside:
         return markdown_table(columns, rows), ""
     held = f"{sum(inside)} of {len(inside)} measured ratios lie inside"
-    return markdown_table(columns, rows), f"{held} their {predicted['level']:.0%} interval"
+    return markdown_table(columns, rows), f"{held} their {predicted['level']:.0%} interval."
 
 
 def page(forecast: Forecast, bank: Bank, others: Sequence[Bank], evidence: Path) -> str:

@@ -4,30 +4,25 @@ Most mistakes are answered before torch is loaded.
 """
 
 import os
-import re
 import sys
 from pathlib import Path
 
 from normexp import __version__
 from normexp.config import process
-from normexp.config.command_line import is_sweep, quoted, study_of
+from normexp.config.command_line import check_choices, is_sweep, quoted, study_of
 from normexp.config.errors import full_errors, one_line_errors
 from normexp.config.folder import CONFIGS, FLAGS, allow_from, long_flags
-from normexp.config.options import GROUPS
 
 with one_line_errors():  # for Ctrl-C too, since these imports take a while
     import hydra
     from hydra.core.hydra_config import HydraConfig
+    from hydra.core.override_parser.overrides_parser import OverridesParser
     from omegaconf import DictConfig, OmegaConf, open_dict
 
 HYDRA_FLAGS = (
     *FLAGS.values(), "--hydra-help", "--version", "--resolve", "--run", "--multirun", "--shell-completion", "--info",
 )  # fmt: skip
 OF_VERIFY = ("claim", "page")  # keys of another command
-# A list with a number, a list or another value that is no name: Hydra ends in a TypeError of its own.
-NO_NAMES = re.compile(
-    r"\[(.*,)?\s*([-+]?[\d.][^,]*|null|true|false|nan|inf|[\[{].*)\s*(,.*)?\]$", re.IGNORECASE
-)
 
 
 def main() -> None:
@@ -57,6 +52,8 @@ def main() -> None:
         os.environ["HYDRA_FULL_ERROR"] = "1"
     with one_line_errors():
         allow_from(arguments)
+        words = [word for word in arguments if "=" in word and not word.startswith("-")]
+        check_choices(OverridesParser.create().parse_overrides(words))
         if any(argument.startswith("--config-") or "hydra.searchpath" in argument for argument in arguments):
             from normexp.config.compose import check_command_line
 
@@ -151,8 +148,6 @@ def find_mistake(arguments: list[str]) -> str | None:
             return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
         if equals and name in OF_VERIFY:
             return f"{argument}: claims are verified, not trained by hand; write {process.command('verify')} {argument}"
-        if name.lstrip("+") in GROUPS and NO_NAMES.match(value):
-            return f"{argument}: choices are names; write {name}=NAME, or {name}=[NAME,NAME] for several"
         # "." is what Lightning gives to each process that it starts for trainer=ddp.
         key, sweep = name.lstrip("+"), is_sweep(arguments)
         if (key == "hydra.run.dir" and value.strip("\"'") != ".") or (key == "hydra.sweep.dir" and not sweep):

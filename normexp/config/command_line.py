@@ -1,7 +1,15 @@
-"""What the words of a command say before Hydra reads them: whether they ask for many runs, and for which study."""
+"""What the words of a command say before Hydra composes them: whether they ask for many runs, for which study, and for
+choices that are no names."""
 
 import hashlib
 import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from normexp.config.options import GROUPS
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 
@@ -37,6 +45,20 @@ def study_of(arguments: list[str]) -> str | None:
     lines = sorted(str(item.input_line) for item in fixed)
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
+
+
+def check_choices(overrides: Iterable["Override"]) -> None:
+    """Raise ValueError with one line for a choice that is no name or list of names, for example `data=[0]`. Hydra would
+    end in a TypeError of its own, or not say which argument it means."""
+    for override in overrides:
+        key = str(override.key_or_group)
+        if key not in GROUPS or override.is_delete() or override.is_sweep_override():
+            continue
+        value = override.value()
+        if not all(isinstance(name, str) for name in (value if isinstance(value, list) else [value])):
+            raise ValueError(
+                f"{override.input_line}: choices are names; write {key}=NAME, or {key}=[NAME,NAME] for several"
+            )
 
 
 def quoted(value: str) -> str:

@@ -26,6 +26,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from normexp.config.command_line import check_choices
 from normexp.config.folder import CONFIGS, allowed_packages, check_files, lies_in, long_flags, own_folder
 from normexp.config.settings import ROOT, value_at
 
@@ -52,6 +53,7 @@ class Composer:
     def compose(self, overrides: Sequence[str]) -> DictConfig:
         """The configuration with Hydra's own node. Callers may change it."""
         parsed = self._parser.parse_overrides(list(overrides))
+        check_choices(parsed)
         values = [override for override in parsed if _is_value(override)]
         choices = tuple(str(own.input_line) for own in parsed if not _is_value(own))
         if choices not in self._merged:

@@ -95,6 +95,11 @@ def one_line(error: BaseException) -> str:
     override: str = getattr(error, "override", "")  # of Hydra's OverrideParseException
     if len(words := override.split()) > 1 and all("=" in word for word in words):
         return f"{override}: {len(words)} settings in one word; write each as its own: {shlex.join(words)}"
+    if override and "override_grammar" in text:
+        said = re.sub(r"\s*See https.*", "", text, flags=re.DOTALL)
+        if match := re.search(r"while evaluating '.*?': (.*)", said, re.DOTALL):  # in a function of Hydra
+            return f"{override}: {'; '.join(match[1].splitlines())}"
+        return f"{override}: Hydra cannot read this; close its quotes and brackets, or quote the value: \"KEY='VALUE'\""
     # Hydra wraps an error inside a `_target_`. The user needs its cause.
     cause = error.__cause__
     while cause is not None and type(error).__module__.startswith("hydra"):

@@ -123,10 +123,8 @@ def counted(name: str, arm: str, baseline: str) -> Counter:
     ],
 )  # fmt: skip
 def test_counts_in_hand_picked_settings_are_those_of_their_runs(name, arm, baseline):
-    text, found = (
-        json.loads((ROOT / FIRST_JUDGE).read_text())["hand_picked"][name],
-        counted(name, arm, baseline),
-    )
+    text = json.loads((ROOT / FIRST_JUDGE).read_text())["hand_picked"][name]
+    found = counted(name, arm, baseline)
     first, k, n = re.match(rf"{arm} (\w+) than {baseline} in (\d+) of (\d+)", text).groups()
     others = {
         side: int(count) for side, count in re.findall(r"(within|worse|better)[ \w]* in (\d+)(?! of)", text)

@@ -235,11 +235,13 @@ def comparisons_in_words(verdict: dict[str, Any], *, asked: bool = True) -> str:
     prefixes = [f"{compared(result['comparison'])}: " * (len(results) > 1) for result in results]
     prefixes[1:] = map(capital, prefixes[1:])
     count = asked or len(results) > 1
-    texts = [
-        over_settings(result, verdict["measure"], drawn=verdict["drawn"], asked=asked, count=count)
-        for result in results
-    ]
-    return " ".join(prefix + text for prefix, text in zip(prefixes, texts, strict=True)).strip()
+    texts = list[str]()
+    for result, prefix in zip(results, prefixes, strict=True):
+        question = f"{threshold_in_words(result['comparison'], verdict['measure'])}; " * asked
+        texts.append(
+            prefix + question + over_settings(result, verdict["measure"], drawn=verdict["drawn"], count=count)
+        )
+    return " ".join(texts).strip()
 
 
 def compared(comparison: dict[str, Any]) -> str:
@@ -249,10 +251,8 @@ def compared(comparison: dict[str, Any]) -> str:
     return f"{comparison['arm']}{f' compared with {against}' if against is not None else ''}{level}"
 
 
-def over_settings(
-    result: dict[str, Any], measure: str, *, drawn: bool, asked: bool = True, count: bool = True
-) -> str:
-    """What was asked of the settings, in how many it is so (`count`) and not so, and for drawn ones the median."""
+def over_settings(result: dict[str, Any], measure: str, *, drawn: bool, count: bool) -> str:
+    """In how many settings it is so (`count`) and not so, and for drawn ones the median."""
     comparison, margin = result["comparison"], result["comparison"].get("margin", 0.0)
     beyond, within, opposite = (result[side] for side in ("beyond", "within", "opposite"))
     holds, rest = beyond, {"too little to matter": within, "the other way": opposite}
@@ -268,7 +268,7 @@ def over_settings(
         for word, cases in (rest | {"no number (failed runs)": result["failed"]}).items()
         if cases
     ]
-    text = f"{threshold_in_words(comparison, measure)}; " * asked + f"{', '.join(parts)}." * bool(parts)
+    text = f"{', '.join(parts)}." * bool(parts)
     if not drawn or result["median"] is None:
         return text
     middle = stated(comparison, measure, result["median"], result["median_interval"])
