@@ -12,7 +12,7 @@ from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.cell import NAMES, label
 from normexp.claims.spec.registry import REGISTRY, digest, not_after, open_registry
-from normexp.config.compose import compose, plain_values
+from normexp.config.compose import compose
 from normexp.config.process import fast_imports
 
 # The official training images of standard data: to know their number, nobody needs to read them, nor torch.
@@ -132,7 +132,10 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
     """The labels of the setting that `normexp train` with these words would train. Raises ValueError with one line for
     words that it would refuse, and for data that cannot be read where their number is not given."""
     cfg, choices = compose(overrides)
-    config = plain_values(cfg)
+    with fast_imports():
+        from normexp.config.run_spec import resolved
+
+    config = resolved(cfg)
     model = config["model"]
     labels = {"data": _data(config, choices["data"]), "model": label("model", choices["model"])}
     labels |= {"optimizer": OPTIMIZERS.get(choices["optimizer"], choices["optimizer"])}
@@ -143,6 +146,9 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
         labels["place of the norm"] = label("model.norm_position", model["norm_position"])
     depth = model.get("depth")
     numbers = {"depth": sum(depth) if isinstance(depth, list) else depth, "width": model.get("width")}
+    for key, least in (("depth", 0), ("width", 1)):  # a network would refuse these when it is built
+        if numbers[key] is not None and numbers[key] < least:
+            raise ValueError(f"model.{key}={model[key]}: must be at least {least}")
     examples, updates = _length(config, choices["data"])
     numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
     return labels | {key: str(value) for key, value in numbers.items() if value}

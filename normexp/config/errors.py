@@ -18,7 +18,6 @@ from normexp.config.process import (
     fail,
     note_interrupt,
     say_and_exit,
-    start,
 )
 
 TAKE_SHAPE = (
@@ -86,7 +85,7 @@ def one_line(error: BaseException) -> str:
         hint = brought_hint(match[1], match[2]) or f"no such choice; {suggest(match[2], match[3].split())}"
         return f"{match[1]}={match[2]}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return f"{match[1]}: several values make a sweep; add -m in front: {start()} -m {match[1]}"
+        return f"{match[1]}: several values make a sweep; add -m: {command('train')} -m {match[1]}"
     if "missing EQUAL" in text:
         word = match[1] if (match := re.search(r"override '([^']*)'", text)) else text.splitlines()[0]
         if word in GROUPS:

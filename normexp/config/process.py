@@ -42,11 +42,6 @@ def command(name: str) -> str:
     return "python train.py" if name == "train" else own
 
 
-def start() -> str:
-    """What a user types before the arguments to train, in the form in which this process was started."""
-    return typed([sys.argv[0], *_sub_command])
-
-
 def typed(argv: Sequence[str]) -> str:
     """A command line as a user types it, quoted for a shell, on one line. `sys.argv[0]` is replaced by the command."""
     return " ".join(map(_quoted, ["normexp", *argv[1:]] if _installed(argv) else ["python", *argv]))

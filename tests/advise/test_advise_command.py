@@ -15,6 +15,7 @@ from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import LENGTH
 from normexp.claims.spec.registry import read_registry
 from normexp.cli.bank import advise as main
+from normexp.config.errors import one_line
 
 TINY = {
     "seed": 3,
@@ -55,6 +56,24 @@ def test_the_words_of_train_become_a_setting():
     found = labels_of_own(words)
     assert (found["place of the norm"], found["examples"], found["updates"]) == ("Pre-LN", "20000", "100")
     assert (found["data"], found["optimizer"]) == ("Python docs", "SGD")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["max_steps=-1"], "max_steps=-1: must be at least 0"),
+        (["batch_size=0", "data=mnist", "max_steps=9"], "batch_size=0: must be at least 1"),
+        (["model.width=0"], "model.width=0: must be at least 1"),
+        (
+            ["batch_size=2,4"],
+            "batch_size=2,4: several values make a sweep; add -m: .* train(.py)? -m batch_size=2,4",
+        ),
+    ],
+)
+def test_words_that_train_refuses_are_refused(words, message):
+    with pytest.raises(Exception) as error:  # some are of Hydra's types  # noqa: PT011
+        labels_of_own(words)
+    assert re.match(message, one_line(error.value))
 
 
 @pytest.mark.integration
