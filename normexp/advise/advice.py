@@ -133,9 +133,11 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
     words that it would refuse, and for data that cannot be read where their number is not given."""
     cfg, choices = compose(overrides)
     with fast_imports():
+        from normexp.config.checks import check_kinds
         from normexp.config.run_spec import resolved
 
     config = resolved(cfg)
+    check_kinds(config, choices)
     model = config["model"]
     labels = {"data": _data(config, choices["data"]), "model": label("model", choices["model"])}
     labels |= {"optimizer": OPTIMIZERS.get(choices["optimizer"], choices["optimizer"])}

@@ -63,6 +63,10 @@ def test_the_words_of_train_become_a_setting():
     [
         (["max_steps=-1"], "max_steps=-1: must be at least 0"),
         (["batch_size=0", "data=mnist", "max_steps=9"], "batch_size=0: must be at least 1"),
+        (
+            ["model=gpt", "data=mnist", "max_steps=9"],
+            "model=gpt: reads text data, and data=mnist is image data",
+        ),
         (["model.width=0"], "model.width=0: must be at least 1"),
         (
             ["batch_size=2,4"],

@@ -122,9 +122,8 @@ def keep_runs(folder: Path, known: Known) -> int:
     stored.check_cells(claim.cells.values())
     if not of_grid:
         stored.check_arms(claim)
-        others = stored.own_rows(
-            claim
-        )  # of settings that are not finished now: a claim may ask for more since
+        # Of settings that are not finished now: a claim may ask for more since.
+        others = stored.own_rows(claim)
         others = others[~others["cell"].isin([cell.name for cell in cells])]
         tables += [others] if len(others) else []
     for cell in cells:
