@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.advise.forecast import LEVEL, Expected, Forecast, change, effects_of
+from normexp.claims.evidence.choose_rates import tuned_runs
 from normexp.claims.evidence.measured import Measured, measured
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.bank import Bank
@@ -86,7 +87,21 @@ def serious(forecast: Forecast, settings: Bank, bank: str, evidence: Path, regis
         runs: list[Any] = [run for table in tables for run in table.to_dict("records")]
         late = "; ".join(not_after(row, runs, register.rows_at)[:1])
     table, held = beside(predicted, points)
-    return {"table": table, "held": held, "row": row and row.number, "late": late}
+    edges = ", ".join(edge for point in points for edge in at_edge(point, predicted["norms"]))
+    edges = edges and f"A better rate may lie beyond those tried, of which the best is an end: {edges}."
+    return {"table": table, "held": held, "row": row and row.number, "late": late, "edges": edges}
+
+
+def at_edge(point: Measured, norms: Sequence[str]) -> list[str]:
+    """The norms whose best rate in a setting, of any seed, is an end of the rates that were tried: a better one may lie
+    beyond, since a grid is widened twice at most."""
+    tried, best = point.runs.groupby("norm")["lr"].agg(["min", "max"]), tuned_runs(point.runs, "error")
+    chosen = sorted(set(zip(best["norm"], best["lr"], strict=True)))
+    return [
+        f"{point.name} {norm} ({lr:g})"
+        for norm, lr in chosen
+        if norm in norms and lr in tried.loc[norm].tolist()
+    ]
 
 
 def beside(predicted: Mapping[str, Any], points: Sequence[Measured]) -> tuple[str, str]:

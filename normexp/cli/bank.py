@@ -67,5 +67,11 @@ def advise(args: SimpleNamespace) -> None:
             forecast, settings, bank.name, evidence, args.registry or evidence / REGISTRY.name
         )
         source = f"registered in row {comparison['row']}" if comparison["row"] else "not registered"
-        lines = (f"{settings.name}, {source}:", comparison["table"], comparison["held"], comparison["late"])
+        lines = (
+            f"{settings.name}, {source}:",
+            comparison["table"],
+            comparison["held"],
+            comparison["edges"],
+            comparison["late"],
+        )
         print(*filter(None, lines), sep="\n")

@@ -4,13 +4,14 @@ import dataclasses
 import json
 import re
 
+import pandas as pd
 import pytest
 import yaml
 from made_settings import NORMS, made
 from test_forecast import planted
 
 import normexp.claims.evidence.measured as evidence
-from normexp.advise.advice import beside, labels_of_own
+from normexp.advise.advice import at_edge, beside, labels_of_own
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import LENGTH
 from normexp.claims.spec.registry import read_registry
@@ -145,6 +146,19 @@ def test_predictions_are_registered_and_shown_beside_what_was_measured(bank, tmp
     (line,) = [line for line in table.splitlines() if line.startswith("| one | layernorm")]
     assert line.endswith("x4.0, a miss |")
     assert told.startswith(("0 of 2", "1 of 2"))
+
+
+def test_a_best_rate_at_an_end_of_those_tried_is_said():
+    (found,) = made(lambda norm, labels, at: 0.1, n=1, lengths=("final",))
+    score = {"none": (0.9, 0.8, 0.7), "batchnorm": (0.8, 0.9, 0.7), "layernorm": (0.7, 0.8, 0.9)}
+    rows = [
+        {"norm": norm, "seed": 0, "lr": lr, "status": "completed", "val_accuracy": accuracy, "val_loss": 0.1}
+        for norm, accuracies in score.items()
+        for lr, accuracy in zip((0.01, 0.1, 1.0), accuracies, strict=True)
+    ]
+    found = dataclasses.replace(found, name="one", runs=pd.DataFrame(rows))
+    assert at_edge(found, ["none", "batchnorm", "layernorm"]) == ["one layernorm (1)", "one none (0.01)"]
+    assert at_edge(found, ["none", "batchnorm"]) == ["one none (0.01)"]
 
 
 def test_the_page_has_the_coverage(bank, tmp_path, capsys):
