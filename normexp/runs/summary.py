@@ -272,6 +272,8 @@ def check_summary(summary: dict[str, Any]) -> None:
     for group, names in INSIDE.items():
         if lacking := [name for name in names if summary[group].get(name, summary) is summary]:
             raise ValueError(f"{group}: lacks {', '.join(lacking)}")
+    for name in INSIDE["choices"]:
+        check_type(f"choices.{name}", summary["choices"][name], str)
     for name, value in summary["metrics"].items():
         if value is None and summary["status"] == "completed" and name not in summary.get("not_finite", ()):
             raise ValueError(f"metrics.{name}=null: must be a number in a run that completed")
