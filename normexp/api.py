@@ -10,7 +10,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -134,7 +133,10 @@ def words_of(
         if isinstance(part, str):
             words.append(part)
             continue
+        if not isinstance(part, Mapping):
+            raise ValueError(f'{part!r}: write "key=value", a dictionary, or key=value as a keyword')
         for key, value in part.items():
+            value = value.tolist() if hasattr(value, "tolist") else value  # of NumPy or torch
             axis = many and isinstance(value, list | tuple | range)
             text = ",".join(map(_word, value)) if axis else _word(value)
             words.append(f"{key.replace('__', '.')}={text}")
@@ -239,10 +241,19 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
     Raises:
         RuntimeError: nothing was judged. The message is the command's last line.
     """
-    out, begun = Path(str(options.get("out", "outputs/claims"))), time.time()
-    _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in options.items()))
-    files = [path for path in sorted(out.glob("*/verdict.json")) if path.stat().st_mtime >= begun - 1]
-    return {path.parent.name: json.loads(path.read_text()) for path in files}
+    if not claim or not isinstance(claim, str | os.PathLike):
+        raise ValueError(f"claim={claim!r}: name an id, a name, several with commas, or a file of your own")
+    given = {key: value for key, value in options.items() if value is not None}
+    out = Path(str(given.get("out", "outputs/claims")))
+    before = _written(out)
+    _command("verify", f"claim={claim}", *(f"{key}={value}" for key, value in given.items()))
+    judged = [path for path, at in _written(out).items() if before.get(path) != at]
+    return {path.parent.name: json.loads(path.read_text()) for path in judged}
+
+
+def _written(out: Path) -> dict[Path, int]:
+    """When each verdict below a folder was written. Each judgment writes its verdict anew."""
+    return {path: path.stat().st_mtime_ns for path in sorted(out.glob("*/verdict.json"))}
 
 
 def report(folder: str | Path, **options: Any) -> Path:

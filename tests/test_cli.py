@@ -40,8 +40,15 @@ def test_slip_gets_a_hint(arguments, message):
         ("norm=batch_norm", "did you mean batchnorm?"),
         ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
         ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
-        ("data=[0]", "data=[0]: choices are names; write data=NAME, or data=[NAME,NAME] for several"),
-        ("monitor=[light, null]", "monitor=[light, null]: choices are names; write monitor=NAME"),
+        ("data=[0]", "data=[0]: choices are names; write data=NAME"),
+        (
+            "norm=[none,batchnorm]",
+            "norm=[none,batchnorm]: a run has one norm; a sweep has several: -m norm=none,batchnorm",
+        ),
+        (
+            "monitor=[light, null]",
+            "monitor=[light, null]: choices are names; write monitor=NAME, or monitor=[NAME,NAME] for several",
+        ),
         ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
         ("norm=null", "norm=null: choices are names; write norm=NAME"),
         ("data=[0", "data=[0: Hydra cannot read this; close its quotes and brackets"),

@@ -86,6 +86,8 @@ def test_replicas_give_a_list_and_fast_dev_run_no_folder(tmp_path):
     [
         (("norm=foo",), "norm=foo: no such choice"),
         (("lr=-1",), "lr=-1"),
+        (({"norm": ["none", "batchnorm"]},), r"norm=\[none,batchnorm\]: a run has one norm"),
+        ((3,), '3: write "key=value", a dictionary'),
         (("model.widht=3",), "model.widht"),
         (("model=module", "model.path=os.path.join"), r"add allow_targets=\[os\]"),
         (
@@ -116,6 +118,8 @@ def test_words_keywords_and_dictionaries_say_the_same():
     assert from_python.words_of(["norm=layernorm", {"compile": True}], {"outputs": "a b"}) == [
         "norm=layernorm", "compile=true", "outputs='a b'",
     ]  # fmt: skip
+    assert from_python.words_of([], {"seed": np.arange(2), "lr": np.float32(0.5)}) == ["seed=[0,1]", "lr=0.5"]
+    assert from_python.words_of([], {"seed": np.arange(2)}, many=True) == ["seed=0,1"]
     axes = from_python.words_of([], {"norm": ["none", "layernorm"], "seed": range(2)}, many=True)
     assert axes == ["norm=none,layernorm", "seed=0,1"]
     assert from_python.words_of([], {"replicas.lr": [[0.1, 0.01]]}, many=True) == ["replicas.lr=[0.1,0.01]"]
@@ -153,6 +157,8 @@ def test_commands_run_in_new_processes_of_this_python(monkeypatch, capsys):
     with pytest.raises(RuntimeError, match=r"^claim=S999: no such claim"):
         normexp.verify("S999")
     assert capsys.readouterr().out.startswith("Error: claim=S999")
+    with pytest.raises(ValueError, match=r"^claim=None: name an id"):
+        normexp.verify(None)
     from_python._command("train", "--help")
     assert "norm=layernorm" in capsys.readouterr().out
 
@@ -178,6 +184,9 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert verdict == json.loads((tmp_path / "claims" / "S36" / "verdict.json").read_text())
     assert verdict["verdict"]
     assert "S36" in capsys.readouterr().out
+    assert [*normexp.verify("S37", out=str(tmp_path / "claims"), small=None)] == [
+        "S37"
+    ]  # not S36, a moment ago
 
 
 @pytest.mark.slow

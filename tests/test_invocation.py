@@ -123,6 +123,7 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
     for word, said in (
         ("samples=0", "must be a whole number of at least 1"),
         ("data=", "a value is missing"),
+        ("strict=1", "write true or false"),
     ):
         with pytest.raises(ValueError, match=f"{word}: {said}"):
             parse("check", ["net", word])

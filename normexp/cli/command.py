@@ -116,7 +116,9 @@ def _value(key: str, spec: dict[str, Any], text: str) -> Any:
     if spec.get("kind") == "path":
         return Path(text)
     if isinstance(spec.get("default"), bool):
-        return text == "true"
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"{key}={text}: write true or false")
+        return text.lower() == "true"
     if spec.get("kind") == "number" and text != spec.get("default"):
         if not (NUMBER.fullmatch(text) and 0 < float(text) < math.inf):
             raise ValueError(f"{key}={text}: must be a number above 0")

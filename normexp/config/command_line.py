@@ -1,5 +1,5 @@
 """What the words of a command say before Hydra composes them: whether they ask for many runs, for which study, and for
-choices that are no names."""
+choices that are no names, or several where a run has one."""
 
 import hashlib
 import re
@@ -47,17 +47,25 @@ def study_of(arguments: list[str]) -> str | None:
     return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
 
 
+ONE = ("model", "norm", "data", "optimizer", "schedule")  # groups of which a run has one choice
+
+
 def check_choices(overrides: Iterable["Override"]) -> None:
-    """Raise ValueError with one line for a choice that is no name or list of names, for example `data=[0]`. Hydra would
-    end in a TypeError of its own, or not say which argument it means."""
+    """Raise ValueError with one line for a choice that is no name or list of names, for example `data=[0]`, where Hydra
+    would end in a TypeError of its own; and for two of which a run has one."""
     for override in overrides:
         key = str(override.key_or_group)
         if key not in GROUPS or override.is_delete() or override.is_sweep_override():
             continue
-        value = override.value()
+        value, one = override.value(), key in ONE
         if not all(isinstance(name, str) for name in (value if isinstance(value, list) else [value])):
+            several = "" if one else f", or {key}=[NAME,NAME] for several"
+            raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME{several}")
+        if (
+            one and isinstance(value, list) and len(value) > 1
+        ):  # Hydra would merge them, and call it the last one
             raise ValueError(
-                f"{override.input_line}: choices are names; write {key}=NAME, or {key}=[NAME,NAME] for several"
+                f"{override.input_line}: a run has one {key}; a sweep has several: -m {key}={','.join(value)}"
             )
 
 
