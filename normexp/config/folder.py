@@ -228,7 +228,8 @@ def parse_yaml(text: str, path: Path, load: Callable[[str], Any] = load_yaml) ->
 
 
 def _check_size(root: Any) -> None:
-    """Raise ValueError for a node that is nested too deep, or has too many values with every alias written out."""
+    """Raise ValueError for a node that is nested too deep, has a key twice, or has too many values with every alias
+    written out."""
     waiting: list[tuple[Any, tuple[int, ...]]] = [(root, ())]
     count = 0
     while waiting:
@@ -241,6 +242,19 @@ def _check_size(root: Any) -> None:
         if count > MOST_VALUES:
             raise ValueError(f"more than {MOST_VALUES:,} values with its aliases written out")
         if isinstance(node, yaml.CollectionNode):
-            pairs = isinstance(node, yaml.MappingNode)
+            if pairs := isinstance(node, yaml.MappingNode):
+                _check_keys(node)
             inner = [item for pair in node.value for item in pair] if pairs else node.value
             waiting += [(item, (*above, id(node))) for item in inner]
+
+
+def _check_keys(node: yaml.MappingNode) -> None:
+    """Raise ValueError for a key that stands twice, of which a loader would keep the last. Keys that `<<` brings in do
+    not count."""
+    seen = set()
+    for key, _ in node.value:
+        known = (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else None
+        if known in seen:
+            raise ValueError(f"line {key.start_mark.line + 1}: {key.value} stands there twice; keep one")
+        if known and key.tag != "tag:yaml.org,2002:merge":
+            seen.add(known)

@@ -62,6 +62,27 @@ def test_the_claim_that_is_broken_below_is_good(tmp_path):
         ("seeds", "id: X92", "id: no such key; the keys are name"),
         ("name", "note: n", "name: is missing"),
         ("name", "name: 3", "name=3: must be text"),
+        (
+            "factor",
+            "factor: {batch_size: [8, 8]}",
+            r"factor.batch_size=\[8, 8\]: 8 stands there twice; keep one",
+        ),
+        ("factor", "factor: {batch_size: [8, 2, 8.0]}", "factor.batch_size=.*: 8.0 stands there twice"),
+        ("factor", "factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
+        ("arms", "arms: {a: [norm=none, seed=3], b: [norm=rmsnorm]}", "arms.a=.*: sets the seed"),
+        ("seeds", "fixed: [+seed=3]", "fixed=.*: sets the seed"),
+        ("seeds", "settings: {a: [model=mlp, seed=3]}", "settings.a=.*: sets the seed"),
+        (
+            "seeds",
+            "settings: {x: [model=mlp], y: [model=mlp]}",
+            "settings: y has the overrides of x; keep one",
+        ),
+        (
+            "arms",
+            "arms: {a: [batch_size=4], b: [norm=rmsnorm]}",
+            "arms.a=.*: the factor sets batch_size in every arm; leave it out",
+        ),
+        ("arms", "arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
         ("metric", "metric: {a: test/loss}", "metric=.*: has none for arm b"),
         ("factor", "factor: {batch_size: 2}", "factor={'batch_size': 2}: must be a name with its values"),
         ("comparison", "comparison: greater", "comparison=greater: must be like {kind: greater"),
@@ -93,6 +114,10 @@ def test_a_key_of_a_wrong_kind_is_one_line(key, line, message, tmp_path):
         ("kind: every, at_most: much", "comparison.at_most=much: must be a number"),
         ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
         ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b"),
+        ("kind: every, arm: b, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
+        ("kind: every, at_most: 1, at_least: {a: 0, b: [1, 2]}", "at_most=1: is below at_least=2; no value"),
+        ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
+        ("kind: increasing, arm: a, over: a", "over=a: is the arm itself"),
     ],
 )
 def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_path):
@@ -107,6 +132,24 @@ def test_a_trend_needs_numbers_to_run_over(tmp_path):
     assert read(text, tmp_path).comparisons[0].kind == "increasing"
     with pytest.raises(ValueError, match="kind=increasing: needs a factor of two or more numbers"):
         read(text.replace("[2, 4]", "[two, four]"), tmp_path)
+    text = text.replace("arm: a}", "arm: a, log2_factor: true}")
+    assert read(text, tmp_path).comparisons[0].log2_factor
+    with pytest.raises(ValueError, match="log2_factor=true: level 0 has no logarithm; give levels above 0"):
+        read(text.replace("[2, 4]", "[0, 4]"), tmp_path)
+
+
+def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
+    arms = re.sub("^arms:.*$", "arms: {a: [norm=none], b: [norm=none]}", GOOD, flags=re.M)
+    assert read(
+        arms.replace("metric: test/accuracy", "metric: {a: test/accuracy, b: val/accuracy}"), tmp_path
+    )
+    every = "comparison: {kind: every, arm: a, at_most: {a: 1}, at_least: [1, 0]}"
+    assert read(re.sub("^comparison:.*$", every, GOOD, flags=re.M), tmp_path)
+
+
+def test_a_key_that_a_merge_brings_in_may_be_set_anew(tmp_path):
+    merged = "options: {x: &x {p: 1, q: 2}, y: {<<: *x, p: 3}}\n"
+    assert read(GOOD + merged, tmp_path).options["y"] == {"p": 3, "q": 2}
 
 
 FILES = {
@@ -117,6 +160,8 @@ FILES = {
     "list": ("- name: n\n", "must be keys with values"),
     "binary": (b"\xff\xfe", "is no text in UTF-8"),
     "alias": ("name: &a [*a]\n", "an alias stands for the value that it is part of"),
+    "twice": (GOOD + "seeds: 5\n", "line 12: seeds stands there twice; keep one"),
+    "twice inside": (GOOD + "tune:\n  seeds: 2\n  'seeds': 3\n", "line 14: seeds stands there twice"),
     "deep": ("name: " + "[" * 3000, "nested more than 50 deep"),
 }
 

@@ -97,11 +97,6 @@ def line(key: str, text: str, of: str = GOOD) -> str:
             "comparison: {kind: smaller, arm: a, baseline: b, log: true, margin: practical}",
             "margin=practical: is for the difference of two arms in points of error or in nats",
         ),
-        (
-            "comparison",
-            "comparison: {kind: smaller, arm: a, baseline: b, margin: practical}\nmetric: train/loss",
-            "margin=practical: metric=train/loss: is for test/error and test/loss over settings",
-        ),
         ("evidence", "evidence: law\nfunction: a.b", "manipulation: needs function, as evidence=law has"),
         ("paper_effect", "paper_effect: {value: 3}", "paper_effect={'value': 3}: must be like {value"),
         ("manipulation", "manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
@@ -121,6 +116,14 @@ def test_mistakes_are_one_line(key, text, message, tmp_path):
     with pytest.raises(ValueError, match=rf"X91\.yaml: {message}") as error:
         read(line(key, text), tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_a_practical_margin_is_of_errors_or_losses_on_test(tmp_path):
+    text = GOOD.replace("log: true, margin: 0.1", "margin: practical")
+    assert read(text, tmp_path).comparisons[0].margin == "practical"
+    message = "margin=practical: metric=train/loss: is for test/error and test/loss over settings"
+    with pytest.raises(ValueError, match=rf"X91\.yaml: {message}"):
+        read(text.replace("metric: test/error", "metric: train/loss"), tmp_path)
 
 
 def test_a_bank_that_is_missing_or_broken_is_said(tmp_path):

@@ -82,6 +82,8 @@ class Comparison:
              f"kind={comparison.kind}: needs a margin above 0, or nothing could show it"),
             (size is not None and comparison.kind == "different" and size < 0,
              f"comparison.margin={comparison.margin}: must be 0 or above for kind=different"),
+            *((comparison.arm is not None and comparison.arm == getattr(comparison, key),
+               f"{key}={comparison.arm}: is the arm itself; name another one") for key in ("baseline", "over")),
         ]  # fmt: skip
         for words in (words for wrong, words in mistakes if wrong):
             raise ValueError(f"{path}: {words}")

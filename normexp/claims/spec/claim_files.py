@@ -1,7 +1,8 @@
 """Read the files in `configs/claim/`. Each is read and checked by itself, so a broken file does not stop the others."""
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ GONE = {
     "failed": "a failed run counts as a guess, and the row says what holds given that all trained; leave it out",
 }
 OF_TEST = ("test/error", "test/loss")
+SEED = "seed"
+SEED_IS_SET = "sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
 POINTS = ("test/accuracy", "val/accuracy")
 
 
@@ -141,6 +144,8 @@ def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
             if name in cells:
                 raise ValueError(f"settings: {name} stands there twice; keep one")
             if cell_overrides is not None:
+                if SEED in _keys(cell_overrides):
+                    raise ValueError(f"settings.{name}={shorten(cell_overrides)}: {SEED_IS_SET}")
                 cells[name] = BankCell(
                     name=name, overrides=tuple(cell_overrides), labels=labels_of(cell_overrides)
                 )
@@ -154,6 +159,10 @@ def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
                     f"write its overrides as {{{name}: [model=mlp, ...]}}"
                 )
             cells[name] = cell
+    first: dict[tuple[str, ...], str] = {}
+    for name, cell in cells.items():
+        if (other := first.setdefault(tuple(cell.overrides), name)) != name:
+            raise ValueError(f"settings: {name} has the overrides of {other}; keep one")
     return cells
 
 
@@ -171,6 +180,9 @@ def _check(claim: Claim) -> None:
         raise ValueError(f"first_seed={claim.first_seed}: seeds must lie in 0 to {TUNING_SEEDS - 1}")
     if len(claim.factor) > 1:
         raise ValueError(f"factor={list(claim.factor)}: one factor a claim; split the claim")
+    for key, levels in claim.factor.items():
+        if twice := [level for place, level in enumerate(levels) if level in levels[:place]]:
+            raise ValueError(f"factor.{key}={shorten(levels)}: {twice[0]} stands there twice; keep one")
     needed = "metric" if claim.evidence == "training" else "function"
     if not (claim.arms and claim.comparisons and claim.measure and getattr(claim, needed)):
         raise ValueError(f"evidence={claim.evidence}: needs arms, a comparison, measure and {needed}")
@@ -179,6 +191,7 @@ def _check(claim: Claim) -> None:
             raise ValueError(f"arms.{arm}={shorten(choice)}: must be a list such as [norm=layernorm]")
         if isinstance(claim.metric, dict) and arm not in claim.metric:
             raise ValueError(f"metric={shorten(claim.metric)}: has none for arm {arm}; add it")
+    _check_overwritten(claim)
     for comparison in claim.comparisons:
         _check_comparison(claim, comparison)
     if claim.search:
@@ -193,6 +206,32 @@ def _check(claim: Claim) -> None:
         raise ValueError(f"{key}: is for claims over several settings; name them under settings")
     if over_settings:
         _check_family(claim)
+
+
+def _check_overwritten(claim: Claim) -> None:
+    """Check that no arm sets what the seeds or the factor's levels set after it."""
+    arms = {f"arms.{arm}": choice for arm, choice in claim.arms.items()}
+    for where, words in {
+        **arms,
+        "fixed": claim.fixed,
+        "options": claim.options,
+        "factor": claim.factor,
+    }.items():
+        keys = _keys(words)
+        if SEED in keys:
+            raise ValueError(f"{where}={shorten(words)}: {SEED_IS_SET}")
+        for key in claim.factor if where in arms else ():
+            is_option = claim.evidence != "training" and "." not in key  # of the function, not an override
+            if key in keys and (isinstance(words, dict) or not is_option):
+                raise ValueError(
+                    f"{where}={shorten(words)}: the factor sets {key} in every arm; leave it out, or take another "
+                    "factor"
+                )
+
+
+def _keys(words: Iterable[str]) -> set[str]:
+    """What overrides or options set: batch_size for +batch_size=8."""
+    return {str(word).lstrip("+~").partition("=")[0] for word in words}
 
 
 def _check_family(claim: Claim) -> None:
@@ -226,6 +265,11 @@ def _check_comparison(claim: Claim, comparison: Comparison) -> None:
     for key in ("arm", "baseline", "over"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             raise ValueError(f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one")
+    for other in filter(None, (comparison.baseline, comparison.over)):
+        if comparison.arm is not None and _same(claim, comparison, comparison.arm, other):
+            raise ValueError(
+                f"arms.{other}={shorten(claim.arms[other])}: arm {comparison.arm} is the same; compare different arms"
+            )
     if comparison.at is not None and comparison.at not in claim.levels:
         raise ValueError(f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}")
     numbers = [
@@ -233,14 +277,17 @@ def _check_comparison(claim: Claim, comparison: Comparison) -> None:
     ]
     if comparison.kind in TRENDS and comparison.over is None and not 1 < len(numbers) == len(claim.levels):
         raise ValueError(f"kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM")
+    if comparison.kind in TRENDS and comparison.over is None and comparison.log2_factor and min(numbers) <= 0:
+        raise ValueError(f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0")
     if comparison.margin == PRACTICAL and not ((claim.settings or claim.drawn) and claim.metric in OF_TEST):
         raise ValueError(
             f"margin={PRACTICAL}: metric={shorten(claim.metric)}: is for {' and '.join(OF_TEST)} over "
             "settings; give a number"
         )
+    bounded = claim.arms if comparison.arm is None else [comparison.arm]
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
-        for arm in claim.arms if isinstance(bound, dict) and comparison.arm is None else ():
+        for arm in bounded if isinstance(bound, dict) else ():
             if arm not in bound:
                 raise ValueError(f"{key}={shorten(bound)}: has none for arm {arm}; add it")
         for values in bound.values() if isinstance(bound, dict) else [bound]:
@@ -248,6 +295,24 @@ def _check_comparison(claim: Claim, comparison: Comparison) -> None:
                 raise ValueError(
                     f"{key}={shorten(values)}: must have {len(claim.levels)} numbers, one for each level"
                 )
+    if comparison.at_most is not None and comparison.at_least is not None:
+        for arm, place in itertools.product(bounded, range(len(claim.levels))):
+            most, least = (_bound(bound, arm, place) for bound in (comparison.at_most, comparison.at_least))
+            if most < least:
+                raise ValueError(f"at_most={most}: is below at_least={least}; no value is both")
+
+
+def _same(claim: Claim, comparison: Comparison, arm: str, other: str) -> bool:
+    """Whether two arms have one value, whatever is measured. Arms with equal overrides may differ in their metric."""
+    of_check = claim.manipulation is not None and comparison is claim.manipulation.comparison
+    one_metric = claim.evidence != "training" or of_check or claim.metric_of(arm) == claim.metric_of(other)
+    return claim.arms[arm] == claim.arms[other] and one_metric
+
+
+def _bound(bound: Any, arm: str, place: int) -> float:
+    """The number of a bound for an arm at a level."""
+    values = bound[arm] if isinstance(bound, dict) else bound
+    return values[place] if isinstance(values, list) else values
 
 
 def _comparison(node: dict[str, Any], path: Path) -> Comparison:
