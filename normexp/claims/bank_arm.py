@@ -39,12 +39,12 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
     """
     name = value_of("norm", norm)
     if name in bank.norms:
-        raise ValueError(f"norm={name}: is a norm of bank={bank.name} already; name another one")
+        raise ValueError(f"norm={name}: is a norm of bank={bank.word} already; name another one")
     if not bank.norms or (bank.population and not bank.population.rates):
-        raise ValueError(f"bank={bank.name}: trains no networks; name one with rates and a grid")
+        raise ValueError(f"bank={bank.word}: trains no networks; name one with rates and a grid")
     if not bank.drawn and at != LENGTHS[0]:
         raise ValueError(
-            f"at={at}: the settings of bank={bank.name} are listed and have one length; leave it out"
+            f"at={at}: the settings of bank={bank.word} are listed and have one length; leave it out"
         )
     stored = StoredEvidence(ledger)
     manifest = stored.manifest
@@ -53,14 +53,15 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
     cells = [cell for cell in grid_cells if f"bank/{cell.name}.csv" in manifest][:most]
     if not cells:
         raise ValueError(
-            f"bank={bank.name}: {ledger} has no setting of it; normexp evidence grid bank={bank.name} trains them, "
+            f"bank={bank.word}: {ledger} has no setting of it; normexp evidence grid bank={bank.word} trains them, "
             "and evidence=DIR names another folder"
         )
     # The judge would refuse them, too, but only after the own arm was trained.
+    anew = " to=DIR" if bank.drawn else f", then normexp evidence keep claim=bank bank={bank.word} to=DIR"
     if other := stored.other_code(stored.grid_rows(cells), watched=False):
         raise ValueError(
-            f"bank={bank.name}: its runs in {ledger} were computed by {in_words(other)}; take the version of normexp "
-            "that computed them, or train its grid anew: normexp evidence grid to=DIR"
+            f"bank={bank.word}: its runs in {ledger} were computed by {in_words(other)}; take the version of normexp "
+            f"that computed them, or train its grid anew: normexp evidence grid bank={bank.word}{anew}"
         )
     return Claim(
         id=name,

@@ -79,12 +79,12 @@ def grid(args: SimpleNamespace, bank: Bank) -> int:
                 f"to=, settings=: are for drawn banks; {bank.name} trains whole. When it is finished: {keep}"
             )
         rounds = Rounds([grid_claim(bank)], args.out, command=words, evidence=StoredEvidence(EVIDENCE))
-        return _train(rounds, args, f"bank={bank.name}: every run of its grid is finished; {keep}")
+        return _train(rounds, args, f"bank={bank.word}: every run of its grid is finished; {keep}")
     folder = args.to or ledger_of_bank(bank)
     left = args.settings or len(bank.cells)
     for name, cell in bank.cells.items():
         if not cell.updates:
-            print(f"{name}: has no pilot yet: {to_type('evidence')} pilot bank={bank.name}")
+            print(f"{name}: has no pilot yet: {to_type('evidence')} pilot bank={bank.word}")
             return 1
         stored = StoredEvidence(folder)
         stored.check_cells(bank.at_lengths(name))
@@ -153,6 +153,7 @@ def export(args: SimpleNamespace, bank: Bank) -> None:
     """Write the second archive."""
     from normexp.claims.evidence.keep import export
 
+    args.to.parent.mkdir(parents=True, exist_ok=True)
     print(f"{args.to}: {export(EVIDENCE, args.to)} files of learning curves and losses")
 
 
@@ -163,6 +164,13 @@ def page(args: SimpleNamespace, bank: Bank) -> None:
     from normexp.runs.files import write_text
 
     settings, figure = measured(bank), "images/bank_rates.png"
+    if not settings:
+        words = f"{to_type('evidence')} grid bank={bank.word}"
+        if not bank.drawn:
+            words += (
+                f", then {to_type('evidence')} keep claim=bank bank={bank.word} to={ledger_of_bank(bank)}"
+            )
+        raise ValueError(f"bank={bank.word}: no setting of it is measured yet; train its grid: {words}")
     draw_rates(bank.norms, settings, args.to.parent / figure)
     write_text(args.to, page(bank, settings, figure))
     print(f"{args.to}, {args.to.parent / figure}")

@@ -1,11 +1,12 @@
 """Fix a protocol before its first run: `normexp register claim=P10 reason="..."`; `--help` explains."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
 
 from normexp.claims.evidence import protocol as protocols
-from normexp.claims.evidence.disk_runs import complete_cells
+from normexp.claims.evidence.disk_runs import complete, complete_cells
 from normexp.claims.evidence.stored import EVIDENCE
 from normexp.claims.spec import registry
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
@@ -84,8 +85,8 @@ def protocol_of(path: Path, claim: Claim) -> dict:
         row = registry.latest(registry.read_registry(path), subject_of(bank.name))
         if row is None or row.protocol != protocols.bank_digest(bank):
             raise ValueError(
-                f"claim={claim.id}: bank={bank.name} has no row with these settings; register it first: "
-                f"{to_type('register')} bank={bank.name} reason=..."
+                f"claim={claim.id}: bank={bank.word} has no row with these settings; register it first: "
+                f"{to_type('register')} bank={bank.word} reason=..."
             )
     protocols.check_cells(protocols.cells(claim))
     return protocol
@@ -108,13 +109,16 @@ def add_grid(path: Path, bank: Bank, reason: str) -> registry.Row:
     if bank.drawn and any(not cell.updates for cell in bank.cells.values()):
         if bank.pilots:
             raise ValueError(
-                f"bank={bank.name}: its pilots have begun; register its grid when they are finished"
+                f"bank={bank.word}: its pilots have begun; register its grid when they are finished"
             )
         seed = int(bank.known_population.length.get("seed", 0))
         subject = registry.population_subject(bank.name)
         return record(path, subject, protocols.population_protocol(bank), reason, [[seed, seed + 1]])
     if not bank.norms:
-        raise ValueError(f"bank={bank.name}: has no grid to register; write grid: into its file")
+        raise ValueError(f"bank={bank.word}: has no grid to register; write grid: into its file")
+    if not bank.drawn:
+        cells = {name: complete(cell) if cell.norms else cell for name, cell in bank.cells.items()}
+        bank = dataclasses.replace(bank, cells=cells)
     protocols.check_cells(protocols.bank_cells(bank))
     return record(
         path, registry.grid_subject(bank.name), protocols.bank_protocol(bank), reason, [[0, bank.seeds]]

@@ -322,6 +322,10 @@ def test_a_ledger_is_checked_against_itself_even_where_its_manifest_was_changed_
     assert any(message in line for line in StoredEvidence(tmp_path / "ledger").check())
 
 
+def facts(**changes):
+    return {"cells": {"small": {**CELL, "facts": {**CELL["facts"], **changes}}}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -343,6 +347,13 @@ def test_a_ledger_is_checked_against_itself_even_where_its_manifest_was_changed_
             "small.facts.validation: is missing; add it",
         ),
         ({"cells": {"small": {**CELL, "typo": 1}}}, "small.typo: no such key; the keys are overrides"),
+        (facts(chance=5), "small.facts.chance=5: must be a share below 1"),
+        (facts(chance=1), "small.facts.chance=1: must be a share below 1"),
+        (facts(validation=0.5), "small.facts.validation=0.5: must be a whole number of at least 1"),
+        (
+            {"cells": {"small": CELL, "again": {**CELL, "rates": [1, 2, 3]}}},
+            "cells.small.overrides: are those of again|cells.again.overrides: are those of small",
+        ),
     ],
 )
 def test_mistakes_in_the_file_are_one_line(tmp_path, change, message):

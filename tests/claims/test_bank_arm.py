@@ -34,8 +34,8 @@ shared: [recipe=plain, trainer=cpu]
 grid: {{norms: [none, layernorm], seeds: 2, cells: [one, two]}}
 cells:
   one: {CELL}
-  beside: {CELL}
-  two: {CELL}
+  beside: {CELL.replace("=50", "=60")}
+  two: {CELL.replace("=50", "=70")}
 """
 RATES = [0.03, 0.1, 0.3]
 ERRORS = {"none": 0.3, "layernorm": 0.2}  # of every run of the grid

@@ -126,6 +126,12 @@ def test_a_pilot_that_was_cut_off_in_its_line_is_left_out(tmp_path):
     assert load_bank(path).cells == whole
 
 
+def chosen(**choices):
+    """A stratum that chooses more."""
+    mlp = TINY["strata"]["mlp"]
+    return {"strata": {"mlp": mlp | {"choose": mlp["choose"] | choices}}}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -135,10 +141,53 @@ def test_a_pilot_that_was_cut_off_in_its_line_is_left_out(tmp_path):
         ({"strata": {"mlp": {"share": 1}}}, "strata.mlp.choose: must choose model"),
         (
             {"choose": TINY["choose"] | {"w": {"key": "a", "low": 0, "high": 2}}},
-            "choose.w: give low and high",
+            "choose.w.low=0: must be a positive number",
         ),
+        (chosen(w={"key": "a", "low": 4, "high": 2}), "choose.w.high=2: is below low=4; swap them"),
+        (
+            chosen(w={"key": "a", "low": 8, "high": 8.9}),
+            "choose.w.high=8.9: must be whole as low=8 is; or write low=8.0",
+        ),
+        (
+            chosen(w={"key": "a", "low": 8, "hihg": 9}),
+            "choose.w.hihg: no such key; the keys are key, low, high",
+        ),
+        (chosen(w={"key": "a", "low": 8}), "choose.w.high: is missing; add it"),
+        (chosen(w={"key": "a", "values": []}), r"choose.w.values=\[\]: must be a list of one or more values"),
+        (chosen(w={}), r"choose.w=\{\}: must be names with overrides"),
+        (chosen(w=5), "choose.w=5: must be names with overrides"),
+        (
+            chosen(w={"by": "depht"}),
+            "choose.w.by=depht: is no label with .*; choose from .*data, depth, model",
+        ),
+        (chosen(w={"by": "x", "1": {}}, x={"by": "depth"}), "choose.w.by=x: is no label .* drawn before"),
+        (chosen(w={"by": "batch size"}), "choose.w.by=batch size: is no label with listed values"),
+        (chosen(w={"by": ["depth"]}), "choose.w.by=.'depth'.: is no label"),
+        (
+            chosen(w={"by": "optimizer", "SGD": {"a": []}}),
+            "choose.w.AdamW: is missing; optimizer may be AdamW, so add a choice",
+        ),
+        (
+            chosen(w={"by": "optimizer", "SGD": {"a": []}, "AdamW": {}}),
+            r"choose.w.AdamW=\{\}: must be names with overrides",
+        ),
+        ({"length": TINY["length"] | {"early": 0.5}}, "length.early=0.5: must be above 1"),
+        ({"length": TINY["length"] | {"early": 1}}, "length.early=1: must be above 1"),
+        ({"length": TINY["length"] | {"seed": 0.5}}, "length.seed=0.5: must be a whole number"),
+        ({"length": TINY["length"] | {"updates": 0.4}}, "length.updates=0.4: must be a whole number"),
+        ({"length": TINY["length"] | {"widenings": 0.5}}, "length.widenings=0.5: must be a whole number"),
+        (
+            {"rates": TINY["rates"] | {"SGD": [0.3, 0.1, 0.03]}},
+            "rates.SGD=.0.3, 0.1, 0.03.: must rise, each once",
+        ),
+        ({"rates": TINY["rates"] | {"SGD": [0.1, 0.1, 0.3]}}, "rates.SGD=.*: must rise, each once"),
+        (
+            {"rates": TINY["rates"] | {"SGD": [0, 0.1, 0.3]}},
+            "rates=.*: must be three or more positive numbers",
+        ),
+        ({"rates": {"SGD": [0.1, 0.2, 0.3]}}, "rates.AdamW: is missing; strata.mlp draws this optimizer"),
         ({"length": TINY["length"] | {"gain": 0}}, "length.gain=0: must be a positive number"),
-        ({"rates": {"SGD": [0.1]}}, r"rates=\{.SGD.: \[0.1\]\}: must be three or more numbers"),
+        ({"rates": {"SGD": [0.1]}}, r"rates=\{.SGD.: \[0.1\]\}: must be three or more positive numbers"),
         ({"other": 1}, "other: no such key"),
     ],
 )

@@ -16,6 +16,7 @@ from normexp.claims.spec.cell import CELL, GRID, LENGTHS, SHARED, BankCell, labe
 from normexp.claims.spec.population import RATES, Population, read_population, with_pilot
 from normexp.claims.spec.shape import (
     TEXTS,
+    WHOLE,
     Shape,
     check,
     keyed,
@@ -64,7 +65,7 @@ class Bank:
         """`population`. Raises ValueError if there is none."""
         if self.population is None:
             raise ValueError(
-                f"bank={self.name}: has no population; name one that is drawn, such as bank=drawn"
+                f"bank={self.word}: has no population; name one that is drawn, such as bank=drawn"
             )
         return self.population
 
@@ -141,6 +142,14 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
         name: _read_cell(name, cell, node.get("shared") or [], norms if name in in_grid else (), path)
         for name, cell in node["cells"].items()
     }
+    settings: dict[frozenset[str], str] = {}  # the last word of each key decides
+    for name, cell in cells.items():
+        words = frozenset({word.partition("=")[0]: word for word in cell.overrides}.values())
+        if (first := settings.setdefault(words, name)) != name:
+            raise ValueError(
+                f"{path}: cells.{name}.overrides: are those of {first}, and one setting counts once; change them or "
+                "leave the cell out"
+            )
     return Bank(name=path.stem, cells=cells, norms=norms, seeds=grid.get("seeds", 0), path=path)
 
 
@@ -150,6 +159,13 @@ def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], 
     rates, overrides = node.get("rates") or [], (*shared, *node["overrides"])
     if rates != sorted(set(rates)):
         raise ValueError(f"{path}: cells.{name}.rates={rates}: must rise, each once")
+    if facts := node.get("facts") or {}:
+        check(facts["validation"], WHOLE, f"{path}: ", f"cells.{name}.facts.validation")
+        if facts["chance"] >= 1:
+            raise ValueError(
+                f"{path}: cells.{name}.facts.chance={facts['chance']}: must be a share below 1, that of the most "
+                "frequent answer"
+            )
     labels = node.get("labels") or labels_of(overrides)
     if not {"data", "model"} <= set(labels):
         raise ValueError(
@@ -162,7 +178,7 @@ def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], 
         rates=tuple(map(float, rates)),
         norms=norms,
         **{key: node[key] for key in ("test", "replicas", "seconds") if key in node},
-        **(node.get("facts") or {}),
+        **facts,
     )
 
 
@@ -203,7 +219,7 @@ def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
         available = {cell.labels[key] for cell in chosen_bank.cells.values() if key in cell.labels}
         if strange := set(value if isinstance(value, list) else [value]) - available:
             raise ValueError(
-                f"settings.where.{key}={min(strange)}: no setting of bank={chosen_bank.name} has it; choose "
+                f"settings.where.{key}={min(strange)}: no setting of bank={chosen_bank.word} has it; choose "
                 f"from {', '.join(sorted(available)) or 'its labels'}"
             )
     names = chosen_bank.with_labels(where)[: node["first"]]

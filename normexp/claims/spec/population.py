@@ -21,9 +21,9 @@ from normexp.claims.spec.shape import (
     ANY,
     OBJECT,
     POSITIVE,
+    TEXT,
     TEXTS,
     WHOLE,
-    Shape,
     check,
     fits,
     keyed,
@@ -35,22 +35,31 @@ from normexp.claims.spec.shape import (
 
 TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
 LENGTH = ("updates", "passes", "start_seconds", "seconds", "learned", "gain", "early", "widenings", "seed")
-NUMBERS = listed({"type": "number"}, minItems=3)
+SEED = {"type": "integer", "minimum": 0, "wanted": "must be a whole number of at least 0"}
+ABOVE_1 = {
+    "type": "number",
+    "exclusiveMinimum": 1,
+    "wanted": "must be above 1, a divisor of the final length",
+}
+OTHERS = {"updates": WHOLE, "ngrams": WHOLE, "early": ABOVE_1, "widenings": WHOLE, "seed": SEED}
+RISING = listed(POSITIVE, minItems=3)
 STRATUM = keyed({"share": WHOLE, "fixed": SHARED, "choose": optional(OBJECT)}, "share")
 POPULATION = keyed(
     {
-        "seed": {"type": "integer", "minimum": 0, "wanted": "must be a whole number"},
+        "seed": SEED,
         "settings": WHOLE,
         "shared": SHARED,
         "choose": optional(OBJECT),
         "strata": mapping_of(STRATUM, minProperties=1, title="kinds of models by name"),
-        "rates": mapping_of(NUMBERS, wanted="must be three or more numbers for each optimizer"),
-        "length": keyed(dict.fromkeys(LENGTH, POSITIVE) | {"ngrams": WHOLE}, " ".join(LENGTH)),
+        "rates": mapping_of(RISING, wanted="must be three or more positive numbers for each optimizer"),
+        "length": keyed(dict.fromkeys(LENGTH, POSITIVE) | OTHERS, " ".join(LENGTH)),
         "grid": keyed({key: GRID["properties"][key] for key in ("norms", "seeds")}, "norms seeds"),
     }
 )
-BETWEEN: Shape = {**OBJECT, "properties": {"low": POSITIVE, "high": POSITIVE}, "required": ["low", "high"]}
-VALUES: Shape = {**OBJECT, "properties": {"values": listed(ANY, minItems=1)}, "required": ["values"]}
+NAMED = mapping_of(TEXTS, minProperties=1)
+BETWEEN = keyed({"key": TEXT, "low": POSITIVE, "high": POSITIVE}, "key low high")
+SOME = listed(ANY, minItems=1, wanted="must be a list of one or more values")
+VALUES = keyed({"key": TEXT, "values": SOME}, "key values")
 MOST_DRAWS = 1000  # of a stratum
 RATES = 3  # of the grid, round the best of the pilot
 DIGITS = 2  # of a drawn number that is not whole
@@ -93,7 +102,7 @@ class Population:
         choose = _choices(self.node, stratum_node)
         overrides = [*(self.node.get("shared") or ()), *(stratum_node.get("fixed") or ())]
         labels: dict[str, str] = {}
-        for key in sorted(choose, key=lambda key: ("by" in choose[key], key)):
+        for key in _in_order(choose):
             random = float(_generator(self.node["seed"], stratum, number, key).random())
             labels[key], words = _choose(choose[key], random, labels)
             overrides += words
@@ -144,12 +153,21 @@ def read_population(node: dict[str, Any], path: Path) -> Population:
     trained = any(key in node for key in TRAINED)
     needed = ["seed", "settings", "strata", *(TRAINED if trained else ())]
     check(node, {**POPULATION, "required": needed}, f"{path}: ")
+    for optimizer, rates in node.get("rates", {}).items():
+        if rates != sorted(set(rates)):
+            raise ValueError(f"{path}: rates.{optimizer}={rates}: must rise, each once")
     for name, stratum in node["strata"].items():
         where, choose = f"{path}: strata.{name}.choose", _choices(node, stratum)
+        earlier: dict[str, Any] = {}
         if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
             raise ValueError(f"{where}: must choose {min(missing)}")
-        for label, choice in choose.items():
-            _check_choice(choice, f"{where}.{label}")
+        for label in _in_order(choose):
+            _check_choice(choose[label], f"{where}.{label}", earlier)
+            earlier[label] = choose[label]
+        if trained and (absent := _names(choose["optimizer"]) - node["rates"].keys()):
+            raise ValueError(
+                f"{path}: rates.{min(absent)}: is missing; strata.{name} draws this optimizer, so add its rates"
+            )
     return Population(node)
 
 
@@ -157,18 +175,62 @@ def _choices(node: Mapping[str, Any], stratum: Mapping[str, Any]) -> dict[str, A
     return (node.get("choose") or {}) | (stratum.get("choose") or {})
 
 
-def _check_choice(choice: Any, where: str) -> None:
-    if isinstance(choice, dict) and "by" in choice:
+def _in_order(choose: Mapping[str, Any]) -> list[str]:
+    """The labels as they are drawn: by name, and those that depend on another one last."""
+    return sorted(choose, key=lambda key: (_depends(choose[key]), key))
+
+
+def _depends(choice: Any) -> bool:
+    return isinstance(choice, dict) and "by" in choice
+
+
+def _names(choice: Mapping[str, Any]) -> set[str]:
+    """Every value that a label may have; none where one is drawn from a range."""
+    if "by" in choice:
+        parts = [_names(choice[value]) for value in choice.keys() - {"by"}]
+        return set().union(*parts) if all(parts) else set()
+    if "key" in choice:
+        return {str(value) for value in choice.get("values", ())}
+    return set(choice)
+
+
+def _check_choice(choice: Any, where: str, earlier: Mapping[str, Any]) -> None:
+    """Raise ValueError with one line for a choice that could not be drawn after the earlier ones."""
+    if _depends(choice):
+        by = choice["by"]
+        names = _names(earlier[by]) if isinstance(by, str) and by in earlier else set()
+        if not names:
+            known = [label for label in earlier if _names(earlier[label])]
+            raise ValueError(
+                f"{where}.by={shorten(by)}: is no label with listed values that is drawn before; choose from "
+                f"{', '.join(known)}"
+            )
+        if absent := names - choice.keys():
+            raise ValueError(f"{where}.{min(absent)}: is missing; {by} may be {min(absent)}, so add a choice")
         for value in choice.keys() - {"by"}:
-            _check_choice(choice[value], f"{where}.{value}")
+            _check_choice(choice[value], f"{where}.{value}", earlier)
     elif isinstance(choice, dict) and "key" in choice:
-        if not (fits(choice, VALUES) or (fits(choice, BETWEEN) and choice["low"] <= choice["high"])):
-            raise ValueError(f"{where}: give low and high, both above 0, or values")
-    elif not fits(choice, mapping_of(TEXTS)):
+        _check_key(choice, where)
+    elif not fits(choice, NAMED):
         raise ValueError(
             f"{where}={shorten(choice)}: must be names with overrides, or a key with low and high, or with "
             "values"
         )
+
+
+def _check_key(choice: dict[str, Any], where: str) -> None:
+    shape = VALUES if "values" in choice else BETWEEN
+    if strange := sorted(map(str, choice.keys() - shape["properties"].keys())):
+        keys = ", ".join(shape["properties"])
+        raise ValueError(f"{where}.{strange[0]}: no such key; the keys are {keys}")
+    check(choice, shape, f"{where}.")
+    if "values" in choice:
+        return
+    low, high = choice["low"], choice["high"]
+    if high < low:
+        raise ValueError(f"{where}.high={high}: is below low={low}; swap them")
+    if isinstance(low, int) and high != int(high):
+        raise ValueError(f"{where}.high={high}: must be whole as low={low} is; or write low={low}.0")
 
 
 def _choose(choice: Mapping[str, Any], random: float, labels: Mapping[str, str]) -> tuple[str, list[str]]:
