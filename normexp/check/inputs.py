@@ -174,6 +174,8 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, in
     with isolate_rng():
         first, second = _batches(data)
     size = size_of(first)
+    if 0 in (size, size_of(second)):
+        raise ValueError("loader: gives a batch without samples; pass batches of at least one")
     if size is not None and size > samples:
         first, second = (rows_of(batch, 0, samples) for batch in (first, second))
         said.append(f"batches cut from {size} to {samples} samples; samples= sets how many")

@@ -16,6 +16,7 @@ from normexp.runs import read_summary
 from normexp.training.parts import trained
 
 SHAPE = re.compile(r"\d+(x\d+)+")
+MOST = 120  # characters of an error that are shown
 
 
 def imported(word: str, argument: str) -> Any:
@@ -27,6 +28,22 @@ def imported(word: str, argument: str) -> Any:
     except (ImportError, AttributeError, ValueError) as error:
         remedy = "check its spelling, or install it, or start `python -m normexp check` in its folder"
         raise ValueError(f"{argument}={word}: {error}; {remedy}") from error
+    except Exception as error:
+        raise ValueError(f"{argument}={word}: its import raises {shown(error)}; mend it") from error
+
+
+def shown(error: Exception) -> str:
+    """An error's type and words, on one line."""
+    words = " ".join(str(error).split())[:MOST]
+    return f"{type(error).__name__} ({words})" if words else type(error).__name__
+
+
+def function_named(word: str, argument: str) -> Any:
+    """The function that `package.module:name` names. Raises ValueError with one line for what cannot be called."""
+    if not callable(target := imported(word, argument)):
+        kind = type(target).__name__
+        raise ValueError(f"{argument}={word}: cannot be called ({kind}); name a function or a module")
+    return target
 
 
 def made(word: str, argument: str, *args: Any) -> Any:
@@ -39,6 +56,8 @@ def made(word: str, argument: str, *args: Any) -> Any:
     except TypeError as error:
         remedy = "name a function that needs no more"
         raise ValueError(f"{argument}={word}: cannot be called ({error}); {remedy}") from None
+    except Exception as error:
+        raise ValueError(f"{argument}={word}: raises {shown(error)} when called; mend it") from error
 
 
 def network_named(word: str) -> tuple[nn.Module, Any]:
@@ -71,7 +90,10 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
 def data_named(word: str) -> Any:
     """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers."""
     if SHAPE.fullmatch(word):
-        return torch.randn([int(n) for n in word.split("x")], generator=torch.Generator().manual_seed(0))
+        sizes = [int(n) for n in word.split("x")]
+        if 0 in sizes:
+            raise ValueError(f"--data={word}: each size must be at least 1")
+        return torch.randn(sizes, generator=torch.Generator().manual_seed(0))
     return made(word, "--data")
 
 
@@ -87,5 +109,5 @@ def state_named(path: Path, argument: str) -> Any:
     except FileNotFoundError:
         raise ValueError(f"{argument}={path}: no such file") from None
     except Exception as error:
-        reason = " ".join(str(error).split())[:120]
+        reason = " ".join(str(error).split())[:MOST]
         raise ValueError(f"{argument}={path}: cannot be read with weights_only=True ({reason})") from None

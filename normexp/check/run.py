@@ -44,13 +44,20 @@ def check(
             converted_from, steps; see `normexp.check.inputs.CheckOptions`.
 
     Raises:
-        ValueError: an unknown precision or library, no norm in the network, or a module whose input is not known.
+        ValueError: an unknown precision or library, no parameter or no norm in the network, a loss that cannot be
+            called, no samples, or a module whose input is not known.
         TypeError: another option.
     """
     begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
     at_least_one("samples", samples)
     if not isinstance(module, nn.Module):
         raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
+    if not any(p.is_floating_point() for p in module.parameters()):
+        raise ValueError(f"module={name}: has no parameters; pass a network that trains")
+    if loss is not None and not callable(loss):
+        raise ValueError(
+            f"loss={type(loss).__name__}: cannot be called; pass a function loss(output, target)"
+        )
     if loss is None and not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="

@@ -16,7 +16,7 @@ def main(args: SimpleNamespace) -> int:
     if len(args.others) != 1:
         raise ValueError("name one network, such as my_package:Model; --help explains")
     from normexp.check.inputs import matched
-    from normexp.check.resolve import data_named, imported, made, network_named, state_named
+    from normexp.check.resolve import data_named, function_named, made, network_named, state_named
     from normexp.check.run import check
     from normexp.check.show import show
 
@@ -30,7 +30,7 @@ def main(args: SimpleNamespace) -> int:
     result = check(
         network,
         data_named(args.data) if args.data else data,
-        loss=imported(args.loss, "--loss") if args.loss else None,
+        loss=function_named(args.loss, "--loss") if args.loss else None,
         optimizer=made(args.optimizer, "--optimizer", network) if args.optimizer else None,
         averaged=state_named(args.averaged, "--averaged") if args.averaged else None,
         state_dict=state_named(args.state_dict, "--state-dict") if args.state_dict else None,

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from normexp.cli.command import command
 from normexp.config.folder import allow_from
+from normexp.config.options import GROUPS
 from normexp.config.process import cut_quietly, typed
 
 if TYPE_CHECKING:
@@ -130,6 +131,9 @@ def evaluate_runs(args: SimpleNamespace) -> None:
         raise ValueError("name the folder of a run; --help explains")
     first, *more = args.others
     overrides = [word for word in more if not Path(word).is_dir()]
+    for word in overrides:
+        if word.lstrip("+~").partition("=")[0] in GROUPS:
+            raise ValueError(f"{word}: a run keeps its choices; write a key below one, such as data.root=DIR")
     for run in (first, *(word for word in more if Path(word).is_dir())):
         evaluate(Path(run), args.checkpoint, overrides)
 

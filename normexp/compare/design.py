@@ -12,6 +12,7 @@ from normexp.config.folder import listed
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "replicas", "monitor", "name", "outputs")
+LENGTHS = ("max_steps", "max_epochs")
 METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-entropy on test, in nats"}
 
 
@@ -44,9 +45,13 @@ def overrides_of(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
     overrides: list[str] = []
     for word in words:
         key, _, value = word.partition("=")
-        if key in CHOSEN and value:  # also the rate of the optimizer alone: lr would move nothing
+        bare = key.lstrip("+~")
+        # Also the rate of the optimizer alone: lr would move nothing.
+        if bare in CHOSEN and (value or key.startswith("~")):
             other = "write norms=, seeds= or rates=, or leave it out"
             raise ValueError(f"{word}: is chosen by the comparison; {other}")
+        if bare in LENGTHS and value.isdecimal() and not int(value):
+            raise ValueError(f"{word}: nothing is learned; write at least {bare}=1")
         is_class = key == "data" and ":" in value
         overrides += ["data=module", f"data.path={dotted(key, value)}"] if is_class else [word]
     return overrides
@@ -67,6 +72,13 @@ def packages(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*imported, *listed(options["allow_targets"])]))
 
 
+def refuse_twice(key: str, values: Sequence[float]) -> None:
+    """Raise ValueError with one line for a value that stands twice in a list."""
+    if twice := [value for place, value in enumerate(values) if value in values[:place]]:
+        shown = ",".join(f"{value:.15g}" for value in values)
+        raise ValueError(f"{key}={shown}: {twice[0]:.15g} stands there twice; keep one")
+
+
 def design_of(
     options: Mapping[str, Any], words: Sequence[str], *, recipe: str, text: bool, labels: Mapping[str, str]
 ) -> Design:
@@ -81,6 +93,8 @@ def design_of(
         raise ValueError(
             f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
         )
+    for key in ("batch_sizes", "rates"):
+        refuse_twice(key, options[key] or ())
     rates = tuple(sorted(options["rates"] or ()))
     metric = options["metric"] or ("test/loss" if text else "test/error")
     own_recipe = any(word.startswith("recipe=") for word in words)

@@ -56,14 +56,18 @@ def compare(
             break
         rounds.run(options, lambda claim, known: None)
         known = require(rounds, claim.id)
-        looks.append(look(known("", claim.settings)[0], known.claim, len(design.looks)))
+        runs, _ = known.cell_runs(known.claim.cells["here"], known.claim.seed_range)
+        require_one(bool((runs["status"] == "completed").any()), runs, "diverged; write lower rates=")
+        setting = known("", claim.settings)[0]
+        learned = not all(outcomes.failed.all() for outcomes in setting.outcomes.values())
+        require_one(learned, runs, "failed to learn; train longer, or write other rates=")
+        looks.append(look(setting, known.claim, len(design.looks)))
         spent += cost
         words = ", ".join(
             f"{difference.norm}{at(difference.level)}: {difference.word}"
             for difference in looks[-1].differences
         )
         say(f"look {place + 1} of {len(design.looks)}, {seeds} seeds: {words}")
-        runs, _ = known.cell_runs(known.claim.cells["here"], known.claim.seed_range)
         if looks[-1].decided:
             ended = "every difference is decided"
             break
@@ -77,6 +81,13 @@ def require(rounds: Rounds, name: str) -> Known:
     if name in rounds.failed:
         raise ValueError(rounds.failed[name])
     return rounds.known[name]
+
+
+def require_one(good: bool, runs: pd.DataFrame, failed: str) -> None:
+    """Raise ValueError with one line if no run is good: then there is nothing to judge."""
+    if not good:
+        rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].unique()))
+        raise ValueError(f"rates={rates}: every run of {' and '.join(runs['norm'].unique())} {failed}")
 
 
 def seconds_of(known: Known, estimates: Estimates) -> float:

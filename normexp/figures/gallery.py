@@ -22,16 +22,16 @@ def figures() -> dict[str, Named]:
 
 
 def chosen(words: Sequence[str]) -> list[Named]:
-    """The figures of these names; `all` means each. Raises ValueError for a name that is none."""
-    available = figures()
-    if list(words) == ["all"]:
-        return list(available.values())
+    """The figures of these names; `all` means each. Raises ValueError for a name that is none, or without a name."""
     from normexp.config.options import suggest
 
+    available = figures()
+    if not words:
+        raise ValueError(f"name a figure, or all; choose from: {', '.join(available)}")
     for word in words:
-        if word not in available:
+        if word not in (*available, "all"):
             raise ValueError(f"{word}: no such figure; {suggest(word, list(available))}")
-    return [available[word] for word in words]
+    return list(available.values()) if "all" in words else [available[word] for word in words]
 
 
 def make(

@@ -24,7 +24,7 @@ TINY = {
     "choose": {"data": {"digits": ["data=digits"]}, "optimizer": {"SGD": ["optimizer=sgd"]}},
     "strata": {"mlp": {"share": 1, "choose": {"model": {"MLP": ["model=mlp"]}}}},
     "rates": {"SGD": [0.03, 0.1, 0.3]},
-    "length": dict.fromkeys(LENGTH, 1),
+    "length": dict.fromkeys(LENGTH, 1) | {"early": 8},
     "grid": {"norms": list(NORMS), "seeds": 2},
 }
 CELLS = {

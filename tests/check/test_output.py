@@ -29,6 +29,9 @@ def loader():
     return [(torch.randn(4, 6), torch.randint(0, 3, (4,)))]
 def loss(output, target):
     return output.square().mean()
+def boom():
+    raise RuntimeError("boom\\nand more")
+three = 3
 def optimizer(model):
     return torch.optim.AdamW(model.parameters(), 1e-3)
 """
@@ -119,6 +122,9 @@ def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
         (["own_network:Nothing"], "has no attribute 'Nothing'"),
         (["no_such_package:Model"], "No module named 'no_such_package'"),
         (["own_network:Model", "--data", "own_network:loss"], "cannot be called"),
+        (["own_network:boom"], "MODEL=own_network:boom: raises RuntimeError (boom and more) when called"),
+        (["own_network:Model", "--data", "0x6"], "--data=0x6: each size must be at least 1"),
+        (["own_network:Model", "--loss", "own_network:three"], "--loss=own_network:three: cannot be called"),
         (["resnet19"], "no network of torchvision"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
         (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
@@ -157,6 +163,8 @@ def test_api_is_the_function_before_and_after_the_package_is_imported():
         ({"converted_from": "caffe"}, "converted_from=caffe: unknown"),
         ({"samples": 0}, "samples=0: must be at least 1"),
         ({"loader": []}, "loader: gives no batch"),
+        ({"loader": torch.zeros(0, 6)}, "loader: gives a batch without samples"),
+        ({"loss": 3}, "loss=int: cannot be called"),
     ],
 )
 def test_bad_input_is_one_line(options, message):
@@ -164,6 +172,8 @@ def test_bad_input_is_one_line(options, message):
         check(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8)), **options)
     with pytest.raises(ValueError, match="no normalization layer"):
         check(nn.Linear(6, 8))
+    with pytest.raises(ValueError, match="module=BatchNorm1d: has no parameters"):
+        check(nn.BatchNorm1d(8, affine=False), torch.randn(4, 8))
 
 
 def test_table_holds_sentence_fix_and_verdict():

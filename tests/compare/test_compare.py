@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 import subprocess
 
@@ -73,6 +74,8 @@ def test_words_become_a_claim_with_its_looks():
     [
         ({"norms": "none"}, "norms=none: name two or more"),
         ({"norms": "none,none"}, "norms=none,none"),
+        ({"batch_sizes": "32,8,32"}, "batch_sizes=32,8,32: 32 stands there twice; keep one"),
+        ({"rates": "0.003,0.0030"}, "rates=0.003,0.003: 0.003 stands there twice; keep one"),
         ({"seeds": "4"}, "seeds=4: must be a whole number of at least 5"),
         ({"margin": "-1"}, "margin=-1: must be a number above 0"),
         ({"batch_sizes": "2,x"}, "batch_sizes=x"),
@@ -95,8 +98,11 @@ def test_own_network_and_data_are_named_and_allowed():
     assert packages(options, ["data=other:Data"]) == ["pack", "other"]
     with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
         overrides_of({**vars(parse("compare", [])), "module": "pack"}, [])
-    for word in ("lr=1", "optimizer.lr=1"):
-        with pytest.raises(ValueError, match=f"^{word}: is chosen by the comparison"):
+    for word in ("lr=1", "optimizer.lr=1", "++seed=3", "+lr=0.1", "~seed"):
+        with pytest.raises(ValueError, match=f"^{re.escape(word)}: is chosen by the comparison"):
+            overrides_of(vars(parse("compare", [])), [word])
+    for word in ("max_steps=0", "++max_epochs=0"):
+        with pytest.raises(ValueError, match=f"^{re.escape(word)}: nothing is learned; write at least max_"):
             overrides_of(vars(parse("compare", [])), [word])
 
 
@@ -158,6 +164,24 @@ def test_finding_and_latex_say_the_numbers():
     assert tex.count("\\\\") == 3
     assert "−" not in tex
     assert f"{100 * result.arms[1].mean:.2f}" in tex
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["max_steps=20", "rates=1e9"], "rates=1e+09: every run of none and batchnorm diverged; write lower"),
+        (
+            ["max_steps=1", "rates=1e-12"],
+            "rates=1e-12: every run of none and batchnorm failed to learn; train",
+        ),
+    ],
+)
+def test_where_every_run_fails_one_line_says_so(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    given = ["model=mlp", "data=digits", "norms=none,batchnorm", "seeds=5", "--workers", "0"]
+    assert main([*given, *words]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.integration

@@ -175,6 +175,10 @@ def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, 
 def test_unknown_name_and_help(capsys):
     with pytest.raises(ValueError, match="rate: no such figure; did you mean rates"):
         chosen(["rate"])
+    with pytest.raises(ValueError, match=r"^nosuch: no such figure"):
+        chosen(["all", "nosuch"])
+    with pytest.raises(ValueError, match=r"^name a figure, or all; choose from: bn_percentiles, "):
+        chosen([])
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in figures())

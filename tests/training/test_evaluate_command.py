@@ -99,6 +99,7 @@ def test_a_run_of_an_earlier_version_gets_the_default_of_a_key_that_it_lacks(eva
         ("bogus", "bogus: no such key; write key=value"),
         ("accuracies=[", r"accuracies=\[: is no value"),
         ("batch_size=many", "batch_size='many': must be"),
+        ("data=mnist", "data=mnist: a run keeps its choices; write a key below one, such as data.root=DIR"),
     ],
 )
 def test_an_override_that_does_not_fit_is_one_line(evaluate, trained, override, message):
