@@ -159,10 +159,6 @@ def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
                     f"write its overrides as {{{name}: [model=mlp, ...]}}"
                 )
             cells[name] = cell
-    first: dict[tuple[str, ...], str] = {}
-    for name, cell in cells.items():
-        if (other := first.setdefault(tuple(cell.overrides), name)) != name:
-            raise ValueError(f"settings: {name} has the overrides of {other}; keep one")
     return cells
 
 
@@ -238,6 +234,11 @@ def _check_family(claim: Claim) -> None:
     """Check what a claim over several settings asks."""
     if claim.evidence == "law":
         raise ValueError(f"settings: evidence={claim.evidence} needs none; leave them out")
+    if claim.evidence == "training" and not claim.drawn:  # equal networks before training count once
+        first: dict[tuple[str, ...], str] = {}
+        for name, cell in claim.cells.items():
+            if (other := first.setdefault(tuple(cell.overrides), name)) != name:
+                raise ValueError(f"settings: {name} has the overrides of {other}; keep one")
     for metric in claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric]:
         if metric in POINTS:
             raise ValueError(
