@@ -1,171 +1,254 @@
 """Measure what normexp costs, as ratios to a reference that runs in turn with it.
 
-    python scripts/benchmark.py run [NAME ...] [--out FOLDER] [--quick] [data.root=/data]
-    python scripts/benchmark.py run monitors --only stream --out docs/data    # cases whose name has a word
-    python scripts/benchmark.py check [NAME ...]     # short measurements against the committed ratios
-    python scripts/benchmark.py page                 # writes docs/performance.md and docs/recipes.md from docs/data
+    python scripts/benchmark.py steps                    # a training step over that of a bare loop
+    python scripts/benchmark.py monitors                 # the light monitors in every step, over the bare loop
+    python scripts/benchmark.py norms                    # our layers over torch's, forward and backward
+    python scripts/benchmark.py commands --against DIR   # whole commands over those of another checkout
+    python scripts/benchmark.py growth                   # seconds of a plan and of a table of 10,000 runs
 
-Each measurement of benchmarks/table.py has a process of its own on the CPU, mostly with one thread. One that fails is
-named, and the others go on. `fast` reads MNIST, CIFAR-10 and tinyshakespeare in the folder that NORMEXP_DATA
-names, and takes 40 minutes of a machine on which nothing else runs.
+Each line is a ratio: the median over the rounds, and its quartiles. `--seconds` is the time of each case. Use an idle
+machine, one thread (OMP_NUM_THREADS=1), and believe ratios, not times.
 """
 
 import argparse
-import dataclasses
-import datetime
-import importlib
+import contextlib
+import io
 import json
 import os
-import platform
-import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from importlib.metadata import version
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
+import pytorch_lightning as pl
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from torch import nn
 
-from benchmarks import Options
-from benchmarks.page import DATA, FILE, write_page
-from benchmarks.table import MEASUREMENTS
-from doc_tables import ROOT, read_rows, write_rows
+ROOT = Path(__file__).resolve().parents[1]
+ENDLESS = ["max_steps=1000000", "val_every_n_steps=1000000"]  # without validation; a callback ends the run
+MODELS = {
+    "mlp, batch 64": ["model=mlp", "data=mnist", "batch_size=64"],
+    "mlp, batch 512": ["model=mlp", "data=mnist", "batch_size=512"],
+    "cnn": ["model=cnn", "data=mnist", "batch_size=64"],
+    "resnet": ["model=resnet", "model.depth=8", "data=mnist", "batch_size=64"],
+    "transformer": ["model=transformer", "data=mnist", "batch_size=64"],
+    "gpt": ["model=gpt", "data=python_docs", "batch_size=16"],
+}
+BLOCK = 20  # steps between two readings of the clock
+Pairs = list[tuple[float, float]]
 
-from normexp.machine import cores, processor
 
-Row = dict[str, Any]
+def rounds(seconds: float, least: int = 3) -> Iterator[int]:
+    """The numbers of the rounds, while there is time."""
+    end, number = time.monotonic() + seconds, 0
+    while number < least or time.monotonic() < end:
+        yield number
+        number += 1
+
+
+def bare_step(overrides: list[str]) -> Callable[[int], None]:
+    """A step of the shortest loop that trains the network of a run on its batches, which lie in one tensor."""
+    from normexp.config.run_spec import specs
+    from normexp.training.parts import build
+
+    (spec,) = specs(["recipe=plain", *overrides])
+    parts = build(spec)
+    parts.data.setup("fit")
+    loader = parts.data.train_dataloader()
+    batches = [batch for batch, _ in zip(loader, range(200), strict=False)]
+    inputs, targets = (torch.cat(column) for column in zip(*batches, strict=True))
+    size = len(batches[0][0])
+    model = parts.module.model.train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
+    if inputs.dim() == 4 and spec.config["channels_last"]:
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
+
+    def step(i: int) -> None:
+        rows = torch.randint(len(inputs), (size,))
+        logits, answers = model(inputs[rows]), targets[rows]
+        if answers.dim() > 1:
+            logits, answers = logits.flatten(0, -2), answers.flatten()
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(logits, answers).backward()
+        optimizer.step()
+
+    return step
+
+
+class InTurn(pl.Callback):
+    """Runs a block of the bare loop after each block of the trainer, so that both run under one load.
+
+    Attributes:
+        pairs: seconds of (the trainer's block, the bare loop's).
+    """
+
+    def __init__(self, step: Callable[[int], None], seconds: float):
+        self.step, self.rounds, self.pairs, self.started = step, rounds(seconds), Pairs(), 0.0
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        """Read the clock at the end of a block."""
+        if trainer.global_step % BLOCK:
+            return
+        middle = time.perf_counter()
+        for i in range(BLOCK):
+            self.step(i)
+        end = time.perf_counter()
+        if trainer.global_step > BLOCK:  # the first block warms up
+            self.pairs.append((middle - self.started, end - middle))
+            trainer.should_stop = next(self.rounds, None) is None
+        self.started = end
+
+
+def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool = False) -> Pairs:
+    """Train as `train.py` does, in turn with the bare loop."""
+    from normexp.config.run_spec import specs
+    from normexp.training.fit import fit
+    from normexp.training.parts import build
+
+    watch = InTurn(bare_step(overrides), seconds)
+    with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
+        every = [
+            f"monitor.{name}.every_n_steps=1" for name in ("activations", "gradients") if light_in_every_step
+        ]
+        (spec,) = specs(["recipe=plain", "optimizer=sgd", *overrides, *ENDLESS, *every, f"outputs={place}"])
+        parts = build(spec)
+        parts.monitors.append(watch)
+        spec.folder.mkdir(parents=True)
+        fit(parts, spec.folder, Console(file=io.StringIO()))
+    return watch.pairs
+
+
+def steps(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
+    """A training step with logging, TensorBoard, the bar and the default monitors, over a bare loop's."""
+    for name, words in MODELS.items():
+        if given.only in name:
+            yield name, in_turn(words, given.seconds)
+
+
+def monitors(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
+    """A step with the light monitors in every step over a bare loop's; at their default pace they measure 20 times."""
+    for name, words in MODELS.items():
+        if given.only in name:
+            yield name, in_turn(words, given.seconds, light_in_every_step=True)
+
+
+def norms(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
+    """Our layers over torch's on the same input, forward and backward."""
+    from hydra.utils import instantiate
+
+    from normexp.config.compose import compose
+
+    shapes = {"rows": (128, 256), "image": (32, 64, 16, 16), "tokens": (16, 64, 128)}
+    twins: dict[tuple[str, str], nn.Module] = {
+        ("batchnorm", "rows"): nn.BatchNorm1d(256),
+        ("batchnorm", "image"): nn.BatchNorm2d(64),
+        ("layernorm", "rows"): nn.LayerNorm(256),
+        ("layernorm", "tokens"): nn.LayerNorm(128),
+        ("rmsnorm", "tokens"): nn.RMSNorm(128),
+        ("groupnorm", "image"): nn.GroupNorm(8, 64),
+        ("instancenorm", "image"): nn.InstanceNorm2d(64, affine=True),
+    }
+    for (name, kind), twin in twins.items():
+        if given.only not in f"{name}, {kind}":
+            continue
+        shape = shapes[kind]
+        dim = -1 if kind == "tokens" else 1
+        ours = instantiate(compose([f"norm={name}"])[0].norm)(shape[dim], channel_dim=dim)
+        x = torch.randn(shape, requires_grad=True)
+        pairs = []
+        for _ in rounds(given.seconds):
+            taken = []
+            for layer in (ours, twin):
+                start = time.perf_counter()
+                for _ in range(50):
+                    layer(x).sum().backward()
+                taken.append(time.perf_counter() - start)
+            pairs.append((taken[0], taken[1]))
+        yield f"{name}, {kind}", pairs
+
+
+COMMANDS = {
+    "train.py norm=layernorm": "train.py norm=layernorm outputs=OUT",
+    "verify claim=S36": "scripts/verify.py claim=S36 out=OUT",
+    "sweep of 8 runs": "train.py -m norm=none,batchnorm,layernorm,groupnorm seed=0,1 max_epochs=3 outputs=OUT",
+}
+
+
+def commands(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
+    """Seconds of whole commands here over those in another checkout, in turn."""
+    if given.against is None:
+        raise SystemExit("Error: --against: is missing; name another checkout")
+    for name, words in COMMANDS.items():
+        if given.only in name:
+            yield (
+                name,
+                [(whole(words, ROOT), whole(words, given.against.resolve())) for _ in rounds(given.seconds)],
+            )
+
+
+def whole(words: str, checkout: Path) -> float:
+    """Seconds of a command with the code of a checkout, from start to end."""
+    with tempfile.TemporaryDirectory() as place:
+        environment = os.environ | {"PYTHONPATH": str(checkout)}
+        start = time.perf_counter()
+        command = [sys.executable, *words.replace("OUT", place).split()]
+        subprocess.run(command, cwd=checkout, env=environment, check=True, capture_output=True)
+        return time.perf_counter() - start
+
+
+def growth(given: argparse.Namespace) -> Iterator[tuple[str, Pairs]]:
+    """Seconds of a plan of 10,000 runs (30 are allowed) and of a table of as many (20)."""
+    words = "train.py -m norm=none,batchnorm,layernorm,groupnorm,rmsnorm seed=range(2000) --plan outputs=OUT"
+    yield "plan of 10,000 runs", [(whole(words, ROOT), 30.0)]
+    from normexp.runs import load_summaries
+
+    with tempfile.TemporaryDirectory() as place:
+        whole_words = f"train.py norm=layernorm max_epochs=1 outputs={place} name=one".split()
+        subprocess.run([sys.executable, *whole_words], cwd=ROOT, check=True, capture_output=True)
+        (path,) = Path(place).rglob("summary.json")
+        summary = json.loads(path.read_text())
+        for seed in range(10_000):
+            folder = Path(place) / "many" / f"s{seed}"
+            folder.mkdir(parents=True)
+            changed = summary | {"config": summary["config"] | {"seed": seed}, "hash": f"{seed:064x}"}
+            (folder / "summary.json").write_text(json.dumps(changed))
+        start = time.perf_counter()
+        load_summaries(Path(place) / "many")
+        yield "table of 10,000 runs", [(time.perf_counter() - start, 20.0)]
+
+
+MEASUREMENTS = {f.__name__: f for f in (steps, monitors, norms, commands, growth)}
 
 
 def main(arguments: list[str]) -> None:
+    """Measure and print one line a case."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("action", choices=["run", "check", "page", "cases"])
-    parser.add_argument("words", nargs="*", metavar="NAME", help=f"{', '.join(MEASUREMENTS)} (default: all)")
-    parser.add_argument(
-        "--out", type=Path, default=ROOT / "outputs" / "benchmarks", help="folder of the rows"
-    )
+    parser.add_argument("names", nargs="+", choices=MEASUREMENTS)
     parser.add_argument("--only", default="", metavar="TEXT", help="the cases whose name has it")
-    parser.add_argument("--quick", action="store_true", help="a trial of the code; its numbers mean nothing")
-    given = parser.parse_intermixed_args(arguments)
-    if given.action == "page":
-        return write_page()
-    if given.action == "cases":  # in the process of a measurement
-        return print(json.dumps(measure_here(*given.words)))
-    root = tuple(word for word in given.words if "=" in word)
-    names = [word for word in given.words if "=" not in word] or list(MEASUREMENTS)
-    if unknown := set(names) - set(MEASUREMENTS):
-        parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(MEASUREMENTS)}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started ends, too
-    if given.action == "check":
-        return check(names, root)
-    if failed := [name for name in names if not run(name, given, root)]:
-        sys.exit(f"Error: no figures of {', '.join(failed)}; see above")
-
-
-def run(name: str, given: argparse.Namespace, root: tuple[str, ...]) -> bool:
-    """Measure and keep the rows. Returns whether all cases gave one."""
-    measurement, started = MEASUREMENTS[name], time.monotonic()
-    fits = [case for case in measurement.cases if given.only in case]
-    cases = fits[:: len(fits) // 3 + 1 if given.quick else 1]
-    quick = Options(0, least=2, quick=True, root=root)
-    rows, errors = measured(name, cases, quick if given.quick else Options(measurement.seconds, root=root))
-    new = {(row["measurement"], row["case"]) for row in rows}
-    others = [row for row in read_rows(given.out / FILE) if (row["measurement"], row["case"]) not in new]
-    write_rows(given.out / FILE, others + rows)
-    shown = [f"{row['ratio']:.3f} ({row['low']:.3f} to {row['high']:.3f})  {row['case']}" for row in rows]
-    print(*(f"  {line}" for line in [*shown, *errors]), sep="\n")
-    print(f"{name}: {len(rows)} of {len(cases)} cases, {time.monotonic() - started:.0f} s", flush=True)
-    return not errors
-
-
-def measured(name: str, cases: list[str], options: Options) -> tuple[list[Row], list[str]]:
-    """Rows of a measurement from a process of its own, and a line for each case that gave none."""
-    words = [name, json.dumps(cases), json.dumps(dataclasses.asdict(options))]
-    threads = MEASUREMENTS[name].threads or cores()
-    environment = os.environ | {"OMP_NUM_THREADS": str(threads), "CUDA_VISIBLE_DEVICES": ""}
-    command = [sys.executable, __file__, "cases", *words]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    if done.returncode:
-        return [], [f"ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][-300:]}"]
-    result = json.loads(done.stdout.splitlines()[-1])
-    rows = [row(name, case, *how) | {"machine": result["machine"]} for case, how in result["cases"].items()]
-    return rows, result["errors"]
-
-
-def measure_here(name: str, cases: str, options: str) -> dict[str, Any]:
-    """Pairs and extras of each case, the errors of the others, and this machine."""
-    measurement = MEASUREMENTS[name]
-    module, _, function = measurement.function.partition(".")
-    measure = getattr(importlib.import_module(f"benchmarks.{module}"), function)
-    by_case, errors = {}, []
-    for case in json.loads(cases):
-        try:
-            by_case[case] = measure(*measurement.cases[case], options=Options(**json.loads(options)))
-        except Exception as error:
-            errors.append(f"{case}: {type(error).__name__}: {str(error)[-300:]}")
-    return {"cases": by_case, "errors": errors, "machine": machine()}
-
-
-def row(name: str, case: str, pairs: list[tuple[float, float]], extra: dict[str, Any]) -> Row:
-    """The row of a case: the median and quartiles of the ratios of its rounds."""
-    ratios = [ours / reference for ours, reference in pairs]
-    low, ratio, high = (
-        statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else 3 * ratios
-    )
-    ours, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
-    commit = ["git", "rev-parse", "--short", "HEAD"]
-    return {
-        "measurement": name, "case": case, "ratio": ratio, "low": low, "high": high, "own": ours,
-        "reference": reference, "rounds": len(pairs), **extra,
-        "commit": subprocess.run(commit, cwd=ROOT, capture_output=True, text=True).stdout.strip(),
-        "date": datetime.date.today().isoformat(),
-    }  # fmt: skip
-
-
-def machine() -> str:
-    """Processor, cores, GPU, threads and versions, in one line."""
-    import torch
-
-    parts = [processor(), f"{os.cpu_count()} cores", "no GPU", f"threads: {torch.get_num_threads()}"]
-    parts += [f"Python {platform.python_version()}", f"torch {torch.__version__}"]
-    return ", ".join([*parts, f"Lightning {version('pytorch-lightning')}"])
-
-
-def check(names: list[str], root: tuple[str, ...]) -> None:
-    """Exit with 1 if a ratio is worse than the committed one by more than its tolerance, in two measurements."""
-    committed = {(row["measurement"], row["case"]): row["ratio"] for row in read_rows(DATA / FILE)}
-    worse = []
-    for name in names:
-        measurement = MEASUREMENTS[name]
-        cases = [case for case in measurement.guard if (name, case) in committed]
-        slower: dict[str, str] = {}
-        for _ in range(2):  # what looks worse is measured a second time
-            if cases:
-                rows, errors = measured(name, cases, Options(measurement.seconds / 3, root=root))
-                if errors:
-                    sys.exit(f"Error: {name}: {errors[0]}")
-                slower = regressions(rows, committed, measurement.tolerance)
-                cases = list(slower)
-        said = "worse" if cases else "as committed" if measurement.guard else "not checked"
-        print(f"{name}: {said}", flush=True)
-        worse += [f"regression  {name}, {line}" for line in slower.values()]
-    print(*worse, sep="\n", end="\n" if worse else "")
-    sys.exit(1 if worse else 0)
-
-
-def regressions(rows: list[Row], committed: dict[tuple[str, str], float], tolerance: float) -> dict[str, str]:
-    """Case -> one line, for each ratio that is worse than the committed one by more than the tolerance."""
-    lines = {}
-    for row in rows:
-        before = committed[row["measurement"], row["case"]]
-        if row["ratio"] > before * (1 + tolerance):
-            allowed = f"allowed <= {before * (1 + tolerance):.2f}"
-            lines[row["case"]] = f"{row['case']}: {row['ratio']:.2f}, was {before:.2f}, {allowed}"
-    return lines
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each case")
+    parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout, for commands")
+    given = parser.parse_args(arguments)
+    for name in given.names:
+        for case, pairs in MEASUREMENTS[name](given):
+            ratios = [own / reference for own, reference in pairs]
+            low, middle, high = (
+                statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+            )
+            own, reference = (statistics.median(side) for side in zip(*pairs, strict=True))
+            print(
+                f"{name:9} {case:24} {middle:6.3f} ({low:.3f} to {high:.3f}), {len(pairs)} rounds, "
+                f"{own:.4g} s over {reference:.4g} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
     main(sys.argv[1:])
