@@ -161,10 +161,10 @@ def train(
     allow_targets: Iterable[str] = (),
     config_dir: str | Path | None = None,
     **settings: Any,
-) -> Run | list[Run]:
+) -> Run:
     """Do what `normexp train ...` does, in this process: `normexp.train(norm="layernorm", model__width=64)`.
 
-    A finished run is not trained again. With `replicas=N` it returns a list of runs.
+    A finished run is not trained again.
 
     Args:
         overrides: words of the command line, `"norm=layernorm"`, or dictionaries, `{"model.width": 64}`.
@@ -182,7 +182,7 @@ def train(
         from normexp.config.errors import one_line
         from normexp.config.folder import allow_from, use_folder
         from normexp.config.run_spec import specs
-        from normexp.training.train import train as train_specs
+        from normexp.training.train import train as train_run
 
         words = [
             *words_of(overrides, settings),
@@ -191,18 +191,16 @@ def train(
         allow_from(words)
         use_folder(config_dir)
         try:
-            run_specs = specs(words)
+            (spec,) = specs(words)
         except Exception as error:  # Hydra's errors have many lines
             raise ValueError(one_line(error)) from None
         try:
-            summaries = train_specs(run_specs, f"normexp train {shlex.join(words)}")
+            summary = train_run(spec, f"normexp train {shlex.join(words)}")
         except SystemExit as interrupted:
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
         except ValueError as error:  # such as a network that does not take its images
             raise ValueError(one_line(error)) from error
-    folders = [None if spec.config["fast_dev_run"] else spec.folder for spec in run_specs]
-    runs = [Run(folder, summary) for folder, summary in zip(folders, summaries, strict=False)]
-    return runs[0] if len(run_specs) == 1 else runs
+    return Run(None if spec.config["fast_dev_run"] else spec.folder, summary)
 
 
 def sweep(

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # Their tests take longest.
 LONG = {
     "test_claim_files", "test_configs", "test_crashes", "test_from_python", "test_fuzzed_overrides",
-    "test_norm_contract", "test_progress", "test_replicas", "test_sweep_commands", "test_validation_steps",
+    "test_norm_contract", "test_progress", "test_sweep_commands", "test_validation_steps",
 }  # fmt: skip
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2"]
 

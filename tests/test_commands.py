@@ -10,11 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 from forked import call, forked, run_script
-
-from normexp.config.run_spec import specs
-from normexp.training.parts import build
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]
@@ -187,15 +183,6 @@ def test_saved_configuration_runs_again(tmp_path):
     assert found.returncode == 0, found.stderr
     (again,) = (tmp_path / "b").rglob(".hydra")
     assert again.parent.name == saved.parent.name
-
-
-@pytest.mark.integration
-def test_replica_says_how_it_is_run_alone(tmp_path):
-    small = ["model.depth=1", "model.width=8", "max_steps=2", "monitor=none", f"outputs={tmp_path}"]
-    assert forked(*small, "replicas.seeds=[4,7]", "replicas.lr=[0.2]").returncode == 0
-    (folder,) = tmp_path.rglob("*-s7-*")
-    overrides = yaml.safe_load((folder / ".hydra" / "overrides.yaml").read_text())
-    assert build(specs(overrides)[0]).digest == (folder / ".hydra" / "identity").read_text()
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from normexp.config.settings import fits_type
 CONFIG = {
     "seed": 0, "batch_size": 64, "recipe": "plain", "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,
     "val_every_n_steps": None, "log_every_n_steps": 20, "accuracies": [0.5], "channels_last": True, "compile": False,
-    "replicas": {"seeds": 1, "lr": None}, "early_stopping": None, "label_smoothing": 0.0,
+    "early_stopping": None, "label_smoothing": 0.0,
     "name": "runs", "outputs": "outputs", "run_dir": None, "fast_dev_run": False, "threads": None,
     "allow_targets": [], "logger": ["tensorboard"],
     "model": {"_target_": "normexp.models.MLP", "_partial_": True, "depth": 1, "width": 4, "norm_output": True},
@@ -106,7 +106,6 @@ def test_good_configuration_passes():
         ("name", "a\0b", "has a character that no line can show"),
         ("outputs", "a\nb", "has a character that no line can show"),
         ("model.activation", "\x1b[2J", r"model\.activation="),
-        ("replicas", {"seeds": {1: 2}}, r"replicas\.seeds\.1: a key must be text"),
     ],
 )
 def test_mistake_is_refused_in_one_line(path, value, message):

@@ -72,9 +72,7 @@ def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
     assert normexp.train("norm=rmsnorm", *SMALL, f"outputs={tmp_path}").summary == run.summary
 
 
-def test_replicas_give_a_list_and_fast_dev_run_no_folder(tmp_path):
-    runs = normexp.train("norm=layernorm", "replicas=2", *SMALL, f"outputs={tmp_path}")
-    assert [run.summary["config"]["seed"] for run in runs] == [0, 1]
+def test_fast_dev_run_has_no_folder(tmp_path):
     once = normexp.train("fast_dev_run=true", *SMALL, f"outputs={tmp_path}")
     assert once.folder is None
     with pytest.raises(ValueError, match="saves nothing"):
@@ -111,8 +109,8 @@ def test_mistakes_are_value_errors_of_one_line_and_change_nothing(overrides, mes
 
 
 def test_words_keywords_and_dictionaries_say_the_same():
-    words = ["norm=layernorm", "model.width=64", "early_stopping=null", "replicas.lr=[0.1,0.01]"]
-    asked = {"norm": "layernorm", "model.width": 64, "early_stopping": None, "replicas.lr": [0.1, 0.01]}
+    words = ["norm=layernorm", "model.width=64", "early_stopping=null", "accuracies=[0.5,0.9]"]
+    asked = {"norm": "layernorm", "model.width": 64, "early_stopping": None, "accuracies": [0.5, 0.9]}
     keywords = {key.replace(".", "__"): value for key, value in asked.items()}
     assert from_python.words_of([asked], {}) == from_python.words_of([], keywords) == words
     assert from_python.words_of(["norm=layernorm", {"compile": True}], {"outputs": "a b"}) == [
@@ -122,7 +120,7 @@ def test_words_keywords_and_dictionaries_say_the_same():
     assert from_python.words_of([], {"seed": np.arange(2)}, many=True) == ["seed=0,1"]
     axes = from_python.words_of([], {"norm": ["none", "layernorm"], "seed": range(2)}, many=True)
     assert axes == ["norm=none,layernorm", "seed=0,1"]
-    assert from_python.words_of([], {"replicas.lr": [[0.1, 0.01]]}, many=True) == ["replicas.lr=[0.1,0.01]"]
+    assert from_python.words_of([], {"accuracies": [[0.5, 0.9]]}, many=True) == ["accuracies=[0.5,0.9]"]
 
 
 @pytest.mark.integration

@@ -37,16 +37,14 @@ pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/
 
 @pytest.mark.integration
 @pytest.mark.parametrize("why", STREAMS)
-@pytest.mark.parametrize("options", [[], ["replicas=2"]], ids=["a run", "replicas"])
-def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd, options):
+def test_run_whose_screen_is_gone_is_finished(why, tmp_path, capfd):
     from normexp.config.run_spec import specs
-    from normexp.training.parts import build_all
-    from normexp.training.train import launch_replicas
+    from normexp.training.train import train
 
     small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=4", "max_epochs=2"]
     with lost(why):
-        launch_replicas(build_all(specs([*small, *options, f"outputs={tmp_path}"])))
-    assert len(list(tmp_path.rglob("summary.json"))) == (2 if options else 1)
+        train(*specs([*small, f"outputs={tmp_path}"]))
+    assert len(list(tmp_path.rglob("summary.json"))) == 1
     assert capfd.readouterr().err == SAID.format(why)
 
 

@@ -69,7 +69,7 @@ def task(cfg: DictConfig) -> None:
 
 
 def run(cfg: DictConfig) -> None:
-    """Train the runs of a composed configuration."""
+    """Train the run of a composed configuration."""
     process.restore_command()
     with process.fast_imports():
         if finished(cfg):
@@ -81,13 +81,13 @@ def run(cfg: DictConfig) -> None:
         node = HydraConfig.get()
         with open_dict(cfg):
             cfg.hydra = node
-        specs = list(runs_of(cfg, node.overrides.task))
-        train(specs, process.typed(sys.argv))
+        (spec,) = runs_of(cfg, node.overrides.task)
+        train(spec, process.typed(sys.argv))
 
 
 def finished(cfg: DictConfig) -> bool:
     """Show the result of a run that is finished. This needs no torch, which takes seconds to load, because a finished
-    run was valid. False where only the slow way can tell: for data of one's own, replicas, several processes."""
+    run was valid. False where only the slow way can tell: for data of one's own, several processes."""
     from normexp.config.compose import plain_values
     from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
     from normexp.runs import read_summary
@@ -95,7 +95,7 @@ def finished(cfg: DictConfig) -> bool:
     node = HydraConfig.get()
     config = plain_values(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
     choices = choices_of(config, node.runtime.choices)
-    if config["replicas"] != {"seeds": 1, "lr": None} or config["fast_dev_run"] or not processes_of(config):
+    if config["fast_dev_run"] or not processes_of(config):
         return False
     digest = config_hash(config, "", processes_of(config) or 1)
     folder = Path(config["run_dir"] or default_folder(config, choices, digest))

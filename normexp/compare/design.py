@@ -11,7 +11,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.config.folder import listed
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
-CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "replicas", "monitor", "name", "outputs")
+CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
 LENGTHS = ("max_steps", "max_epochs")
 METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-entropy on test, in nats"}
 

@@ -102,13 +102,11 @@ def fingerprint(config: dict[str, Any], allowed: Sequence[str] | None, known: di
     return data.fingerprint
 
 
-def load_data(
-    config: dict[str, Any], allowed: Sequence[str] | None, like: Sequence["DataModule"] = ()
-) -> "DataModule":
-    """The data module of a configuration, loaded. It shares the splits of `like`, and of what was read last for a
-    fingerprint, if only the order of batches differs."""
+def load_data(config: dict[str, Any], allowed: Sequence[str] | None) -> "DataModule":
+    """The data module of a configuration, loaded. It shares the splits of what was read last for a fingerprint, if only
+    the order of batches differs."""
     data = construct("data", config["data"], allowed)
-    data.load(like=[*like, *_recent])
+    data.load(like=_recent)
     _recent.clear()  # files may change before the next run
     return data
 

@@ -1,7 +1,6 @@
 """A run as a plain value, the runs that overrides ask for, and the run of a folder."""
 
 import json
-import math
 import pickle
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,13 +23,10 @@ from normexp.config.compose import (
 from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages, parse_yaml, read_text
 from normexp.config.identity import OLDER, choices_of, config_hash, default_folder, processes_of
-from normexp.config.settings import ROOT, check_keys, check_setting, fits_type
+from normexp.config.settings import ROOT, check_setting
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
 ROOT_REFERENCE = re.compile(r"\$\{(\w+)\}")
-ALONE = {"seeds": 1, "lr": None}  # one run
-MOST = 1024  # replicas
-FORMS = "replicas=16, replicas.seeds=[0,3,5], replicas.lr=[0.01,0.1]"
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,6 @@ class RunSpec:
         digest: hash of the run's identity.
         folder: of the run; it may not exist yet.
         overrides: what a user types for this run alone.
-        together: runs with the same text train side by side in one process (replicas); empty for a run alone.
         allowed: the user's packages that `_target_` may name; None for those of the command line.
     """
 
@@ -52,14 +47,13 @@ class RunSpec:
     digest: str
     folder: Path
     overrides: tuple[str, ...] = ()
-    together: str = ""
     allowed: tuple[str, ...] | None = None
     composed: bytes = field(default=b"", repr=False, compare=False)  # pickled, with Hydra's own node
 
     def files(self) -> dict[str, str]:
         """The texts of the files in `.hydra/`: references stay references, `${lr}`, for who composes it again."""
         cfg: DictConfig = pickle.loads(self.composed)
-        for key in ("seed", "lr", "replicas", "threads"):
+        for key in ("seed", "lr", "threads"):
             if self.config[key] != cfg[key]:
                 OmegaConf.update(cfg, key, self.config[key], merge=False, force_add=True)
         return hydra_files(cfg, self.overrides)
@@ -73,7 +67,7 @@ def specs(
     allowed: Iterable[str] | None = None,
     using: Composer | None = None,
 ) -> list[RunSpec]:
-    """The runs that overrides ask for: one, one for each replica, or the product of `rates` and `seeds`.
+    """The runs that overrides ask for: one, or the product of `rates` and `seeds`.
 
     Args:
         overrides: as on the command line of `train`.
@@ -108,12 +102,8 @@ def runs_of(
     task = OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"])
     first = resolved(task, packages)
     asked = _asked(first, seeds, rates)
-    replicas = seeds is None and rates is None and first["replicas"] != ALONE
     if first["run_dir"] and len(asked) > 1:
-        raise ValueError(f"run_dir={first['run_dir']}: replicas have a folder each; leave it out")
-    if first["replicas"] != ALONE:
-        OmegaConf.update(task, "replicas", ALONE, merge=False, force_add=True)
-        first = {**first, "replicas": ALONE}
+        raise ValueError(f"run_dir={first['run_dir']}: each run has a folder of its own; leave it out")
     chosen = choices_of(first, found)
     configs = list(_each_config(task, first, asked, packages))
     known = {} if known is None else known
@@ -124,14 +114,12 @@ def runs_of(
         several = len(asked) > 1
         own = [f"seed={config['seed']}"] if several or seeds is not None else []
         own += [f"lr={config['lr']}"] if several or rates is not None else []
-        own += ["replicas=1"] if replicas and several else []
         yield RunSpec(
             config=config,
             choices=chosen,
             digest=digest,
             folder=folder,
             overrides=(*overrides, *own),
-            together=digests[0] if replicas and several else "",
             allowed=packages,
             composed=pickled,
         )
@@ -158,8 +146,6 @@ def _asked(
     config: dict[str, Any], seeds: Sequence[int] | None, rates: Sequence[float] | None
 ) -> list[tuple[int, float | None]]:
     """(seed, learning rate) of each run; None for the configuration's own rate."""
-    if seeds is None and rates is None:
-        return [(config["seed"], None)] if config["replicas"] == ALONE else seeds_and_rates(config)
     own = [config["seed"]] if seeds is None else seeds
     return [(seed, rate) for rate in (rates or (None,)) for seed in own]
 
@@ -234,41 +220,6 @@ def kind_of(spec: RunSpec) -> str:
     return json.dumps(kept, default=str)
 
 
-def seeds_and_rates(config: dict[str, Any]) -> list[tuple[int, float | None]]:
-    """(seed, learning rate) of each replica; None for the configuration's own rate.
-
-    `replicas` is a number of seeds that start at `seed`, or {"seeds": that number or a list, "lr": a list or None}.
-    Every seed is combined with every rate. Raises ValueError with one line for anything else.
-    """
-    asked = config["replicas"]
-    asked = {"seeds": asked} if isinstance(asked, int) else asked
-    check_keys(asked, ("seeds", "lr"), "replicas.")
-    seeds, rates = asked.get("seeds", 1), asked.get("lr")
-    sizes: list[Any] = [
-        len(v) if isinstance(v, list) else v for v in (seeds, rates) if type(v) in (int, list)
-    ]
-    if (count := math.prod(sizes)) > MOST:
-        raise ValueError(
-            f"replicas={count}: as many models in memory at once, and as many folders; at most {MOST}, or a sweep"
-        )
-    if fits_type(seeds, int) and seeds >= 1:
-        seeds = [config["seed"] + index for index in range(seeds)]
-    elif not _is_list(seeds, int) or min(seeds) < 0:
-        raise ValueError(
-            f"replicas.seeds={seeds}: must be a number of at least 1 or a list of seeds; write {FORMS}"
-        )
-    if rates is not None and not (_is_list(rates, float) and min(rates) > 0):
-        raise ValueError(f"replicas.lr={rates}: must be a list of positive learning rates; write {FORMS}")
-    for name, values in (("seeds", seeds), ("lr", rates or [])):
-        if len(set(values)) < len(values):
-            raise ValueError(f"replicas.{name}={values}: names one twice; each replica is a run of its own")
-    return [(seed, None if rate is None else float(rate)) for rate in rates or [None] for seed in seeds]
-
-
-def _is_list(value: Any, kind: type) -> bool:
-    return bool(value) and isinstance(value, list) and fits_type(value, list[kind])  # type: ignore[valid-type]
-
-
 def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunSpec:
     """The run of a folder as it would be computed again, with overrides applied. Only the command line allows a user's
     packages, never the file.
@@ -288,6 +239,7 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
         if key not in cfg:  # the run is older than this key
             cfg[key] = OLDER if key == "recipe" else default
     cfg.logger = []  # the run may have logged with a package that is not installed here
+    cfg.pop("replicas", None)  # a key of earlier versions
     for override in overrides:
         _set(cfg, override, saved)
     cfg.allow_targets = list(allowed_packages())

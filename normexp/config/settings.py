@@ -66,7 +66,6 @@ SETTINGS = (
     _not_identity("log_every_n_steps", int, least=1, most=MOST_STEPS, recorded=True),
     _not_identity("accuracies", list[float], recorded=True),
     _not_identity("logger", str | list[str], recorded=True),
-    _not_identity("replicas", int | dict),
     _not_identity("channels_last", bool, recorded=True),
     _not_identity("compile", bool | Literal["reduce-overhead"], recorded=True),
     _not_identity("name", str),
@@ -92,6 +91,7 @@ SETTINGS = (
     _not_identity("trainer.enable_progress_bar"),
     _not_identity("monitor", group=True, recorded=True),
     _not_identity("recipe", str),  # it sets other keys, and those count
+    _not_identity("replicas"),  # of runs of earlier versions
     _not_identity("preset"),  # it sets options of the model and the norm, and those count
     _not_identity("experiment"),  # a preset sets other keys, and those count
     _not_identity("debug"),  # the same

@@ -65,15 +65,24 @@ class Lab:
         """A number of steps, units, seeds or layers."""
         return small if self.small else full
 
-    def train(self, *words: str) -> "list[Run]":
-        """The runs that the words of `normexp train` ask for, trained if they are not there. Spaces separate words."""
-        from normexp.api import Run, train
+    def train(self, *words: str, seeds: int = 1, rates: "Sequence[float] | None" = None) -> "list[Run]":
+        """The runs that the words of `normexp train` ask for, trained if they are not there. Spaces separate words.
+
+        Args:
+            seeds: train with the seeds from 0 to that.
+            rates: train at each of these learning rates.
+        """
+        from normexp.api import train
 
         asked = " ".join(words).split()
         self.say(" ".join(asked))
         with contextlib.redirect_stdout(io.StringIO()):
-            result = train(*asked, f"outputs={self.folder}", "name=runs", "threads=1")
-        runs = [result] if isinstance(result, Run) else result
+            shared = (*asked, f"outputs={self.folder}", "name=runs", "threads=1")
+            runs = [
+                train(*shared, f"seed={seed}", *(() if rate is None else (f"lr={rate}",)))
+                for rate in rates or (None,)
+                for seed in range(seeds)
+            ]
         self.runs += [run.folder for run in runs if run.folder]
         return runs
 

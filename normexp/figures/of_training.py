@@ -53,8 +53,9 @@ def gn_batch_size(lab: Lab) -> Plot:
         for size in sizes:
             runs = lab.train(
                 f"norm={norm} model=mlp model.width=128 data=digits batch_size={size} lr=0.003",
-                f"max_epochs={lab.size(6, 1)} monitor=none replicas={lab.size(3, 1)}",
+                f"max_epochs={lab.size(6, 1)} monitor=none",
                 f"data.train_size={lab.size(500, 100)}",
+                seeds=lab.size(3, 1),
             )
             errors = [100 * (1 - run.summary["metrics"]["test/accuracy"]) for run in runs]
             points.append((sum(errors) / len(errors), min(errors), max(errors)))
@@ -84,8 +85,8 @@ def rates(lab: Lab) -> Plot:
     for norm in ("none", "batchnorm"):
         runs = lab.train(
             f"norm={norm} model=cnn model.depth=[2,2,2] model.width=8 {PLAIN}",
-            f"replicas.lr={tried}".replace(" ", ""),
             f"max_epochs={lab.size(8, 1)} batch_size=64 monitor=none",
+            rates=tried,
         )
         by_rate = zip(tried, runs, strict=True)
         curves = [over_steps([run], "val/accuracy", f"rate {rate:g}", 100) for rate, run in by_rate]
@@ -113,7 +114,8 @@ def noisy_batchnorm(lab: Lab) -> Plot:
     for norm in ("none", "batchnorm", "batchnorm_noisy"):
         runs = lab.train(
             f"norm={norm} model=cnn model.depth=[2,2] model.width=8 {PLAIN} lr=0.03 batch_size=64",
-            f"monitor=none max_epochs={lab.size(10, 2)} replicas={lab.size(3, 1)}",
+            f"monitor=none max_epochs={lab.size(10, 2)}",
+            seeds=lab.size(3, 1),
         )
         lines.append(over_steps(runs, "train/accuracy", norm, 100))
     at = len(lines[0].y) // 3

@@ -115,8 +115,8 @@ def qk_norm_rates(lab: Lab) -> Plot:
     for qk, name in (("false", "without"), ("true", "with QK-norm")):
         runs = lab.train(
             f"{GPT} monitor=none data.context_length=64 model.qk_norm={qk} model.depth=2 model.width=64",
-            f"replicas.lr={tried}".replace(" ", ""),
             f"max_steps={lab.size(200, 4)} val_every_n_steps=100000",
+            rates=tried,
         )
         values = [run.summary["metrics"]["val/loss"] for run in runs]
         lines.append(Line(name, tried, [math.nan if v is None else v for v in values], look="points"))

@@ -1,4 +1,4 @@
-"""One cell of many: a run, or several replicas, from its plan to its end, and the job of its process."""
+"""One cell of many: a run, from its plan to its end, and the job of its process."""
 
 import dataclasses
 import gc
@@ -54,7 +54,7 @@ class Cell:
 
     Attributes:
         name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
-        specs: its run, or the runs that train side by side.
+        specs: its run.
         estimate: seconds; None where a GPU computes.
         memory: estimated bytes of its process; 0 where unknown.
         used: what its process used, where the place tells.
@@ -133,16 +133,11 @@ class Cell:
 def cells_of(
     specs: "Sequence[RunSpec]", names: Sequence[str], estimates: Sequence[float | None]
 ) -> list[Cell]:
-    """A cell for each run, and one for all runs that train side by side. A run that stands twice counts once."""
-    groups: dict[str, dict[Path, tuple[RunSpec, str, float | None]]] = {}
+    """A cell for each run. A run that stands twice counts once."""
+    cells: dict[Path, Cell] = {}
     for spec, name, estimate in zip(specs, names, estimates, strict=True):
-        key = f"together {spec.together}" if spec.together else str(spec.folder)
-        groups.setdefault(key, {}).setdefault(spec.folder, (spec, name, estimate))
-    cells = []
-    for group in groups.values():
-        group_specs, labels, seconds = zip(*group.values(), strict=True)
-        cells.append(Cell(labels[0], group_specs, None if None in seconds else sum(seconds)))
-    return cells
+        cells.setdefault(spec.folder, Cell(name, [spec], estimate))
+    return list(cells.values())
 
 
 def _reason(exit_code: int | None, log: Path | None) -> str:
@@ -162,8 +157,8 @@ class TrainJob:
     """The work of one process.
 
     Args:
-        specs: one run, or runs that train side by side.
-        argv: the command line of these runs alone. Lightning runs it again for each device.
+        specs: one run.
+        argv: the command line of this run alone. Lightning runs it again for each device.
         threads: CPU threads, for runs that name none.
         pause_at: the part of its length after which the run ends as if interrupted.
     """
@@ -183,7 +178,8 @@ def train_job(job: TrainJob) -> bool:
     sys.argv = job.argv
     os.environ[PAUSE_AT] = str(job.pause_at or "")
     with preserve_global_state():
-        train([_with_threads(spec, job.threads) for spec in job.specs], typed(job.argv))
+        for spec in job.specs:
+            train(_with_threads(spec, job.threads), typed(job.argv))
     gc.collect()  # network and data hold each other, and the next run needs their memory
     return all(_leaves_no_trace(spec) for spec in job.specs)
 

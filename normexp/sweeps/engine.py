@@ -225,7 +225,7 @@ def place_of(specs: Sequence[RunSpec], options: Options, folder: Path) -> Place:
     # runs share their nodes
     trainers = {id(spec.config["trainer"]): spec.config["trainer"] for spec in specs}
     threads = max((spec.config["threads"] for spec in specs if spec.config["threads"]), default=None)
-    cells = len({spec.together or spec.folder for spec in specs})
+    cells = len({spec.folder for spec in specs})
     return choose_place(train_job, options, list(trainers.values()), cells, folder, threads=threads)
 
 

@@ -2,7 +2,6 @@
 is built and tried, and what it will cost is estimated: processor time from a few real steps, and memory."""
 
 import contextlib
-import copy
 import dataclasses
 import json
 import math
@@ -26,7 +25,6 @@ from normexp.sweeps.places.place import Options
 from normexp.training.fit import TRAIN_SAMPLES
 from normexp.training.lightning import keep_freed_memory, length
 from normexp.training.parts import Parts, build
-from normexp.training.replicas.fit_replicas import ReplicaModule, why_not
 
 SEED = re.compile(r"seed=\d+")
 SHOWN = 3  # errors that a message shows; it counts the others
@@ -138,7 +136,7 @@ def plan(
         try:
             if isinstance(attempt, Exception):
                 raise attempt
-            seconds = [estimates.seconds(spec, len(attempt) if spec.together else 1) for spec in attempt]
+            seconds = [estimates.seconds(spec) for spec in attempt]
         except Exception as error:
             broken.setdefault(one_line(error), []).append(name)
             continue
@@ -170,11 +168,7 @@ def _refuse_twins(cells: list[Cell]) -> None:
         for folder in cell.folders:
             twin = seen.setdefault(folder, cell)
             if twin is not cell:
-                why = (
-                    "replicas train the seeds from seed= on; leave seed= out, or name all by replicas.seeds=[...]"
-                    if len(cell.specs) > 1
-                    else "values that only say how a run is computed or where it is kept make no axis of a sweep"
-                )
+                why = "values that only say how a run is computed or where it is kept make no axis of a sweep"
                 raise ValueError(f"cells '{twin.name}' and '{cell.name}' are the same run, {folder}: {why}")
 
 
@@ -206,29 +200,26 @@ class Estimates:
         self._runs: dict[Any, float | None] = {}
         self._paces: dict[str, tuple[float, float]] = {}
 
-    def seconds(self, spec: RunSpec, together: int = 1) -> float | None:
-        """Seconds of a run, from its start to its end, in its share of `together` replicas; None on a GPU. Raises
-        ValueError for one that cannot run."""
-        kind = (kind_of(spec) if self.each_norm else self._key(spec, together)), together
+    def seconds(self, spec: RunSpec) -> float | None:
+        """Seconds of a run, from its start to its end; None on a GPU. Raises ValueError for one that cannot run."""
+        kind = kind_of(spec) if self.each_norm else self._key(spec)
         if kind not in self._runs:
             parts = build(spec)
             on_gpu = parts.config["trainer"].get("accelerator") != "cpu" and torch.cuda.is_available()
-            self._runs[kind] = None if on_gpu else self._seconds(parts, together)
+            self._runs[kind] = None if on_gpu else self._seconds(parts)
             self.memory = max(self.memory, own_memory() + SHARED)
         return self._runs[kind]
 
-    def _key(self, spec: RunSpec, together: int) -> str:
+    def _key(self, spec: RunSpec) -> str:
         names = ["model", *(["norm"] if self.each_norm else []), "data", "batch_size", "optimizer", "trainer"]
         length = [] if self.each_norm else ["max_steps", "max_epochs", "val_every_n_steps", "monitor"]
-        config = {**json.loads(kind_of(spec)), "seed": together}
-        return json.dumps([config[name] for name in (*names, *length, "seed")])
+        config = json.loads(kind_of(spec))
+        return json.dumps([config[name] for name in (*names, *length)])
 
-    def _seconds(self, parts: Parts, together: int) -> float:
-        if together > 1 and why_not(parts):
-            together = 1  # they are trained one by one
-        key = self._key(parts.spec, together)
+    def _seconds(self, parts: Parts) -> float:
+        key = self._key(parts.spec)
         if key not in self._paces:
-            self._paces[key] = pace_of(parts, together)
+            self._paces[key] = pace_of(parts)
         step, sample = self._paces[key]
         steps, data = parts.module.total_steps, parts.data
         sizes = {split: len(data.evaluation_loader(split).rows) for split in ("train", "val", "test")}
@@ -250,36 +241,29 @@ def watching(monitors: dict[str, Any]) -> float:
     return sum(IN_STEPS.get(name, OTHER_IN_STEPS) / node["every_n_steps"] for name, node in nodes.items())
 
 
-def pace_of(parts: Parts, together: int) -> tuple[float, float]:
-    """(seconds of a training step, seconds of an evaluated sample) of one run of those that train together."""
-    step, evaluate, samples = work_of(parts, together)
-    return timed(step) / together, timed(evaluate) / samples
+def pace_of(parts: Parts) -> tuple[float, float]:
+    """(seconds of a training step, seconds of an evaluated sample)."""
+    step, evaluate, samples = work_of(parts)
+    return timed(step), timed(evaluate) / samples
 
 
-def work_of(parts: Parts, together: int = 1) -> tuple[Callable[[], None], Callable[[], None], int]:
-    """(a training step of runs that train together, an evaluation of some samples by one of them, how many)."""
+def work_of(parts: Parts) -> tuple[Callable[[], None], Callable[[], None], int]:
+    """(a training step, an evaluation of some samples, how many)."""
     keep_freed_memory()  # as in training; and what a step needed is counted after it
     trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
     precision = trainer.precision_plugin
     precision.convert_module(module := parts.module)
     batches = iter(parts.data.train_dataloader())
     batch = precision.convert_input(next(batches))
-    views = [copy.deepcopy(module) for _ in range(together)] if together > 1 else []
-    trained: Any = module
-    if views:
-        trained = ReplicaModule(views, [1.0] * together)
-        trained.bind()
-        batch = tuple(part.repeat(together, *[1] * (part.dim() - 1)) for part in batch)
-    trained.train()
+    module.train()
     fused = not str(parts.config["trainer"].get("precision")).startswith("16")
-    weights = list(trained.model.parameters())
-    made = module.optimizers_of(weights, fused=fused)
+    made = module.optimizers_of(list(module.model.parameters()), fused=fused)
     optimizer = made["optimizer"] if isinstance(made, dict) else made
 
     def step() -> None:
-        inputs = batch if views else precision.convert_input(next(batches, batch))
+        inputs = precision.convert_input(next(batches, batch))
         with precision.train_step_context():
-            loss = trained.training_step(inputs, 0)["loss"]
+            loss = module.training_step(inputs, 0)["loss"]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -25,17 +25,13 @@ class Halving:
     """Decides which cells train on. Each has a state: `paused` at a rung until its group is there, then `planned` or
     `cut`.
 
-    Raises ValueError for replicas, and for runs without a validation before their end.
+    Raises ValueError for runs without a validation before their end.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self._groups: dict[str, list[Cell]] = {}
         self._rung: dict[str, int] = {}
         for cell in cells:
-            if len(cell.specs) > 1:
-                raise ValueError(
-                    "--rates=halving: replicas train all rates side by side to their end; leave one out"
-                )
             if cell.config["max_steps"] is None and cell.config["max_epochs"] < 2:
                 raise ValueError(
                     "--rates=halving: needs a validation before the end; set val_every_n_steps and max_steps"

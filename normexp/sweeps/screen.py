@@ -87,9 +87,8 @@ def planned_and_used(cells: Sequence[Cell], threads: int) -> str | None:
 
 
 def count(cells: Sequence[Cell]) -> str:
-    """5 runs, or, if cells have replicas, 4 cells of 32 runs."""
-    runs = sum(len(cell.folders) for cell in cells)
-    return pluralize(runs, "run") if runs == len(cells) else f"{len(cells)} cells of {runs} runs"
+    """`5 runs`"""
+    return pluralize(len(cells), "run")
 
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console, threads: int = 1) -> None:

@@ -1,11 +1,8 @@
 """Checkpoints: written whole or not at all, and checked when they are read."""
 
-import contextlib
 import io
 import math
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,8 +17,6 @@ from normexp.runs.summary import Damaged, remedy
 from normexp.training.lightning import all_gather, of_this_process
 
 NEEDED = ("global_step", "state_dict")
-WRITERS = 16  # files written at once
-MOST_WAITING = 2**26  # bytes of checkpoints that wait to be written together
 # Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.
 REST = 1.0
 NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "recorded")
@@ -72,28 +67,14 @@ class WholeCheckpoints(TorchCheckpointIO):
 
     def __init__(self, resumed: dict[str, Any] | None = None):
         self.resumed = resumed
-        self._waiting: dict[Path, tuple[io.BytesIO, list[Path]]] | None = None
-        self._asked_at, self._due, self._due_since = -1, False, -math.inf
+        self._due_since = -math.inf
 
-    def due(self, step: int) -> bool:
-        """Whether an epoch that ends at this step leaves a checkpoint: the last one is `REST` seconds old. Replicas ask
-        one after the other and all get the same answer, so that they can resume together."""
-        if step != self._asked_at:
-            now = time.monotonic()
-            self._asked_at, self._due = step, now - self._due_since >= REST
-            self._due_since = now if self._due else self._due_since
-        return self._due
-
-    @contextlib.contextmanager
-    def at_once(self) -> Iterator[None]:
-        """Checkpoints that are saved in this block wait for `write_waiting`, which its end calls too. So the disk is
-        waited for once, and not once a checkpoint."""
-        self._waiting = {}
-        try:
-            yield
-        finally:
-            self.write_waiting()
-            self._waiting = None
+    def due(self) -> bool:
+        """Whether an epoch that ends now leaves a checkpoint: the last one is `REST` seconds old."""
+        now = time.monotonic()
+        due = now - self._due_since >= REST
+        self._due_since = now if due else self._due_since
+        return due
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
@@ -105,19 +86,8 @@ class WholeCheckpoints(TorchCheckpointIO):
         torch.save(checkpoint, content)
         # The rows and events that the checkpoint refers to must reach the disk before it.
         recorded = [path.parents[1] / name for name in checkpoint.get("recorded", {})]
-        if self._waiting is None:
-            write(path, content, recorded)
-            return
-        self._waiting[path] = content, recorded
-        if sum(len(content.getbuffer()) for content, _ in self._waiting.values()) > MOST_WAITING:
-            self.write_waiting()
-
-    def write_waiting(self) -> None:
-        """Write the checkpoints that wait, together."""
-        waiting = self._waiting or {}
-        self._waiting = {}
-        with ThreadPoolExecutor(WRITERS) as pool:
-            list(pool.map(lambda path: write(path, *waiting[path]), waiting))
+        with atomic_write(path, before=recorded) as file:
+            file.write(content.getbuffer())
 
     def load_checkpoint(
         self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
@@ -129,12 +99,6 @@ class WholeCheckpoints(TorchCheckpointIO):
 def checkpoints_of(trainer: pl.Trainer) -> WholeCheckpoints:
     """What writes the checkpoints of a trainer made by `trainer_of`."""
     return cast(WholeCheckpoints, trainer.strategy.checkpoint_io)
-
-
-def write(path: Path, content: io.BytesIO, recorded: list[Path]) -> None:
-    """Replace a checkpoint, after the files that it refers to reached the disk."""
-    with atomic_write(path, before=recorded) as file:
-        file.write(content.getbuffer())
 
 
 class LastCheckpoint(Checkpoint):
@@ -157,7 +121,7 @@ class LastCheckpoint(Checkpoint):
         last_epoch = trainer.current_epoch + 1 == trainer.max_epochs
         ends = last_epoch or trainer.should_stop or trainer.global_step >= module.total_steps
         # The first process decides: clocks differ, and all take part in a checkpoint.
-        if trainer.strategy.broadcast(ends or checkpoints_of(trainer).due(trainer.global_step)):
+        if trainer.strategy.broadcast(ends or checkpoints_of(trainer).due()):
             self.save(trainer)
 
 

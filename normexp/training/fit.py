@@ -60,7 +60,7 @@ def fit(
     recorder = Recorder(parts.config["log_every_n_steps"])
     stop = StopOnSignal(last.save)
     early = early_stopping(parts.config, recorder)
-    bar = TimedProgressBar([recorder], console)
+    bar = TimedProgressBar(recorder, console)
     callbacks = [stop, recorder, *early, Provenance(parts), *parts.monitors, bar, GeneratorState()]
     if needs_population_statistics(parts.module):
         callbacks.insert(1, PopulationStatistics())
@@ -105,7 +105,7 @@ def trainer_of(
     console: Console,
     **more: Any,
 ) -> pl.Trainer:
-    """A trainer that is ready to train a module, which may hold several runs, from the content of a checkpoint."""
+    """A trainer that is ready to train a module from the content of a checkpoint."""
     trainer = parts.make_trainer(
         **length(parts.config),
         callbacks=callbacks,
@@ -212,7 +212,6 @@ def summarize(
         "config": parts.config,
         "execution": {
             "mode": "compiled" if parts.config["compile"] else "alone",
-            **({"replicas": recorder.replicas} if recorder.replicas > 1 else {}),
             "device": str(trainer.strategy.root_device),
             "devices": trainer.world_size,
             "precision": trainer.precision,

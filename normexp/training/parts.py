@@ -1,6 +1,6 @@
 """The parts of a run, built from plain values: data, network, trainer, monitors. Nothing is written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,17 +52,16 @@ class Parts:
         return self.spec.digest
 
 
-def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()) -> Parts:
+def build(spec: RunSpec, *, command: str = "") -> Parts:
     """Build data, model and trainer of one run. Raises ValueError with one line before anything is written.
 
     Args:
         command: the command line of the run.
-        loaded: the data of other runs. They are shared, not copied, if only the order of batches differs.
     """
     quiet_lightning()
     config, allowed = spec.config, spec.allowed
     check_kinds(config, spec.choices, allowed)
-    data = load_data(config, allowed, like=loaded)
+    data = load_data(config, allowed)
     model = build_model(config, data, allowed)
     if whitening := getattr(model, "whitening", None):
         whitening.fit(data.rows("train", torch.device("cpu")).take(slice(WHITENED_BY))[0])
@@ -89,14 +88,6 @@ def build(spec: RunSpec, *, command: str = "", loaded: Sequence[DataModule] = ()
     return Parts(
         spec=spec, data=data, module=module, make_trainer=make_trainer, monitors=monitors, command=command
     )
-
-
-def build_all(specs: Sequence[RunSpec], *, command: str = "") -> list[Parts]:
-    """The parts of several runs. They share one copy of the data where only the order of batches differs."""
-    parts: list[Parts] = []
-    for spec in specs:
-        parts.append(build(spec, command=command, loaded=[other.data for other in parts]))
-    return parts
 
 
 def trained(folder: Path, summary: dict[str, Any]) -> Parts:

@@ -1,9 +1,6 @@
 """The progress bar: epoch, steps, loss and accuracy, drawn a few times per second at any speed."""
 
-import math
 import time
-from collections.abc import Sequence
-from statistics import fmean
 
 import torch
 from pytorch_lightning.callbacks import ProgressBar
@@ -26,8 +23,8 @@ DRAWING = 0.005  # share of the time that may go into drawing, which takes milli
 
 
 class EpochMeans:
-    """Mean loss and accuracy over the batches of an epoch so far; of several replicas the mean over those whose loss is
-    finite. Values wait on the device, and are read when something is drawn."""
+    """Mean loss and accuracy over the batches of an epoch so far. Values wait on the device, and are read when
+    something is drawn."""
 
     WAITING = 256  # then they are added up, so that a long epoch keeps few
 
@@ -52,21 +49,18 @@ class EpochMeans:
             self._add_up()
         if self._total is None:
             return None
-        means = (self._total / self._batches).view(2, -1)
-        finite = means[:, means[0].isfinite()]
-        loss, accuracy = (finite if finite.numel() else means).mean(1).tolist()
+        loss, accuracy = (self._total / self._batches).tolist()
         return loss, accuracy
 
 
 class TimedProgressBar(ProgressBar):
     """One bar over all steps of the run. Lightning's bars redraw by step count, which costs more than a step of a small
-    model; this bar redraws by the clock. If the output is no terminal, it prints one line per epoch. For several
-    replicas it shows means.
+    model; this bar redraws by the clock. If the output is no terminal, it prints one line per epoch.
     """
 
-    def __init__(self, recorders: Sequence[Recorder], console: Console):
+    def __init__(self, recorder: Recorder, console: Console):
         super().__init__()
-        self.recorders = recorders
+        self.recorder = recorder
         self.console = console
         self.narrow = console.is_terminal and console.width < NARROW
         self._progress: Progress | None = None
@@ -84,12 +78,11 @@ class TimedProgressBar(ProgressBar):
         parts, loss_is = [], "" if self.narrow else "loss "
         if means := self._of_epoch.read():
             parts.append(f"train {means[1]:6.2%} ({loss_is}{means[0]:.4f})")
-        last = [own.history[-1] for own in self.recorders if own.history]
-        validated = [row for row in last if math.isfinite(row["val_loss"])]
-        if validated:
-            loss, accuracy = (fmean(row[f"val_{name}"] for row in validated) for name in ("loss", "accuracy"))
+        if self.recorder.history:
+            last = self.recorder.history[-1]
+            loss, accuracy = last["val_loss"], last["val_accuracy"]
             parts.append(f"val {accuracy:6.2%} ({loss_is}{loss:.4f})")
-        if self._samples and not self.narrow and (seconds := self.recorders[0].elapsed() - self._began) > 0:
+        if self._samples and not self.narrow and (seconds := self.recorder.elapsed() - self._began) > 0:
             unit = "/s" if self.console.is_terminal else " samples/s"
             parts.append(f"{self._samples / seconds:,.0f}{unit}")
         return "  ".join(parts)
@@ -99,7 +92,7 @@ class TimedProgressBar(ProgressBar):
         return f"epoch {self.trainer.current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
 
     def on_train_start(self, trainer, module) -> None:
-        self._samples, self._began = 0, self.recorders[0].elapsed()
+        self._samples, self._began = 0, self.recorder.elapsed()
         if not self.console.is_terminal:
             return
         self._progress = Progress(
@@ -130,7 +123,7 @@ class TimedProgressBar(ProgressBar):
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         self._of_epoch.add(outputs["batch_loss"], outputs["batch_accuracy"])
-        self._samples += len(batch[0]) * trainer.world_size  # a batch of replicas has those of all
+        self._samples += len(batch[0]) * trainer.world_size
         if self._progress is not None and (start := time.monotonic()) >= self._next_draw:
             self._draw()
             end = time.monotonic()

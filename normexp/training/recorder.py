@@ -34,8 +34,8 @@ class Recorder(pl.Callback):
         divergence_step: the first step (from 1) whose training loss was not finite, or None.
     """
 
-    def __init__(self, every_n_steps: int, together: int = 1):
-        self.every_n_steps, self.together = every_n_steps, together
+    def __init__(self, every_n_steps: int):
+        self.every_n_steps = every_n_steps
         self.history: list[dict[str, float]] = []
         self.divergence_step: int | None = None
         self._step = 0  # the last one that was completed
@@ -45,15 +45,6 @@ class Recorder(pl.Callback):
         self.clock = {"epoch": 0.0, "seconds": 0.0}
         self.seconds = 0.0
         self._started: float | None = None
-        self._before = 0.0, 0.0  # seconds of earlier launches, and each divided by the replicas of then
-
-    @property
-    def replicas(self) -> int:
-        """Replicas that shared the seconds of training, so that `seconds / replicas` is what the run cost. Their mean
-        if the run was resumed with others, or alone."""
-        seconds, cost = self._before
-        now = self.elapsed() - seconds
-        return round(self.elapsed() / (cost + now / self.together)) if self.elapsed() else self.together
 
     def elapsed(self) -> float:
         """Seconds of training so far."""
@@ -154,7 +145,6 @@ class Recorder(pl.Callback):
         return {
             "history": self.history,
             "seconds": self.elapsed(),
-            "cost": self._before[1] + (self.elapsed() - self._before[0]) / self.together,
             "divergence_step": self.divergence_step,
             "pending": all_gather(pending),
             "clock": self.clock,
@@ -163,7 +153,6 @@ class Recorder(pl.Callback):
 
     def load_state_dict(self, state: dict) -> None:
         self.history, self.seconds = list(state["history"]), state["seconds"]
-        self._before = self.seconds, state.get("cost", self.seconds / self.together)
         self.divergence_step = state["divergence_step"]
         self.clock, self.latest = dict(state["clock"]), dict(state["latest"])
         self._losses, self._accuracies = (

@@ -1,7 +1,7 @@
 """What a run prints: the choices before training, the result after it, what looks wrong in its recipe, and text that a
 network of characters writes.
 
-Replicas print one line each, then their mean with its interval over seeds. Results are shown without loading torch.
+Results are shown without loading torch.
 """
 
 import json
@@ -12,9 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.console import Console
-from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -25,7 +23,6 @@ from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
 from normexp.runs.summary import failed, learning_rate
-from normexp.runs.table import half_widths
 from normexp.training.folder import WAIT
 from normexp.training.recipe_hint import Curves, hint, recorded
 
@@ -34,8 +31,6 @@ if TYPE_CHECKING:
 
     from normexp.training.parts import Parts
 
-LEVEL = 0.95
-SCORES = {"val": "val/accuracy", "test": "test/accuracy"}
 WRITTEN = 200  # characters of a text
 # What changes a training and is no part of most recipes.
 BESIDE, SHORTENED = ("label_smoothing", "early_stopping"), ("limit_train_batches", "overfit_batches")
@@ -51,22 +46,12 @@ def make_console(*, quiet: bool = False) -> Console:
     return Console(quiet=quiet, file=console.file, width=160, force_terminal=False, force_jupyter=False)
 
 
-def show_choices(
-    parts: "Parts",
-    folder: Path | None,
-    console: Console,
-    *,
-    seeds: Sequence[int] = (),
-    rates: Sequence[float] = (),
-) -> None:
-    """Print the choices of a run before training. `seeds` and `rates` are those of replicas."""
+def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
+    """Print the choices of a run before training."""
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
     length = pluralize(config["max_epochs"], "epoch") if steps is None else pluralize(steps, "step")
-    own = learning_rate(config)
-    rate = " ".join(f"{lr:g}" for lr in (rates if own == config["lr"] else ()) or [own])
-    optimizer = f"{choices['optimizer']} lr {rate} ({choices['schedule']})"
-    runs = f"seeds {in_short(seeds)}" if len(seeds) > 1 else f"seed {config['seed']}"
+    optimizer = f"{choices['optimizer']} lr {learning_rate(config):g} ({choices['schedule']})"
     names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
     changed = changes(config, choices)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
@@ -75,7 +60,7 @@ def show_choices(
     data_seed = config["data"].get("seed", config["seed"])
     order = [f"data.seed={data_seed}"] if data_seed != config["seed"] else []
     rows = {
-        "run": f"{names} · batch {config['batch_size']} · {runs}",
+        "run": f"{names} · batch {config['batch_size']} · seed {config['seed']}",
         "training": f"{length} · {optimizer} · {' · '.join((precision_here(config['trainer']), recipe, *beside))}",
         "data": " · ".join((parts.data.describe(), *order)),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
@@ -101,13 +86,6 @@ def _norms(parts: "Parts") -> str:
         return "no norm sites"
     own = [words for override in parts.spec.overrides if (words := override.lstrip("+~")).startswith("norm.")]
     return f"{len(norms)} × {parts.choices['norm']}" + (f" ({', '.join(own)})" if own else "")
-
-
-def in_short(numbers: Sequence[int]) -> str:
-    """`0 … 15` for a range, `0 3 5` for others."""
-    first, last = numbers[0], numbers[-1]
-    whole = len(numbers) > 2 and list(numbers) == list(range(first, last + 1))
-    return f"{first} … {last}" if whole else " ".join(map(str, numbers))
 
 
 def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
@@ -280,59 +258,6 @@ def _words(key: str, config: dict[str, Any], choices: dict[str, str], summary: d
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
-
-
-def show_replicas(summaries: list[dict[str, Any]], folders: list[Path], console: Console) -> None:
-    """Print one line per replica, the mean of each learning rate, and the folders."""
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("seed", "lr", *SCORES, "status", "folder"):
-        left = column in ("status", "folder")
-        table.add_column(column, justify="left" if left else "right", no_wrap=True)
-    for summary, folder in zip(summaries, folders, strict=True):
-        scores = [_percent(summary["metrics"].get(metric)) for metric in SCORES.values()]
-        rate = f"{learning_rate(summary['config']):g}"
-        table.add_row(str(summary["config"]["seed"]), rate, *scores, status_line(summary), Text(folder.name))
-    # Its full width, so that no name is cut. A narrow terminal wraps the lines itself.
-    table.width = Measurement.get(console, console.options.update(max_width=10_000), table).maximum
-    console.print(table, highlight=False, crop=False)
-    say(console, *means(summaries))
-    show_hint(summaries, folders, console)
-    around = folders[0].parent
-    say(console, f"folder: {around}", *how_to_look(summaries[0]["config"], around))
-
-
-def means(summaries: Sequence[dict[str, Any]]) -> list[str]:
-    """One line per learning rate with several seeds: the mean of its completed runs and its 95% t interval."""
-    by_rate: dict[float, list[dict[str, Any]]] = {}
-    for summary in sorted(summaries, key=lambda summary: learning_rate(summary["config"])):
-        by_rate.setdefault(learning_rate(summary["config"]), []).append(summary)
-    at = " at lr {:g}" if len(by_rate) > 1 else ""
-    return [mean_line(own, at.format(rate)) for rate, own in by_rate.items() if len(own) > 1]
-
-
-def mean_line(summaries: Sequence[dict[str, Any]], at: str) -> str:
-    """`mean of 5 seeds: val 97.36% ± 0.49, test 97.78% ± 0.69 (95% interval over seeds)`"""
-    whole = [summary for summary in summaries if not failed(summary)]
-    lost = len(summaries) - len(whole)
-    if not whole:
-        how = "diverged" if all(summary["status"] == "diverged" for summary in summaries) else "failed"
-        return f"all {pluralize(lost, 'seed')}{at} {how}"
-    parts = []
-    for name, metric in SCORES.items():
-        values = np.array([summary["metrics"][metric] for summary in whole])
-        half = float(half_widths(values.std(ddof=1), len(values), LEVEL)) if len(values) > 1 else math.nan
-        parts.append(f"{name} {_percent(values.mean())}" + (f" ± {100 * half:.2f}" if half == half else ""))
-    some = (
-        f"the {len(whole)} of {len(summaries)} seeds that completed"
-        if lost
-        else pluralize(len(whole), "seed")
-    )
-    interval = " (95% interval over seeds)" if len(whole) > 1 else ""
-    return f"mean of {some}{at}: {', '.join(parts)}{interval}"
-
-
-def _percent(score: float | None) -> str:
-    return f"{score:.2%}" if score is not None else "–"
 
 
 def show_text(parts: "Parts", when: str, console: Console) -> None:

@@ -21,7 +21,7 @@ MODELS = {
     "transformer": TOKENS,
     "gpt": (*TOKENS, *TEXT),
 }
-# The first norm of each family trains with every optimizer and as replicas. The others share its class and train with
+# The first norm of each family trains with every optimizer. The others share its class and train with
 # SGD only.
 NORMS = (
     ("none",), ("affine",), ("adanorm",), ("batchrenorm",), ("groupnorm",), ("instancenorm",), ("scalenorm",),
@@ -123,17 +123,13 @@ def case(model: str, norm: str, optimizer: str, *more: str, tests: tuple[str, ..
 
 
 def training() -> Iterator[Case]:
-    three, two = ("model", "norm", "optimizer"), ("model", "norm")
+    three = ("model", "norm", "optimizer")
     for model in MODELS:
         for first, *others in NORMS:
             for optimizer in OPTIMIZERS:
                 yield case(model, first, optimizer, tests=three)
             for norm in others:
                 yield case(model, norm, "sgd", tests=three)
-            yield case(model, first, "sgd", "replicas=2", tests=two)
-    for optimizer in OPTIMIZERS:
-        yield case("mlp", "layernorm", optimizer, "replicas=2", tests=("optimizer",))
-    yield case("mlp", "layernorm", "sgd", "replicas={seeds:2,lr:[0.1,0.01]}", tests=("optimizer",))
 
 
 def options() -> Iterator[Case]:
@@ -143,15 +139,13 @@ def options() -> Iterator[Case]:
         for weights in WEIGHTS:
             target = f"{{_target_: normexp.norms.{weights}}}"
             override = f"model.weight_norm={target}"
-            for more in ((), ("replicas=2",)):
-                label = " ".join((weights, *more))
-                yield case(model, "none", "sgd", override, *more, tests=("model.weight_norm",), label=label)
+            yield case(model, "none", "sgd", override, tests=("model.weight_norm",), label=weights)
     for first, *_ in NORMS:
         for precision in PRECISIONS:
             yield case("mlp", first, "sgd", precision, tests=("norm",))
             yield case("gpt", first, "sgd", precision, tests=("norm",))
     constant = ("schedule=constant", "schedule.warmup_steps=1")
-    for given in ((), ("replicas=2",), constant, (*constant, "replicas=2")):
+    for given in ((), constant):
         yield case("mlp", "layernorm", "sgd", *given, tests=("schedule",))
 
 
@@ -159,15 +153,13 @@ def data() -> Iterator[Case]:
     augmented = product(DATA.items(), [("data.augment=true",), ("data.augment=false",)])
     images: list[tuple] = [("cnn", "batchnorm", name, given, augment) for (name, given), augment in augmented]
     texts: list[tuple] = [("gpt", "layernorm", name, given, ()) for name, given in TEXTS.items()]
-    for (model, norm, name, given, augment), replicas in product(images + texts, [(), ("replicas=2",)]):
-        chosen, more = f"data={name}", (*augment, *replicas)
-        yield case(
-            model, norm, "sgd", chosen, *given, *more, tests=("data",), label=" ".join((chosen, *more))
-        )
+    for model, norm, name, given, augment in images + texts:
+        chosen = f"data={name}"
+        label = " ".join((chosen, *augment))
+        yield case(model, norm, "sgd", chosen, *given, *augment, tests=("data",), label=label)
 
 
 def monitors(names: list[str]) -> Iterator[Case]:
     for name in names:
         for model, norm in WATCHED:
             yield case(model, norm, "sgd", f"monitor={name}", tests=("monitor",))
-            yield case(model, norm, "sgd", f"monitor={name}", "replicas=2", tests=("monitor",))

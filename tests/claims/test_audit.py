@@ -7,9 +7,8 @@ import pytest
 import yaml
 from test_drawn_claims import MadeRuns, bank, pilot_of  # noqa: F401  (a fixture)
 
-from normexp.claims.evidence.audit import SAME, TOLERANCE, differences, rows_of
-from normexp.claims.evidence.keep import keep_runs, setting_claim, write_manifest
-from normexp.claims.evidence.plan import Known
+from normexp.claims.evidence.audit import SAME, TOLERANCE, differences
+from normexp.claims.evidence.keep import write_manifest
 from normexp.claims.evidence.stored import StoredEvidence
 from normexp.cli.evidence import main
 
@@ -31,25 +30,6 @@ def test_on_the_same_machine_the_ninth_digit_counts_and_elsewhere_the_tolerance(
     assert differences(ROW, ROW | {"status": "diverged", "test_loss": None}, same=False)[0].startswith(
         "status"
     )
-
-
-def test_replicas_are_trained_again_with_those_beside_them(tmp_path, bank):  # noqa: F811
-    made = MadeRuns(tmp_path / "runs", lambda key: 0.8 if key.lr in (0.03, 1.0) else 0.6)
-    keep_runs(tmp_path / "ledger", Known(setting_claim(bank, "d001"), None, made))
-    path = tmp_path / "ledger" / "bank" / "d001.csv"
-    rows = pd.read_csv(path)
-    wide = (rows["norm"] == "batchnorm") & (rows["lr"] == 3.0)
-    rows.assign(mode="replica", replicas=wide.map({True: 2, False: 6})).to_csv(path, index=False)
-    early = path.with_name("d001-early.csv")
-    pd.read_csv(early).assign(mode="alone").to_csv(early, index=False)
-    write_manifest(tmp_path / "ledger", ["bank/d001.csv", "bank/d001-early.csv"])
-    found, others = rows_of(StoredEvidence(tmp_path / "ledger"), bank, [])
-    beside = {(one.row["cell"], one.row["norm"], one.row["lr"]): len(one.keys) for one in found}
-    assert {beside["d001", "none", lr] for lr in (0.01, 0.03, 0.1)} == {6}
-    assert (beside["d001", "batchnorm", 0.1], beside["d001", "batchnorm", 3.0]) == (6, 2)
-    assert beside["d001-early", "none", 0.1] == 1
-    assert all(one.keys[one.place][3:] == (one.row["seed"], one.row["lr"]) for one in found)
-    assert (len(found), others) == (28, 0)
 
 
 @pytest.mark.slow

@@ -31,7 +31,7 @@ def test_every_arm_takes_its_first_steps_and_has_its_number(name, tmp_path):
         words = ["data=digits", *SMALL[model], *SHORT, *claim.fixed, *own, *TWO, f"outputs={tmp_path / arm}"]
         (asked,) = specs(words)
         check_metric(claim, claim.metric_of(arm), asked.config)
-        train([asked])
+        train(asked)
         value, censored = read_metric(claim.metric_of(arm), read_summary(asked.folder), asked.folder)
         assert math.isfinite(value)
         assert -1 <= value <= 1

@@ -14,7 +14,7 @@ from forked import call
 
 from normexp.config.code import parts, sources
 from normexp.config.code.parts import BUT, LEFT_OUT, MONITORS, NORMEXP, ROOT, digest, named_parts, own_digest
-from normexp.training.train import launch, launch_replicas
+from normexp.training.train import launch
 
 
 @pytest.fixture
@@ -90,9 +90,8 @@ MADE_BY_CALLS = inspect.CO_NEWLOCALS  # functions have this flag; bodies of modu
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
-def test_what_a_run_executes_is_counted_or_left_out_by_name(make_parts, seeds):
-    """A witness: the files whose functions are called while a run is built and trained, alone and as replicas."""
+def test_what_a_run_executes_is_counted_or_left_out_by_name(make_parts):
+    """A witness: the files whose functions are called while a run is built and trained."""
     called = set()
 
     def notice(frame, event, _):
@@ -101,8 +100,7 @@ def test_what_a_run_executes_is_counted_or_left_out_by_name(make_parts, seeds):
 
     sys.setprofile(notice)
     try:
-        built = [make_parts("model=transformer", "max_steps=1", f"seed={seed}") for seed in seeds]
-        launch(built[0]) if len(built) == 1 else launch_replicas(built)
+        launch(make_parts("model=transformer", "max_steps=1"))
     finally:
         sys.setprofile(None)
     paths = [Path(name).relative_to(ROOT) for name in called if name.startswith(str(ROOT / "normexp"))]
@@ -110,8 +108,7 @@ def test_what_a_run_executes_is_counted_or_left_out_by_name(make_parts, seeds):
     counted = set(named_parts(ROOT, NORMEXP).values())
     left_out = {name for name in modules if f"{name}.".startswith(tuple(f"{part}." for part in LEFT_OUT))}
     assert {"normexp.models.transformer", "normexp.lit_model"} <= counted & modules
-    # What replicas print when they end.
-    assert modules - counted - left_out <= {"normexp.format", "normexp.student_t"}
+    assert modules - counted - left_out <= {"normexp.format"}
 
 
 # A user's own package.

@@ -19,7 +19,7 @@ from normexp.config.errors import one_line_errors
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
 from normexp.config.options import choices
 from normexp.config.run_spec import specs
-from normexp.training.parts import build_all
+from normexp.training.parts import build
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
 GROUPS = {
@@ -85,7 +85,7 @@ def launch_until_the_first_step(arguments: list[str]) -> None:
     with one_line_errors():
         allow_from(arguments)
         check_command_line(arguments)
-        build_all(specs(arguments))
+        build(*specs(arguments))
 
 
 def check(arguments: list[str]) -> None:

@@ -43,30 +43,13 @@ def test_runs_at_seeds_and_rates_are_what_each_is_alone(overrides):
     assert [(spec.config["lr"], spec.config["seed"]) for spec in found[:3]] == [(0.1, 0), (0.1, 7), (1, 0)]
 
 
-@pytest.mark.parametrize("words", [["replicas.lr=[0.02,0.1]"], []])
-def test_rates_that_the_optimizer_does_not_follow_are_refused(words):
+def test_rates_that_the_optimizer_does_not_follow_are_refused():
     with pytest.raises(
         ValueError, match=r"^optimizer\.lr=0\.02: is the rate of each run, so other values of lr"
     ):
-        specs(["optimizer.lr=0.02", *words], rates=None if words else [0.02, 0.1])
+        specs(["optimizer.lr=0.02"], rates=[0.02, 0.1])
     (alone,) = specs(["optimizer.lr=0.02"], rates=[0.1])  # a claim whose factor is the optimizer's rate
     assert (alone.config["lr"], alone.config["optimizer"]["lr"]) == (0.1, 0.02)
-
-
-def test_replicas_are_runs_that_train_together():
-    found = specs(["replicas.seeds=[3,5]", "replicas.lr=[0.1,1.0]"])
-    assert [(spec.config["lr"], spec.config["seed"]) for spec in found] == [
-        (0.1, 3),
-        (0.1, 5),
-        (1.0, 3),
-        (1.0, 5),
-    ]
-    assert len({spec.together for spec in found}) == 1
-    assert found[0].together
-    (single,) = specs(["seed=5", "lr=1.0"])
-    assert (single.config, single.digest, single.together) == (found[3].config, found[3].digest, "")
-    (last,) = specs(found[3].overrides)
-    assert (last.config, last.digest) == (single.config, single.digest)
 
 
 def test_a_run_is_a_plain_value_that_travels():

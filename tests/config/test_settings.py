@@ -78,7 +78,6 @@ def test_what_tables_show():
     for column in (
         "trainer",
         "trainer.precision",
-        "replicas.lr",
         "data.root",
         "monitor",
         "threads",

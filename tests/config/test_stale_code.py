@@ -74,7 +74,6 @@ def verdict_reads(summary, monkeypatch, tmp_path, claim="P06b") -> str:
         "lit_model.py",
         "data/base.py",
         "schedules.py",
-        "training/replicas/fit_replicas.py",
     ],
 )
 def test_finished_run_says_so_and_no_verdict_uses_it(file, finished, edit, monkeypatch, tmp_path, capsys):

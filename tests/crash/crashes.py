@@ -25,8 +25,8 @@ from results import difference, results
 from normexp.config.errors import one_line_errors
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
-from normexp.training.parts import build_all
-from normexp.training.train import launch, launch_replicas
+from normexp.training.parts import build
+from normexp.training.train import launch
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
 MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]
@@ -48,15 +48,10 @@ SCENARIOS = {
             "val_every_n_steps=5", "optimizer=adamw", "monitor=none", "data.context_length=16"],
     "bf16": [*MLP, "trainer=bf16", "trainer.accelerator=cpu", "optimizer=adam"],
     "accumulation": [*MLP, "trainer.accumulate_grad_batches=2", "max_epochs=3", "val_every_n_steps=3"],
-    "replicas": [*MLP, "norm=batchnorm", "trainer=float64", "replicas={seeds: 2, lr: [0.1, 0.02]}"],
     "diverged": [*MLP, "norm=none", "lr=1e12", "max_epochs=3"],
-    "diverged replicas": [*MLP, "norm=none", "trainer=float64", "replicas={seeds: 1, lr: [0.1, 1e12]}", "max_epochs=3"],
     "precise": [*MLP, "norm=batchnorm_precise", "max_steps=7", "val_every_n_steps=2"],
     "no step": [*MLP, "max_steps=0"],
 }  # fmt: skip
-
-# Replicas that stopped at different steps go on in groups of other sizes, which round differently (docs/sweeps.md).
-NEAR = {"replicas": 1e-8, "diverged replicas": 1e-8}
 
 
 def child(folder: Path, action: Callable[[], None]) -> int:
@@ -84,18 +79,14 @@ def child(folder: Path, action: Callable[[], None]) -> int:
 
 class Case:
     def __init__(self, scenario: str, folder: Path, full_disk: bool):
-        self.folder, self.near = folder, NEAR.get(scenario, 0.0)
+        self.folder = folder
         self.act = kill_points.fill_disk if full_disk else kill_points.die
-        self.specs = specs(SCENARIOS[scenario])
-        self.loaded = build_all(self.specs)[0].data  # forks share it
+        (self.spec,) = specs(SCENARIOS[scenario])
+        self.loaded = build(self.spec).data  # forks share it
 
     def launch(self) -> None:
         torch.manual_seed(random.randrange(2**31))  # nothing may hang on what came before
-        all_parts = build_all(self.specs)
-        if len(all_parts) > 1:
-            launch_replicas(all_parts)
-        else:
-            launch(all_parts[0])
+        launch(build(self.spec))
 
     def start(self, place: Path, at: int | None) -> int:
         place.mkdir(exist_ok=True)
@@ -134,7 +125,7 @@ class Case:
         if self.start(place, None):
             lines = place.with_suffix(".log").read_text().strip().split("\n")
             return f"did not go on: {lines[-1]}"
-        found = difference(self.expected, self.found(place), near=self.near)
+        found = difference(self.expected, self.found(place))
         if found is None:
             shutil.rmtree(place)
         return found or "same"

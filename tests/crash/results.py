@@ -31,8 +31,6 @@ def results(folder: Path) -> dict[str, Any]:
 
 def summary(folder: Path) -> dict[str, Any]:
     found = json.loads((folder / "summary.json").read_text())
-    # How many were trained together depends on which of them were finished.
-    found["execution"].pop("replicas", None)
     found["first"].pop("started")
     found.pop("digests")  # of files that hold times
     found["convergence"] = {key: value for key, value in found["convergence"].items() if "seconds" not in key}

@@ -13,7 +13,7 @@ from forked import forked
 from results import difference
 
 SCENARIOS = [
-    "mlp", "full", "cnn", "transformer", "gpt", "bf16", "accumulation", "replicas", "diverged", "diverged replicas",
+    "mlp", "full", "cnn", "transformer", "gpt", "bf16", "accumulation", "diverged",
     "precise", "no step",
 ]  # fmt: skip
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc")
@@ -44,7 +44,7 @@ def test_killed_at_every_point(scenario, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("scenario", ["full", "replicas", "transformer"])
+@pytest.mark.parametrize("scenario", ["full", "transformer"])
 def test_killed_twice(scenario, tmp_path):
     check(outcomes(scenario, tmp_path / "runs", "--twice", "--points", "30"), 30)
 

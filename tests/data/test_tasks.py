@@ -1,4 +1,4 @@
-"""A sequence of tasks inside one run: against loops over pixels and labels, and trained, resumed and in replicas."""
+"""A sequence of tasks inside one run: against loops over pixels and labels, and trained and resumed."""
 
 import contextlib
 import io
@@ -12,8 +12,8 @@ from normexp.config.run_spec import specs
 from normexp.data import Digits
 from normexp.data.transforms import Tasks, new_order
 from normexp.runs import read_summary
-from normexp.training.parts import build, build_all
-from normexp.training.train import launch_replicas, train
+from normexp.training.parts import build
+from normexp.training.train import train
 
 SMALL = (
     "data=digits",
@@ -87,7 +87,7 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
     from normexp.cli.report import evaluate
 
     asked = specs([*SMALL, *SHORT, f"data.tasks={kind}", f"outputs={tmp_path}"])
-    train(asked)
+    train(*asked)
     summary = read_summary(asked[0].folder)
     parts = build(asked[0])
     state = torch.load(asked[0].folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
@@ -105,17 +105,6 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
     ]
     assert len(rows) == 2
     assert all(now.strip() == recorded.strip() for now, recorded in rows)
-
-
-def test_replicas_train_on_the_tasks_of_a_run_alone(tmp_path):
-    words = [*SMALL, *SHORT, "data.tasks=permuted"]
-    alone = specs([*words, "seed=1", f"outputs={tmp_path / 'alone'}"])
-    train(alone)
-    launch_replicas(build_all(specs([*words, "replicas=2", f"outputs={tmp_path / 'beside'}"])))
-    found = read_summary(next((tmp_path / "beside").rglob("*-s1-*")))
-    assert found["execution"]["mode"] == "replica"
-    expected = read_summary(alone[0].folder)["metrics"]
-    assert found["metrics"] == pytest.approx(expected, rel=1e-3, abs=1e-3)
 
 
 def test_one_task_has_the_identity_of_before_and_tasks_one_of_their_own():

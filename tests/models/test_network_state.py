@@ -1,4 +1,4 @@
-"""Networks that keep state: modes, buffers, hooks. Training, evaluation, replicas and a resumed run agree on it."""
+"""Networks that keep state: modes, buffers, hooks. Training, evaluation and a resumed run agree on it."""
 
 from functools import partial
 
@@ -13,8 +13,8 @@ from normexp.models import OwnNetwork
 from normexp.norms import Original
 from normexp.runs import load_test_examples
 from normexp.schedules import Constant
-from normexp.training.parts import build_all
-from normexp.training.train import launch, launch_replicas
+from normexp.training.parts import build
+from normexp.training.train import launch
 
 SMALL = [
     "model=module", "model.swap=false", "norm=original", "trainer=float64", "max_epochs=2", "data.train_size=160",
@@ -23,34 +23,18 @@ SMALL = [
 
 
 def parts_of(name: str, *overrides: str):
-    return build_all(specs([*SMALL, f"model.path=own_nets.{name}", *overrides], allowed=["own_nets"]))
+    (spec,) = specs([*SMALL, f"model.path=own_nets.{name}", *overrides], allowed=["own_nets"])
+    return build(spec)
 
 
 def state(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
 
 
-@pytest.mark.filterwarnings("ignore:Found 1 module")  # Lightning's, that a part is in eval mode
-def test_replicas_keep_the_modes_of_a_network_as_alone(tmp_path):
-    """Watched steps go through other modules than the rest, and validation changes their modes."""
-    options = ["monitor=light", "monitor.gradients.every_n_steps=3", "trainer.gradient_clip_val=0.05"]
-    together = parts_of("PartInEvalMode", *options, f"outputs={tmp_path / 'together'}", "replicas=2")
-    summaries = launch_replicas(together)
-    for seed, (parts, summary) in enumerate(zip(together, summaries, strict=True)):
-        (alone,) = parts_of("PartInEvalMode", *options, f"outputs={tmp_path / 'alone'}", f"seed={seed}")
-        expected = launch(alone)
-        assert summary["execution"]["mode"] == "replica"
-        assert summary["metrics"] == pytest.approx(expected["metrics"], rel=1e-10)
-        found, wanted = (state(p.spec.folder) for p in (parts, alone))
-        for name, value in wanted.items():
-            torch.testing.assert_close(found[name], value, rtol=1e-10, atol=1e-12)
-        assert found["model.network.norm.num_batches_tracked"] == 0
-
-
 def test_functions_that_a_network_calls_are_measured_from_the_first_step(tmp_path, recwarn):
     """The loop looks the training step up anew, for a monitor puts one that listens around it."""
     options = ["monitor=[activations]", "monitor.activations.every_n_steps=2", f"outputs={tmp_path}"]
-    (parts,) = parts_of("Plain", *options, "max_epochs=1")
+    parts = parts_of("Plain", *options, "max_epochs=1")
     launch(parts)
     assert not [one for one in recwarn if "recorded nothing" in str(one.message)]
     table = pd.read_csv(parts.spec.folder / "metrics.csv")
@@ -90,7 +74,7 @@ def test_a_state_that_no_checkpoint_keeps_is_refused():
 
 
 def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
-    (parts,) = parts_of("Plain", "trainer=cpu", "trainer.precision=bf16-true", f"outputs={tmp_path}")
+    parts = parts_of("Plain", "trainer=cpu", "trainer.precision=bf16-true", f"outputs={tmp_path}")
     summary = launch(parts)
     examples = load_test_examples(parts.spec.folder)
     assert summary["metrics"]["test/loss"] == pytest.approx(float(examples.loss.mean(dtype=float)), rel=1e-6)
@@ -99,6 +83,6 @@ def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
 def test_the_batch_that_is_trained_is_rehearsed_under_accumulation():
     """batch_size is that of each batch, of which a step takes several. BatchNorm refuses batches of one."""
     small = ["batch_size=2", "trainer.accumulate_grad_batches=2", "data.train_size=160", "max_epochs=2"]
-    (parts,) = build_all(specs(["model=mlp", "norm=batchnorm", *small]))
+    parts = build(*specs(["model=mlp", "norm=batchnorm", *small]))
     assert parts.data.train_dataloader().order.batch_size == 2
     assert parts.module.total_steps == 2 * 80 / 2

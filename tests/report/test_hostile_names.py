@@ -1,20 +1,16 @@
 """Names that hold HTML, Markdown, a formula or a screen's markup are shown as they are, and obeyed by nothing."""
 
 import html.parser
-import io
 import re
 
 import pytest
 from fabricated import write_run
 from markdown_it import MarkdownIt
-from rich.console import Console
 
 from normexp.cli.report import show
 from normexp.report.page import write_report
 from normexp.report.study import open_study
 from normexp.report.tables import fenced, plain
-from normexp.runs import read_summary
-from normexp.training.screen import show_replicas
 
 NAMES = [
     "<script>alert(1)<script>", "[x](javascript:alert)", "$x_{$", "**bold** _it_ ~~gone~~", "`code`", "a|b", "# head",
@@ -87,13 +83,6 @@ def test_report_of_hostile_names_shows_them_and_has_none_of_their_tags(tmp_path)
     assert all(name in found.text for name in (study, "<img src=x>", "$\\frac{", "[/red]"))
     assert not {"script"} & Tags(page.read_text()).tags
     assert "<img src=x>" not in page.read_text()
-
-
-def test_markup_of_the_screen_in_names_is_text(tmp_path):
-    folder = write_run(tmp_path, "[/red]", 8, 0)
-    file = io.StringIO()
-    show_replicas([read_summary(folder)], [folder], Console(file=file, width=200))
-    assert folder.name in file.getvalue()
 
 
 def test_title_of_an_evaluation_is_text(capsys):

@@ -20,7 +20,6 @@ from normexp.config.run_spec import saved_spec
 from normexp.runs import load, load_summaries, read_summary
 from normexp.runs.summary import digests
 from normexp.training.screen import asked_otherwise, show_result
-from normexp.training.train import show_replicas
 
 VALUES = [
     None, True, -1, 0, 3, 10**30, 1e308, 0.5, "", "x", "nan", "\x1b[2J", "[/red]", "<script>", "$x_{", "a\nb",
@@ -77,7 +76,6 @@ def use(root: Path, folder: Path, parts: Any, *, figures: bool) -> None:
     load_summaries(root)
     load(root)
     show_result(summary, folder, console)
-    show_replicas([summary, summary], [folder, folder], console)
     show(str(folder), {name: 0.0 for name in summary["metrics"]}, summary["metrics"])
     asked_otherwise(parts.config, parts.choices, summary), changed(summary), older(summary)
     if figures:

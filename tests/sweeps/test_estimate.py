@@ -18,7 +18,7 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 
 def test_seconds_count_steps_validations_and_the_final_evaluation(monkeypatch):
     """Against the sum by hand, for a step of 1 s and a sample of 1 ms."""
-    monkeypatch.setattr("normexp.sweeps.grid.pace_of", lambda parts, together: (1.0, 1e-3))
+    monkeypatch.setattr("normexp.sweeps.grid.pace_of", lambda parts: (1.0, 1e-3))
     (spec,) = specs([*SMALL, "max_steps=100", "monitor=light"])
     every = [node["every_n_steps"] for node in spec.config["monitor"].values() if node.get("every_n_steps")]
     watched = 100 * sum(3 / steps for steps in every)
@@ -41,15 +41,9 @@ def test_a_wider_network_is_timed_as_slower(precision):
     assert 0 < narrow[1] < wide[1]
 
 
-def test_replicas_are_timed_together_and_share_the_seconds():
-    (spec,) = specs([*SMALL, "norm=batchnorm", "max_steps=1000"])
-    estimates = Estimates()
-    assert 0 < estimates.seconds(spec, 8) < estimates.seconds(spec)
-
-
 def test_one_norm_may_stand_for_all(monkeypatch):
     timed = []
-    monkeypatch.setattr("normexp.sweeps.grid.pace_of", lambda parts, together: timed.append(1) or (1.0, 1e-3))
+    monkeypatch.setattr("normexp.sweeps.grid.pace_of", lambda parts: timed.append(1) or (1.0, 1e-3))
     for each_norm, count in ((True, 2), (False, 1)):
         timed.clear()
         estimates = Estimates(each_norm=each_norm)

@@ -84,7 +84,7 @@ def test_threads_and_workers_do_not_exceed_the_cores(monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["replicas=2"], ["batch_size=0"]])
+@pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["batch_size=0"]])
 def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
     cells = [[f"norm={norm}", f"seed={seed}", *more] for seed in (3, 1, 2) for norm in ("none", "layernorm")]
     together = _attempts(cells, composer())

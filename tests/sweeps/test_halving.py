@@ -67,7 +67,6 @@ def test_sweep_cuts_rates_that_are_behind_says_so_and_goes_on_where_it_was(tmp_p
     ("more", "said"),
     [
         (["--rates", "some"], "rates=some: must be halving"),
-        (["--rates", "halving", "replicas=2"], "rates=halving: replicas"),
         (["--rates", "halving", "--place", "slurm"], "rates=halving: runs pause"),
     ],
 )

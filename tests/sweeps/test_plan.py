@@ -1,6 +1,5 @@
 """The plan of a sweep: every cell checked, finished ones skipped, mistakes named."""
 
-import dataclasses
 import json
 import types
 from collections import Counter
@@ -39,7 +38,7 @@ def make(monkeypatch):
         return types.SimpleNamespace(config=spec.config)
 
     monkeypatch.setattr(estimate, "build", build)
-    monkeypatch.setattr(estimate.Estimates, "_seconds", lambda self, parts, together: 2.4)
+    monkeypatch.setattr(estimate.Estimates, "_seconds", lambda self, parts: 2.4)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
 
     def made(configs: list[dict]) -> list[Cell]:
@@ -94,40 +93,10 @@ def test_broken_cells_are_named_once_for_each_error(make, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_cell_of_several_runs_is_finished_when_all_of_them_are(make, tmp_path):
-    def two_seeds() -> Cell:
-        configs = [config("none", 2, seed, outputs=str(tmp_path)) for seed in range(2)]
-        runs = [dataclasses.replace(spec(one), together="x") for one in configs]
-        (cell,) = plan(["x"], [runs])
-        return cell
-
-    write_run(tmp_path / "study", "none", 2, 0)
-    cell = two_seeds()
-    assert (cell.state, len(cell.folders)) == ("planned", 2)
-    cell.finish(0, 1.0, stopped=False)
-    assert cell.state == "failed"
-    write_run(tmp_path / "study", "none", 2, 1)
-    cell.finish(0, 1.0, stopped=False)
-    assert cell.state == "completed"
-    assert two_seeds().state == "skipped"
-
-
 def test_two_cells_that_are_one_run_are_refused(make):
     configs = [config("none", 2, 0), config("none", 2, 0, threads=2)]
     with pytest.raises(ValueError, match=r"are the same run.* make no axis of a sweep"):
         make(configs)
-
-
-def test_seeds_that_replicas_train_already_are_refused_with_the_remedy(make, tmp_path):
-    """`replicas=2 seed=0,1`: the replicas of seed 0 are seeds 0 and 1."""
-    runs = [
-        [spec(config("none", 2, seed, outputs=str(tmp_path))) for seed in pair] for pair in ((0, 1), (1, 2))
-    ]
-    together = [[dataclasses.replace(run, together="x") for run in cell_runs] for cell_runs in runs]
-    with pytest.raises(
-        ValueError, match=r"are the same run, .*: replicas train the seeds from seed= on; leave seed="
-    ):
-        plan(["seed=0", "seed=1"], together)
 
 
 def cell(state: str, seconds: float | None, tmp_path: Path, **more) -> Cell:

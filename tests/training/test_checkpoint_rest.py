@@ -1,16 +1,13 @@
 """A run of short epochs writes its first checkpoint, its last, and between them one a second."""
 
-import itertools
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
 from normexp.training.checkpoint import LastCheckpoint
-from normexp.training.parts import build_all
-from normexp.training.train import launch, launch_replicas
+from normexp.training.parts import build
+from normexp.training.train import launch
 
 RUN = ["trainer=cpu", "model.width=8", "model.depth=1", "max_epochs=5", "batch_size=512", "monitor=none"]
 
@@ -29,13 +26,13 @@ def saved(monkeypatch):
 
 
 def run(tmp_path, *options: str):
-    return build_all(specs([*RUN, *options, f"outputs={tmp_path}"]))
+    return build(*specs([*RUN, *options, f"outputs={tmp_path}"]))
 
 
 @pytest.mark.parametrize(("rest", "epochs"), [(0.0, [1, 2, 3, 4, 5]), (3600.0, [1, 5])])
 def test_epochs_between_two_checkpoints_leave_none(tmp_path, monkeypatch, saved, rest, epochs):
     monkeypatch.setattr(checkpoint, "REST", rest)
-    (parts,) = run(tmp_path)
+    parts = run(tmp_path)
     launch(parts)
     assert [step for _, step in saved] == [2 * epoch for epoch in epochs]
     last = torch.load(next(tmp_path.rglob("last.ckpt")), weights_only=True)
@@ -47,28 +44,15 @@ def test_epochs_between_two_checkpoints_leave_none(tmp_path, monkeypatch, saved,
 @pytest.mark.parametrize("options", [("max_steps=9",), ("+trainer.limit_train_batches=1",)])
 def test_the_last_step_leaves_one_wherever_the_run_ends(tmp_path, monkeypatch, saved, options):
     monkeypatch.setattr(checkpoint, "REST", 3600.0)
-    (parts,) = run(tmp_path, *options)
+    parts = run(tmp_path, *options)
     launch(parts)
     assert saved[-1][1] == (9 if "max_steps=9" in options else 5)
 
 
 def test_a_diverged_run_keeps_the_step_at_which_it_ended(tmp_path, monkeypatch, saved):
     monkeypatch.setattr(checkpoint, "REST", 3600.0)
-    (parts,) = run(tmp_path, "norm=none", "lr=1e12", "recipe=plain")
+    parts = run(tmp_path, "norm=none", "lr=1e12", "recipe=plain")
     launch(parts)
     assert (
         saved[-1][1] == torch.load(next(tmp_path.rglob("last.ckpt")), weights_only=True)["global_step"] < 10
     )
-
-
-def test_replicas_save_the_same_epochs_while_the_clock_runs(tmp_path, monkeypatch, saved):
-    ticks = itertools.count(0.0, 0.4)
-    monkeypatch.setattr(checkpoint, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
-    monkeypatch.setattr(checkpoint, "REST", 1.0)
-    launch_replicas(run(tmp_path, "replicas=3"))
-    steps = {}
-    for folder, step in saved:
-        steps.setdefault(folder, []).append(step)
-    assert len(steps) == 3
-    (of_each,) = {tuple(own) for own in steps.values()}
-    assert 2 < len(of_each) < 5

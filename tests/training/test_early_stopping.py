@@ -9,7 +9,6 @@ from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
 from normexp.config.settings import EarlyStop, early_stop
 from normexp.training.recorder import without_progress
-from normexp.training.replicas.fit_replicas import why_not
 
 
 def history(*accuracies: float) -> list[dict[str, float]]:
@@ -76,9 +75,3 @@ def test_identity_counts_it_only_where_it_is_asked_for():
 def test_what_cannot_be_is_refused_in_one_line(asked, said):
     with pytest.raises(ValueError, match=said):
         early_stop({"early_stopping": asked})
-
-
-def test_replicas_that_stop_early_are_trained_one_by_one(make_parts):
-    assert "early stopping" in why_not(make_parts("early_stopping=2"))
-    assert why_not(make_parts("data.tta=flip")) == "tta=flip"
-    assert why_not(make_parts()) is None

@@ -17,7 +17,7 @@ RUN = [
     "monitor.hessian.every_n_steps=4", "monitor.representation.every_n_steps=2",
 ]  # fmt: skip
 CODE = "import sys; from normexp.config.run_spec import specs; from normexp.training.train import train; "
-CODE += "print({'order of a set': list(set(map(str, range(20))))}); train(specs(sys.argv[1:]))"
+CODE += "print({'order of a set': list(set(map(str, range(20))))}); train(*specs(sys.argv[1:]))"
 
 
 def start(outputs: Path, hash_seed: str) -> subprocess.Popen:

@@ -5,10 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from normexp.config.run_spec import specs
-from normexp.runs import load_test_examples, read_summary
+from normexp.runs import load_test_examples
 from normexp.training.fit import evaluate, evaluate_each
-from normexp.training.parts import build_all
 
 
 def test_a_run_on_images_keeps_each_test_image(train, make_parts):
@@ -41,21 +39,6 @@ def test_a_run_on_text_keeps_each_window(train, tmp_path):
     assert len(kept.loss) == (len(text) - len(text) * 95 // 100 - 1) // 16
     assert kept.right.mean() == pytest.approx(summary["metrics"]["test/accuracy"], abs=1e-12)
     assert kept.loss.mean(dtype=np.float64) == pytest.approx(summary["metrics"]["test/loss"], rel=1e-6)
-
-
-def test_replicas_keep_what_runs_alone_keep(train, tmp_path):
-    from normexp.training.train import launch_replicas
-
-    _, alone = train("seed=1", "max_epochs=1", "model=mlp")
-    small = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=1", "replicas=2"]
-    parts = build_all(specs([*small, f"outputs={tmp_path / 'beside'}"]))
-    launch_replicas(parts)
-    folder = next((tmp_path / "beside").rglob("*-s1-*"))
-    kept, expected = load_test_examples(folder), load_test_examples(alone)
-    assert read_summary(folder)["execution"]["mode"] == "replica"
-    assert kept.test_set == expected.test_set
-    np.testing.assert_allclose(kept.loss, expected.loss, rtol=1e-3, atol=1e-4)
-    assert kept.right.mean() == pytest.approx(read_summary(folder)["metrics"]["test/accuracy"])
 
 
 def test_collecting_examples_changes_no_number_and_ends(make_parts):

@@ -91,16 +91,9 @@ def test_a_checkpoint_of_an_earlier_version_resumes_in_its_own_folder(train, two
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("replicas", [False, True])
-def test_first_launch_counts_however_often_a_run_is_resumed(train, make_parts, monkeypatch, replicas):
-    from normexp.training.train import launch_replicas
-
+def test_first_launch_counts_however_often_a_run_is_resumed(train, monkeypatch):
     def go(*callbacks):
-        if not replicas:
-            return train("max_epochs=3", callbacks=callbacks)[0]
-        parts = [make_parts("max_epochs=3", f"seed={seed}") for seed in (0, 1)]
-        parts[0].monitors.extend(callbacks)
-        return launch_replicas(parts)[0]
+        return train("max_epochs=3", callbacks=callbacks)[0]
 
     class Clock(summarize.datetime.datetime):
         @classmethod

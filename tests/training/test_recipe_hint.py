@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from normexp.training.recipe_hint import hint, recorded, training_losses
-from normexp.training.train import launch_replicas
 
 CHANCE = math.log(10)
 
@@ -124,11 +123,3 @@ def test_the_last_lines_of_a_run_warn(train, capsys, overrides, expected):
     assert recorded["chance_loss"] == pytest.approx(CHANCE, abs=1e-3)  # the ten digits are nearly balanced
     assert summary["choices"]["recipe"] == "mlp"
     assert {change.partition("=")[0] for change in recorded["recipe_changes"]} >= {"lr"}
-
-
-def test_replicas_say_of_how_many_it_is(make_parts, capsys):
-    rates = ("lr=1e-7", "lr=0.01")
-    launch_replicas(
-        [make_parts("norm=none", "max_epochs=1", f"seed={seed}", lr) for seed, lr in enumerate(rates)]
-    )
-    assert "1 of 2 runs: likely the recipe, not the norm: it ends near chance" in capsys.readouterr().out

@@ -1,21 +1,17 @@
-"""What a person sees while a run trains, and of replicas at the end."""
+"""What a person sees while a run trains."""
 
 import io
 
 import pytest
 import torch
 from rich.console import Console
-from scipy import stats
 
 from normexp.runs.summary import flatten
 from normexp.training.progress import EpochMeans, TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.screen import (
-    in_short,
-    means,
     show_choices,
     show_layers,
-    show_replicas,
     show_result,
     written,
 )
@@ -49,40 +45,11 @@ def test_the_training_accuracy_is_that_of_the_whole_epoch():
             )
 
 
-def test_of_replicas_the_mean_of_those_that_did_not_diverge_is_shown():
-    own = EpochMeans()
-    own.add(torch.tensor([1.0, float("nan"), 3.0]), torch.tensor([0.5, 0.1, 0.7]))
-    own.add(torch.tensor([2.0, float("nan"), 4.0]), torch.tensor([0.7, 0.1, 0.9]))
-    assert own.read() == pytest.approx((2.5, 0.7))
-
-
-def test_replicas_end_with_their_mean_and_its_interval():
-    values = [0.9, 0.92, 0.97]
-    (line,) = means([summary(seed, value) for seed, value in enumerate(values)])
-    low, high = stats.t.interval(0.95, 2, loc=93, scale=stats.sem([100 * value for value in values]))
-    assert line.startswith(f"mean of 3 seeds: val 93.00% ± {(high - low) / 2:.2f}, test 46.50% ± ")
-    assert means([summary(0, 0.9)]) == []
-
-
-def test_each_rate_has_its_mean_and_diverged_runs_are_counted():
-    runs = [summary(0, 0.8), summary(1, 0.9), summary(2, 0.1, status="diverged")]
-    runs += [summary(seed, 0.1, lr=1.0, status="diverged") for seed in range(2)]
-    low, high = means(runs)
-    assert low.startswith("mean of the 2 of 3 seeds that completed at lr 0.1: val 85.00% ± ")
-    assert high == "all 2 seeds at lr 1 diverged"
-
-
 def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
-    folders = [
-        tmp_path / "a-folder-with-a-name" / f"batchnorm-bs64-s{seed}-0123456789abcdef-long" for seed in (0, 1)
-    ]
-    text = screen(show_replicas, [summary(0, 0.8), summary(1, 0.9)], folders, width=50)
-    for folder in folders:
-        assert folder.name in text
-    assert f"folder: {folders[0].parent}\nlook:   tensorboard --logdir {folders[0].parent}\n" in text
+    folder = tmp_path / "a-folder-with-a-name" / "batchnorm-bs64-s0-0123456789abcdef-long"
     parts = make_parts("norm=layernorm", "norm.correction=1", "max_epochs=1")
-    text = screen(lambda *given: show_choices(parts, folders[0], *given), width=50)
-    assert str(folders[0]) in text.splitlines()[-1]
+    text = screen(lambda *given: show_choices(parts, folder, *given), width=50)
+    assert str(folder) in text.splitlines()[-1]
     assert "1 epoch " in text
     assert "1 × layernorm (norm.correction=1)" in " ".join(text.split())
 
@@ -91,31 +58,20 @@ def test_the_screen_says_what_decides_the_training(train, make_parts):
     options = ["model=mlp", "optimizer=sgd", "lr=0.1", "optimizer.lr=0.02", "max_steps=2"]
     text = screen(lambda *given: show_choices(make_parts(*options), None, *given), width=100)
     assert "sgd lr 0.02 " in text
-    replicas = screen(lambda *given: show_choices(make_parts(*options), None, *given, rates=[0.1]), width=100)
-    assert "sgd lr 0.02 " in replicas
     assert "data.seed" not in text
     own = ["label_smoothing=0.1", "+trainer.limit_train_batches=2", "data.seed=7"]
     text = screen(lambda *given: show_choices(make_parts(*options, *own), None, *given), width=200)
     assert "but lr" not in text
     assert "label_smoothing=0.1 · trainer.limit_train_batches=2" in text
     assert "· data.seed=7" in text
-    summary, folder = train(*options)
+    summary, _ = train(*options)
     assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
-    text = screen(show_replicas, [summary, summary], [folder, folder], width=100)
-    assert "0.1 " not in text
-    assert " 0.02 " in text
-
-
-def test_numbers_in_a_row_are_told_in_short():
-    assert in_short(range(16)) == "0 … 15"
-    assert in_short([3, 4]) == "3 4"
-    assert in_short([0, 3, 5]) == "0 3 5"
 
 
 def test_a_line_of_progress_fits_a_terminal_of_a_hundred_columns():
     recorder = Recorder(20)
     recorder.history, recorder.seconds = [{"val_loss": 0.0645, "val_accuracy": 0.9792}], 1.0
-    bar = TimedProgressBar([recorder], Console(width=100, force_terminal=True))
+    bar = TimedProgressBar(recorder, Console(width=100, force_terminal=True))
     bar._of_epoch.add(torch.tensor(12.3456), torch.tensor(1.0))
     bar._samples = 123_456
     text = bar._numbers()
@@ -127,7 +83,7 @@ def test_a_line_of_progress_fits_a_terminal_of_a_hundred_columns():
     ("width", "said"), [(80, "train 50.00% (0.2500)"), (120, "train 50.00% (loss 0.2500)")]
 )
 def test_a_narrow_screen_has_a_shorter_line(width, said):
-    bar = TimedProgressBar([], Console(file=io.StringIO(), width=width, force_terminal=True))
+    bar = TimedProgressBar(Recorder(20), Console(file=io.StringIO(), width=width, force_terminal=True))
     bar._of_epoch.add(torch.tensor(0.25), torch.tensor(0.5))
     assert bar._numbers() == said
     assert len("epoch 12/20 ━━━━━━ 1120/6800 --:-- ") + 2 * len(said) + 2 <= width
@@ -205,7 +161,7 @@ def test_the_bar_keeps_the_validation_and_shows_the_speed():
     recorder = Recorder(20)
     recorder.history, recorder.seconds = [{"val_loss": 0.25, "val_accuracy": 0.9}], 4.0
     recorder.latest = {"loss": 1.0, "accuracy": 0.5}  # as after a window of training
-    bar = TimedProgressBar([recorder], Console(file=io.StringIO(), width=160))
+    bar = TimedProgressBar(recorder, Console(file=io.StringIO(), width=160))
     bar._samples, bar._began = 600, 1.0
     assert bar._numbers() == "val 90.00% (loss 0.2500)  200 samples/s"
 

@@ -50,14 +50,6 @@ def test_size_is_refused_with_what_it_would_take(overrides, message, monkeypatch
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("replicas", ["100000", "{seeds: 1000, lr: [0.1, 0.2]}"])
-def test_replicas_without_number_are_refused(replicas):
-    with pytest.raises(
-        ValueError, match="as many models in memory at once, and as many folders; at most 1024"
-    ):
-        specs([f"replicas={replicas}"])
-
-
 def stack(layers: int, width: int) -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(*(nn.Linear(width, width) for _ in range(layers)))

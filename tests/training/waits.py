@@ -15,8 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from normexp.config.run_spec import specs
 from normexp.training.fit import fit
-from normexp.training.parts import build_all
-from normexp.training.replicas.fit_replicas import fit_replicas
+from normexp.training.parts import build
 
 # item(), int(), bool(); the places of a mask.
 WAITING = {
@@ -74,16 +73,12 @@ class CountedSteps(pl.Callback):
 
 
 def waits(overrides: list[str]) -> dict[str, float]:
-    """Line -> number of times per step, of one run, or of replicas if the overrides ask for them."""
+    """Line -> number of times per step."""
     quiet = ["recipe=plain", "monitor=none", "log_every_n_steps=1000", "val_every_n_steps=1000"]
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         options = [*quiet, f"max_steps={LAST + 1}", *overrides, f"outputs={place}"]
-        parts = build_all(specs(options))
+        parts = build(*specs(options))
         counted = CountedSteps()
-        parts[0].monitors.append(counted)
-        folders = [Path(place) / str(index) for index in range(len(parts))]
-        for folder in folders:
-            folder.mkdir()
-        console = Console(file=io.StringIO())
-        fit(parts[0], folders[0], console) if len(parts) == 1 else fit_replicas(parts, folders, console)
+        parts.monitors.append(counted)
+        fit(parts, Path(place), Console(file=io.StringIO()))
     return {line: count / (LAST - FIRST) for line, count in counted.waits.lines.items()}

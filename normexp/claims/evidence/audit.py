@@ -8,7 +8,7 @@ What an audit found can be kept in the ledger, where the atlas of a bank tells i
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +106,9 @@ def audit(
     disks = {audit_row.claim.id: DiskRuns(complete_cells(audit_row.claim), cache) for audit_row in chosen}
     specs: dict[Path, RunSpec] = {}
     for audit_row in chosen:
-        disk, process = disks[audit_row.claim.id], f"{audit_row.keys[0]!r} of {len(audit_row.keys)}"
+        disk = disks[audit_row.claim.id]
         disk.check(audit_row.keys)
-        for spec in disk.missing(audit_row.keys):  # two processes of one arm stay two
-            specs[spec.folder] = replace(spec, together=process if len(audit_row.keys) > 1 else "")
+        specs |= {spec.folder: spec for spec in disk.missing(audit_row.keys)}
     if specs:
         names = {path: name for disk in disks.values() for path, name in disk.names.items()}
         cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))

@@ -121,11 +121,10 @@ class DiskRuns:
         for (setting, arm, level), group in groups.items():
             seeds = sorted({key.seed for key in group})
             rates = sorted({key.lr for key in group if key.lr is not None}) or None
-            words, replicas = self._words(setting, arm, level)
-            together = f"{self.claim.id} {setting} {arm} {level}" if replicas else ""
+            words = self._words(setting, arm, level)
             for spec in specs(words, seeds=seeds, rates=rates, using=self._composer):
                 key = RunKey(setting, arm, level, spec.config["seed"], spec.config["lr"] if rates else None)
-                self._specs[key] = dataclasses.replace(spec, together=together)
+                self._specs[key] = spec
         return [self._specs[key] for key in keys]
 
     def check(self, keys: Iterable[RunKey]) -> None:
@@ -198,10 +197,9 @@ class DiskRuns:
             row["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return row
 
-    def _words(self, setting: str, arm: str, level: Any) -> tuple[tuple[str, ...], bool]:
-        """The overrides that all seeds and rates share, and whether these train side by side."""
+    def _words(self, setting: str, arm: str, level: Any) -> tuple[str, ...]:
+        """The overrides that all seeds and rates share."""
         claim, cell = self.claim, self.claim.cells.get(setting)
-        replicas = cell.replicas if cell else claim.replicas
         # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
         words = [word.replace("${seed}", r"$\{seed\}") for word in (cell.overrides if cell else ())]
         fixed = [*(word for word in words if word != "monitor=none"), *claim.fixed_of(arm)]
@@ -209,12 +207,10 @@ class DiskRuns:
         monitors = [override for override in fixed if override.startswith("monitor")]
         digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
         study = f"watched-{digest}" if monitors else "runs"
-        if replicas:  # they differ from single runs in rounding, so keep them apart
-            study += "-replicas"
         shared = (f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={self.cache}")
         factor = claim.factor_of(level)
         length = equal_passes(cell, [*claim.fixed, *claim.arms[arm], *factor]) if cell else []
-        return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length)), replicas
+        return with_recipe((*shared, *fixed, *claim.arms[arm], *factor, *length))
 
 
 def launch_folder(cache: Path) -> Path:
@@ -235,11 +231,10 @@ def train(cells: "Sequence[Cell]", options: "Options", folder: Path, command: st
 def estimated_seconds(specs: "Sequence[RunSpec]", estimates: "Estimates") -> list[float | None]:
     """Seconds of each run, from a few steps of each kind; None on a GPU, and for one that cannot run, which its own
     process will say."""
-    together = Counter(spec.together for spec in specs)
     seconds: list[float | None] = [None] * len(specs)
     for place, spec in enumerate(specs):
         with contextlib.suppress(ValueError):
-            seconds[place] = estimates.seconds(spec, together[spec.together] if spec.together else 1)
+            seconds[place] = estimates.seconds(spec)
     return seconds
 
 

@@ -176,7 +176,7 @@ CLOCKS = {
     "samples": ("training samples seen", "Equal numbers of samples for every arm."),
     "seconds": (
         "seconds of training",
-        "Time of training, under whatever load there was; a mean over seeds. Replicas share one clock.",
+        "Time of training, under whatever load there was; a mean over seeds.",
     ),
 }
 

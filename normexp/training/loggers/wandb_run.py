@@ -34,7 +34,7 @@ class WandbRun(ServiceLogger, WandbLogger):
         sent.write()
         project = os.environ.get("WANDB_PROJECT", "normexp")
         try:
-            # Lightning would take a run that the caller has open. Replicas are several runs of one process.
+            # Lightning would take a run that the caller has open.
             run = wandb.init(
                 project=project,
                 group=parts.config["name"],

@@ -70,7 +70,7 @@ class Runs:
         while self.pause and self.pause.exists():
             time.sleep(5)
         start = time.time()
-        (summary,) = train([spec])
+        summary = train(spec)
         print(
             f"{self.name} {norm} seed={seed} lr={rate} {summary['status']} {time.time() - start:.0f} s",
             flush=True,

@@ -164,9 +164,8 @@ class Pilot:
     # Runs.
 
     def _words(self, norm: str, updates: int = 1) -> tuple[str, ...]:
-        study = "pilots-replicas" if self.cell.replicas else "pilots"
         length = (f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 2)}")
-        overrides = (f"name={study}", "monitor=none", f"outputs={self.cache}", *self.cell.overrides)
+        overrides = ("name=pilots", "monitor=none", f"outputs={self.cache}", *self.cell.overrides)
         return with_recipe((*overrides, *length, f"norm={norm}"))
 
     def _specs(self, runs: Sequence[PilotRun]) -> dict[PilotRun, Any]:
@@ -178,10 +177,9 @@ class Pilot:
             rates_of[run.norm, run.updates].add(run.rate)
         for (norm, updates), rates in sorted(rates_of.items()):
             words = self._words(norm, updates)
-            together = f"{self.cell.draw} {norm} {updates}" if self.cell.replicas and len(rates) > 1 else ""
             for spec in specs(words, seeds=[self.seed], rates=sorted(rates), using=self._composer):
                 run = PilotRun(norm, spec.config["lr"], updates)
-                spec_of_run[run] = replace(spec, together=together)
+                spec_of_run[run] = spec
                 self._folders[run] = spec.folder
         return spec_of_run
 
