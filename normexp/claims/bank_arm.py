@@ -16,7 +16,6 @@ from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.cell import LENGTHS, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_claims import exit_status
-from normexp.config.code import in_words
 from normexp.format import pluralize
 from normexp.runs.files import write_json, write_text
 from normexp.sweeps.places.place import Options
@@ -55,13 +54,6 @@ def arm_claim(bank: Bank, norm: Sequence[str], ledger: Path, most: int, at: str)
         raise ValueError(
             f"bank={bank.word}: {ledger} has no setting of it; normexp evidence grid bank={bank.word} trains them, "
             "and evidence=DIR names another folder"
-        )
-    # The judge would refuse them, too, but only after the own arm was trained.
-    anew = " to=DIR" if bank.drawn else f", then normexp evidence keep claim=bank bank={bank.word} to=DIR"
-    if other := stored.other_code(stored.grid_rows(cells), watched=False):
-        raise ValueError(
-            f"bank={bank.word}: its runs in {ledger} were computed by {in_words(other)}; take the version of normexp "
-            f"that computed them, or train its grid anew: normexp evidence grid bank={bank.word}{anew}"
         )
     return Claim(
         id=name,

@@ -13,7 +13,7 @@ from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.select import find
 from normexp.cli.command import command
-from normexp.config.code import checkout
+from normexp.config.checkout import checkout
 from normexp.config.process import command as to_type
 from normexp.format import pluralize
 from normexp.runs.files import write_text

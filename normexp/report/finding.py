@@ -154,11 +154,10 @@ def limits(study: Study) -> Iterator[str]:
     for library in ("normexp", "torch"):
         if len(versions := study.versions(library)) > 1:
             yield f"The runs come from several versions of {library}: {', '.join(versions)}."
-    count, names = study.other_code
-    if count:
+    if len(study.numerics) > 1:
         yield (
-            f"{count} of {pluralize(len(chosen), 'run')} were computed by another version of {', '.join(names[:3])}, "
-            "so a difference may be the doing of the code; train them again."
+            f"The runs come from versions that compute other bits (numerics {', '.join(map(str, study.numerics))}), so "
+            "a difference may be the doing of the code; train them again."
         )
     kinds = chosen["key"].map(lambda key: key[1]).unique()
     if len(kinds) > 1:

@@ -24,7 +24,7 @@ from normexp.report.statistics import (
     is_axis,
 )
 from normexp.runs import load_summaries, load_test_examples
-from normexp.runs.read import check_metric, other_code, read_metrics
+from normexp.runs.read import check_metric, read_metrics
 from normexp.runs.summary import decided_by, varying
 from normexp.runs.table import NETWORK, open_runs, read_ledgers, samples_seen
 
@@ -276,16 +276,9 @@ class Study:
         return sorted(column.dropna().unique())
 
     @cached_property
-    def other_code(self) -> tuple[int, list[str]]:
-        """How many of the chosen runs were computed by other code than today's while the rest were not, and the parts
-        that differ. No run if all were computed by one version."""
-        runs = self.chosen
-        kinds = runs.groupby(["code", "norm"]) if runs["code"].nunique() > 1 else ()
-        differing = [
-            (len(code_runs), other_code(self.path / code_runs["run"].iloc[0])) for _, code_runs in kinds
-        ]
-        parts = sorted({part for _, names in differing for part in names})
-        return sum(n for n, names in differing if names), parts
+    def numerics(self) -> list[int]:
+        """The values of NUMERICS with which the chosen runs were computed; runs of early versions say none."""
+        return sorted(self.chosen["numerics"].dropna().astype(int).unique().tolist())
 
 
 def open_study(

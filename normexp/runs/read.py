@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.config.code import changed
 from normexp.config.identity import config_hash, saved_identity
 from normexp.monitors.convergence import convergence
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import SUMMARY, Damaged, damaged, digests, finished_summary, read_summary, remedy
+from normexp.runs.summary import SUMMARY, Damaged, damaged, digests, read_summary, remedy
 
 if TYPE_CHECKING:  # they take a while to import, and reading a summary does not need them
     import numpy as np
@@ -224,11 +223,6 @@ def read_checked(folder: Path) -> dict[str, Any] | None:
         for name, why in (contradiction for check in checks for contradiction in check(folder, summary)):
             raise damaged(folder / name, why)
     return summary
-
-
-def other_code(folder: Path) -> list[str]:
-    """The parts of today's code that differ from those that computed a finished run."""
-    return changed(finished_summary(folder))
 
 
 Contradictions = Iterator[tuple[str, str]]  # file, and what is wrong with it

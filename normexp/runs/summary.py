@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp import NUMERICS
 from normexp.config.folder import lies_in
 from normexp.config.identity import OLDER as OLDER
 from normexp.config.identity import with_later_options
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 RESULTS = (
     "run", "status", "hash", "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
 )  # fmt: skip
-DERIVED = ("failed", "chance_loss", "samples", "code")
+DERIVED = ("failed", "chance_loss", "samples", "numerics")
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # the same value twice
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
 MOST_LOSS = 10.0  # times the loss of guessing
@@ -37,8 +38,8 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     Columns: `run` (folder), `status`, `hash`; the chosen names (`model`, `norm`, ...); each key of the configuration
     (`batch_size`, `norm.correction`, `model.depth`), with the optimizer's rate as `lr`; final metrics
     (`test/accuracy`); `convergence.*`, `execution.*`, `versions.*`; `steps`, `epochs`, `samples` (null in older runs),
-    `seconds`, `parameters`, `command`, `finished`; `processes` (that share a batch); `code` (a digest of what computed
-    it); `failed` (it diverged, or its final loss is above ten times `chance_loss`).
+    `seconds`, `parameters`, `command`, `finished`; `processes` (that share a batch); `numerics` (null in older
+    runs); `failed` (it diverged, or its final loss is above ten times `chance_loss`).
     """
     choices = {"recipe": OLDER} | {
         name: choice for name, choice in summary["choices"].items() if "/" not in name
@@ -56,8 +57,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     row |= {name: summary[name] for name in RESULTS if name not in row}
     row["processes"] = summary["execution"].get("devices", 1)
     row["samples"] = summary.get("samples")
-    code = json.dumps(summary.get("sources"), sort_keys=True)
-    row["code"] = hashlib.sha256(code.encode()).hexdigest()[:12]
+    row["numerics"] = summary.get("numerics")
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
 
 
@@ -74,6 +74,12 @@ def failed(summary: Mapping[str, Any]) -> bool:
     chance, loss = summary.get("chance_loss"), summary["metrics"].get("train/loss")
     blown_up = chance is not None and loss is not None and loss > MOST_LOSS * chance
     return summary["status"] == "diverged" or blown_up
+
+
+def other_numerics(summary: Mapping[str, Any]) -> str:
+    """`numerics=1, not 2` for a run of a version that computes other bits; empty if it is not, or does not say."""
+    found = summary.get("numerics", NUMERICS)
+    return "" if found == NUMERICS else f"numerics={found}, not {NUMERICS}"
 
 
 def flat(config: Mapping[str, Any], prefix: str = "", *, targets: bool = False) -> dict[str, Any]:
@@ -145,14 +151,14 @@ KINDS: dict[str, Any] = {
 }  # fmt: skip
 # Runs of earlier versions lack these.
 LATER: dict[str, Any] = {
-    "recipe_changes": list[str] | None, "chance_loss": float | None, "sources": dict, "checkout": dict,
+    "recipe_changes": list[str] | None, "chance_loss": float | None, "numerics": int, "checkout": dict,
     "first": dict, "failed": bool, "not_finite": list[str],
     "samples": int, "digests": dict,
 }  # fmt: skip
 # The types of values in these mappings. Choices are names of files. Numbers may be unknown.
 VALUES: dict[str, Any] = {
     "choices": str | None, "metrics": float | None, "convergence": float | None, "versions": str | None,
-    "execution": str | float | bool | None, "sources": str, "first": str | bool | None,
+    "execution": str | float | bool | None, "first": str | bool | None,
     "digests": str,
 }  # fmt: skip
 # Every version's runs have these choices and settings.

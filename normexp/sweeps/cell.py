@@ -5,17 +5,17 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.config.code import changed
 from normexp.config.folder import allowed_packages
 from normexp.config.identity import model_label
 from normexp.config.process import preserve_global_state, typed
 from normexp.config.settings import names_of
 from normexp.runs import read_summary
+from normexp.runs.summary import other_numerics
 from normexp.sweeps.places.place import Used
 from normexp.sweeps.places.this_machine import STOPS
 from normexp.training.folder import in_use
@@ -71,7 +71,7 @@ class Cell:
     error: str | None = None
     log: Path | None = None
     tries: int = 0
-    other_code: list[str] = field(default_factory=list)
+    other_numerics: str = ""
     memory: int = 0
     used: Used | None = None
     since: float = 0.0
@@ -111,11 +111,11 @@ class Cell:
         self.seconds = seconds
 
     def skip_if_finished(self) -> None:
-        """Skip the cell if an earlier launch finished it, and note whether the code has changed since."""
+        """Skip the cell if an earlier launch finished it, and note if another version computed it."""
         if self.status():
             self.state = "skipped"
             summaries = filter(None, map(read_summary, self.folders))
-            self.other_code = sorted({name for summary in summaries for name in changed(summary)})
+            self.other_numerics = next(filter(None, map(other_numerics, summaries)), "")
 
     def look(self) -> Elsewhere:
         """What other launches do, or have done, with this cell."""

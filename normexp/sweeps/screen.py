@@ -9,7 +9,6 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
-from normexp.config.code import in_words
 from normexp.format import duration, pluralize
 from normexp.machine import in_bytes, precision_here
 from normexp.sweeps.cell import WAITING, Cell
@@ -37,9 +36,8 @@ def show_plan(
         rows[f"  {key}"] = shortened(values)
     if len(to_run) < len(cells):
         rows["finished"] = f"{count([cell for cell in cells if cell.state == 'skipped'])}, skipped"
-    if old := [cell for cell in cells if cell.other_code]:
-        names = sorted({name for cell in old for name in cell.other_code})
-        rows["of these"] = f"{count(old)} computed by {in_words(names)}; name=<another> trains them again"
+    if old := [cell for cell in cells if cell.other_numerics]:
+        rows["of these"] = f"{count(old)} with {old[0].other_numerics}; name=<another> trains them again"
     if to_run:
         rows["to run"] = f"{count(to_run)}, {place}"
         precisions = dict.fromkeys(precision_here(cell.config["trainer"]) for cell in to_run)

@@ -13,8 +13,8 @@ import torchvision
 from rich.console import Console
 from torch import Tensor
 
-from normexp import __version__
-from normexp.config.code import checkout, sources
+from normexp import NUMERICS, __version__
+from normexp.config.checkout import checkout
 from normexp.config.identity import changes
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
@@ -226,7 +226,7 @@ def summarize(
             "pytorch_lightning": pl.__version__,
             "python": platform.python_version(),
         },
-        "sources": origin.sources,
+        "numerics": NUMERICS,
         "first": origin.first,
         **({"checkout": origin.checkout} if origin.checkout else {}),
         "command": parts.command,
@@ -279,28 +279,19 @@ class PopulationStatistics(pl.Callback):
 
 
 class Provenance(pl.Callback):
-    """Which run this is, which code computes it and when it was first launched. Every checkpoint keeps that.
-
-    The code is read before the run starts, because files may be edited while it trains. Of a run that resumes with
-    other code, the record is `<old>+<new>`. It counts where both compute the same.
+    """Which run this is, and when and from which commit it was first launched. Every checkpoint keeps that.
 
     Attributes:
-        sources: digests for the summary.
-        first: `started`, `commit` and `dirty` of the first launch. All are None for a run that resumes from the
-            checkpoint of an earlier version, which does not say.
+        first: `started`, `commit` and `dirty` of the first launch.
         dirty: whether any launch came from a changed checkout.
     """
 
     def __init__(self, parts: "Parts"):
-        self.identity, self.sources = parts.digest, sources(parts.config)
+        self.identity = parts.digest
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         found = checkout() or {"commit": None, "dirty": None}
         self.first: dict[str, Any] = {"started": now, **found}
         self.dirty = bool(found["dirty"])
-
-    @property
-    def state_key(self) -> str:
-        return "CodeRecord"  # its name in checkpoints of earlier versions
 
     @property
     def checkout(self) -> dict[str, Any] | None:
@@ -308,18 +299,11 @@ class Provenance(pl.Callback):
         return {"commit": self.first["commit"], "dirty": self.dirty} if self.first["commit"] else None
 
     def state_dict(self) -> dict[str, Any]:
-        return {"sources": self.sources, "first": self.first, "dirty": self.dirty}
+        return {"first": self.first, "dirty": self.dirty}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        before, now = state["sources"], self.sources
-        shared = {name: _joined(before[name], now[name]) for name in before.keys() & now.keys()}
-        self.sources = before | now | shared
-        self.first = state.get("first") or dict.fromkeys(self.first)
-        self.dirty |= state.get("dirty", False)
+        self.first = state["first"]
+        self.dirty |= state["dirty"]
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
         checkpoint["identity"] = self.identity
-
-
-def _joined(before: str, now: str) -> str:
-    return before if before.split("+")[-1] == now else f"{before}+{now}"

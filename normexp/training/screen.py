@@ -16,13 +16,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from normexp.config.code import changed, in_words
 from normexp.config.identity import changes, model_label
 from normexp.config.process import tolerant_stdout
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
-from normexp.runs.summary import failed, learning_rate
+from normexp.runs.summary import failed, learning_rate, other_numerics
 from normexp.training.folder import WAIT
 from normexp.training.recipe_hint import Curves, hint, recorded
 
@@ -241,8 +240,7 @@ def asked_otherwise(asked: dict[str, Any], choices: dict[str, str], summary: dic
     found = summary["config"]
     differing = [key for key in RECORDED if key in found and _text(asked[key]) != _text(found[key])]
     words = [_words(key, asked, choices, summary) for key in differing]
-    if other := changed(summary):
-        words.append(in_words(other))
+    words += filter(None, [other_numerics(summary)])
     if not words:
         return None
     remedy = "run_dir" if asked["run_dir"] else "name"

@@ -66,7 +66,7 @@ class MadeRuns:
             "status": "completed", "val_accuracy": float(right.mean()), "val_loss": 0.5, "train_loss": 0.5,
             "test_accuracy": float(right.mean()), "test_loss": 0.7, "steps": 10, "seconds": 1.0, "replicas": 1,
             "precision": "32-true", "hash": name, "finished": "2026-01-01T00:00:00+00:00", "commit": "c" * 40,
-            "dirty": False, "code": "", "folder": str(folder), "sources": {"normexp": "abc"}, "value": 0.5,
+            "dirty": False, "code": "", "folder": str(folder), "value": 0.5,
             "check": None, "censored": False,
         }  # fmt: skip
 

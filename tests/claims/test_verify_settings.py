@@ -12,7 +12,6 @@ from asked import over_settings, verify
 from repository import git
 
 from normexp.claims.evidence.initial import gather, initial_table
-from normexp.claims.evidence.keep import write_manifest
 from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.protocol import resolved_protocol
 from normexp.claims.evidence.sources import InitialSource
@@ -315,22 +314,6 @@ def test_a_cell_without_a_ledger_is_named(registered):
     known = Known(claim, StoredEvidence(registered / PLACE), None)
     with pytest.raises(ValueError, match="claim=Q02: setting=mnist_cnn: 30 runs are missing"):
         known("", claim.settings)
-
-
-def test_runs_of_other_code_carry_no_verdict(registered):
-    """As if a file of the rooms that compute had been changed since the ledger was written."""
-    write_manifest(registered / PLACE)
-    claim = claim_in(registered)
-    assert over_settings(claim, registered)[1]["verdict"] == "supported"
-    path = registered / PLACE / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["code"]["normexp"] = "ffffff" + manifest["code"]["normexp"][6:]
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(
-        ValueError, match=r"claim=Q02: 66 runs of the ledger were computed by .* carry no"
-    ) as error:
-        over_settings(claim, registered)
-    assert "\n" not in str(error.value)
 
 
 def test_a_setting_may_change_an_option_and_name_a_data_set(initial):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from repository import git
 
-from normexp.config.code import checkout, parts
+from normexp.config.checkout import _checkout, checkout
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def repository(tmp_path, monkeypatch):
 
 
 def found(folder: Path):
-    parts._checkout.cache_clear()  # a process asks once
+    _checkout.cache_clear()  # a process asks once
     return checkout(folder)
 
 

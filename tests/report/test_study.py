@@ -223,16 +223,16 @@ def test_begun_and_failed_runs_are_listed(tmp_path):
     assert study.command == "python train.py -m lr=9"
 
 
-def test_runs_of_several_versions_of_code_and_torch_are_said(tmp_path):
+def test_runs_of_several_numerics_and_versions_of_torch_are_said(tmp_path):
     write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2)
     for folder in tmp_path.glob("mlp/*"):  # all by one version, though not by today's
-        edit_summary(folder, sources={"normexp": "0" * 12})
-    assert open_study(tmp_path).other_code == (0, [])
+        edit_summary(folder, numerics=7)
+    assert open_study(tmp_path).numerics == [7]
     for folder in tmp_path.glob("mlp/none-*"):
         versions = json.loads((folder / "summary.json").read_text())["versions"]
-        edit_summary(folder, sources={}, versions=versions | {"torch": "2.11.0"})
+        edit_summary(folder, numerics=8, versions=versions | {"torch": "2.11.0"})
     said = " ".join(cautions(open_study(tmp_path)))
-    assert "2 of 4 runs were computed by another version of " in said
+    assert "compute other bits (numerics 7, 8)" in said
     assert "The runs come from several versions of torch: 2.11.0, 2.15.0." in said
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from normexp.cli import report
 from normexp.cli.report import show
-from normexp.config.code import changed
 from normexp.config.identity import older
 from normexp.config.run_spec import saved_spec
 from normexp.runs import load, load_summaries, read_summary
@@ -77,7 +76,7 @@ def use(root: Path, folder: Path, parts: Any, *, figures: bool) -> None:
     load(root)
     show_result(summary, folder, console)
     show(str(folder), {name: 0.0 for name in summary["metrics"]}, summary["metrics"])
-    asked_otherwise(parts.config, parts.choices, summary), changed(summary), older(summary)
+    asked_otherwise(parts.config, parts.choices, summary), older(summary)
     if figures:
         saved_spec(folder, summary, [])
         assert report.main([str(root)]) in (0, 2)

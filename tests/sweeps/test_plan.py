@@ -9,6 +9,7 @@ import pytest
 from fabricated import config, write_run
 from rich.console import Console
 
+from normexp import NUMERICS
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration
@@ -67,20 +68,16 @@ def test_finished_runs_are_skipped_by_identity(make, tmp_path):
     assert [cell.state for cell in make(configs)] == ["skipped", "planned"]
 
 
-def test_finished_runs_of_other_code_are_skipped_and_named(make, tmp_path, capsys):
-    for seed, sources in enumerate([{"normexp.norms.Old": "x"}, {"normexp.norms.Old": "x"}, {}]):
+def test_finished_runs_with_other_numerics_are_skipped_and_named(make, tmp_path, capsys):
+    for seed, numerics in enumerate((7, 7, NUMERICS)):
         path = write_run(tmp_path / "study", "none", 2, seed) / "summary.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"sources": sources}))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"numerics": numerics}))
     cells = make([config("none", 2, seed, outputs=str(tmp_path)) for seed in range(4)])
     assert [cell.state for cell in cells] == ["skipped"] * 3 + ["planned"]
-    assert [cell.other_code for cell in cells] == [["normexp.norms.Old"], ["normexp.norms.Old"], [], []]
     show_plan(cells, Inside(print), tmp_path, Console(width=160))
     said = " ".join(capsys.readouterr().out.split())
     assert "finished 3 runs, skipped" in said
-    assert (
-        "of these 2 runs computed by another version of normexp.norms.Old; name=<another> trains them again"
-        in said
-    )
+    assert f"of these 2 runs with numerics=7, not {NUMERICS}; name=<another> trains them again" in said
 
 
 def test_broken_cells_are_named_once_for_each_error(make, tmp_path):

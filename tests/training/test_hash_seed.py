@@ -35,7 +35,7 @@ def found(outputs: Path) -> tuple[list[tuple[str, ...]], dict]:
             tuple(row[name] for name in ("step", "epoch", "metric", "value")) for row in csv.DictReader(file)
         ]
     summary = json.loads((path.parent / "summary.json").read_text())
-    return rows, {key: summary[key] for key in ("hash", "metrics", "convergence", "sources", "config")}
+    return rows, {key: summary[key] for key in ("hash", "metrics", "convergence", "config")}
 
 
 @pytest.mark.slow

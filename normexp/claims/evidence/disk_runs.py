@@ -19,10 +19,10 @@ from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registry import UNKNOWN
-from normexp.config.code import changed, in_words
 from normexp.config.compose import composer
 from normexp.config.process import fast_imports
 from normexp.runs.read import read_checked
+from normexp.runs.summary import other_numerics
 
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
@@ -167,7 +167,7 @@ class DiskRuns:
         return " ".join(words).replace(", ", ",")
 
     def rows(self, keys: Sequence[RunKey]) -> pd.DataFrame:
-        """One row for each of these runs that is finished, with its folder. Raises ValueError for other code."""
+        """One row for each of these runs that is finished, with its folder. Raises ValueError for other numerics."""
         for key, spec in zip(keys, self.specs(keys), strict=True):
             if key not in self._rows and (summary := read_checked(spec.folder)) is not None:
                 self._rows[key] = self._row(key, summary, spec.folder)
@@ -179,13 +179,13 @@ class DiskRuns:
         return pd.DataFrame(self._rows.values()).drop_duplicates("folder")
 
     def _row(self, key: RunKey, summary: dict[str, Any], folder: Path) -> dict[str, Any]:
-        if other := changed(summary, watched="logged/" in str(self.claim.metric)):
+        if other := other_numerics(summary):
             raise ValueError(
-                f"{folder}: computed by {in_words(other)}; remove that folder, or use out=<another> for all "
+                f"{folder}: has {other} as this version; remove that folder, or use out=<another> for all "
                 "runs anew"
             )
         row = row_of(key.setting, summary) | {"norm": key.arm, "level": key.level, "lr": key.lr}
-        row |= {"folder": str(folder), "sources": summary.get("sources", {})}
+        row["folder"] = str(folder)
         metric, check = self.claim.metric_of(key.arm), self.claim.check_of(key.arm)
         if self.claim.settings and metric in OF_RUNS:
             row |= {"value": row["train_loss"], "censored": False}

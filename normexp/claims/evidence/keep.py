@@ -29,9 +29,7 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import COMMITS, GRID, REGISTRY, digest, kept_commits, open_registry
-from normexp.config.code import different_code, in_words
-from normexp.config.code.parts import MONITORS, NORMEXP, parts
+from normexp.claims.spec.registry import COMMITS, GRID, REGISTRY, kept_commits, open_registry
 from normexp.runs import TestExamples
 from normexp.runs.files import alone, atomic_write, write_json
 
@@ -107,17 +105,14 @@ def keep_runs(folder: Path, known: Known) -> int:
         missing = len(missing_keys(claim, known))
         trains = "evidence grid bank=BANK" if claim.name == GRID else f"verify claim={claim.id}"
         raise ValueError(f"claim={claim.id}: {missing} runs are missing; train them first: normexp {trains}")
-    if other := different_code(StoredEvidence(folder).code):
-        raise ValueError(f"{folder}: its runs were computed by {in_words(other)}; name a new folder")
     of_grid = claim.name == GRID
     place = folder / ("bank" if of_grid else f"claims/{claim.id}")
     if not (folder / MANIFEST).exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_manifest(folder, [])
     place.mkdir(parents=True, exist_ok=True)
-    codes: dict[str, Any] = {}
     tables: list[pd.DataFrame] = []
-    in_ledger = 0  # runs of a grid whose settings the ledger has already
+    new, in_ledger = False, 0  # runs of a grid whose settings the ledger has already
     stored = StoredEvidence(folder)
     stored.check_cells(claim.cells.values())
     if not of_grid:
@@ -136,7 +131,7 @@ def keep_runs(folder: Path, known: Known) -> int:
             elif len(rows):
                 tables.append(rows)
             continue
-        rows = _with_code(rows, codes)
+        new = True
         read_hashes = _read_in_grid(known, cell, rows) if of_grid else _read_by(claim, known, cell)
         of = known.examples(cell, rows)
         asked = {run: of(run) for run in read_hashes.intersection(rows["hash"])}
@@ -145,33 +140,21 @@ def keep_runs(folder: Path, known: Known) -> int:
         write_examples(place, cell.name, examples, losses=losses)
         tables.append(rows)
     tables_by_name = {str(rows["cell"].iloc[0]): rows for rows in tables} if of_grid else {}
-    if codes and not of_grid:
+    if new and not of_grid:
         tables_by_name["runs"] = pd.concat(tables, ignore_index=True)
     for name, rows in tables_by_name.items():
         _write_curves(bank_curves(place, name) if of_grid else own_curves(folder / "claims", claim.id), rows)
-        aside = ["folder", "sources", "bank", "censored", *["level", "value", "check"] * of_grid]
+        aside = ["folder", "bank", "censored", *["level", "value", "check"] * of_grid]
         table = rows.drop(columns=aside, errors="ignore")
         _write_csv(place / f"{name}.csv", table, float_format="%.9g")
-    beside = (place if of_grid else place.parent) / "code.json"
-    if codes:
-        before = json.loads(beside.read_text()) if beside.exists() else {}
-        beside.write_text(json.dumps(before | codes, indent=1, sort_keys=True) + "\n")
     if not of_grid:
         arms = stored.arms(claim.id) | {arm: claim.digest_of(arm) for arm in claim.arms}
         write_json(place / ARMS, dict(sorted(arms.items())), indent=1)
     kept = {cell.name: cell.digest for cell in cells if cell.overrides}
     write_json(folder / CELLS, dict(sorted((stored.cells | kept).items())), indent=1)
-    files = [*place.iterdir(), beside, folder / CELLS]
+    files = [*place.iterdir(), folder / CELLS]
     write_manifest(folder, [path.relative_to(folder).as_posix() for path in files if path.is_file()])
     return in_ledger + sum(map(len, tables))
-
-
-def _with_code(rows: pd.DataFrame, codes: dict[str, Any]) -> pd.DataFrame:
-    """The rows with a digest of the code of new ones; `codes` keeps what it stands for."""
-    new = rows["folder"].notna()
-    digests = rows.loc[new, "sources"].map(lambda sources: digest(sources)[:12])
-    codes |= dict(zip(digests, rows.loc[new, "sources"], strict=True))
-    return rows.assign(code=rows["code"].mask(new, digests))
 
 
 def _measures(claim: Claim) -> set[str]:
@@ -243,9 +226,7 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
     """
     with alone(folder / MANIFEST):  # the claims of one command are judged side by side
         stored = StoredEvidence(folder)
-        old, code = stored.manifest, stored.code
-        if not old:
-            code = {room: parts(room) for room in (NORMEXP, MONITORS)}
+        old = stored.manifest
         if names is None or not old:
             old, names = {}, [path.relative_to(folder).as_posix() for path in stored.files()]
             names += [CELLS] * (folder / CELLS).exists()
@@ -253,7 +234,7 @@ def write_manifest(folder: Path, names: Iterable[str] | None = None) -> None:
             _keep_commits(folder)
             names = [*names, REGISTRY.name, COMMITS]
         files = old | {name: file_digest(folder / name) for name in names}
-        write_json(folder / MANIFEST, {"code": code, "files": dict(sorted(files.items()))}, indent=1)
+        write_json(folder / MANIFEST, {"files": dict(sorted(files.items()))}, indent=1)
 
 
 def _keep_commits(folder: Path) -> None:

@@ -55,7 +55,6 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
         rows, missing = known.cell_runs(cell, claim.seed_range)
         if missing:
             continue
-        known.check_code(rows)
         early = bool(cell.draw) and cell.name.endswith(f"-{EARLY}")
         name, at = (cell.name.removesuffix(f"-{EARLY}"), EARLY) if early else (cell.name, FINAL)
         settings.append(Measured(name, at, cell, known.setting(cell, rows), rows))

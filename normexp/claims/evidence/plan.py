@@ -21,7 +21,6 @@ from normexp.claims.judge.outcomes import COLUMNS, Setting
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, near_margin, worst_setting
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import TUNING_SEEDS, Cells, Claim
-from normexp.config.code import in_words
 from normexp.runs import load_test_examples
 
 if TYPE_CHECKING:
@@ -191,7 +190,6 @@ class Known:
         """A setting for the judge, from all its runs. `keep`: these are what a verdict rests on."""
         read = runs_at(rows, cell, self.measure, self.claim.rate)
         if keep:
-            self.check_code(rows)
             self._read.append(read)
         measure, column = ("value", "check") if part == MANIPULATION else (self.measure, "value")
         setting = setting_of_runs(cell, read, measure, self.examples(cell, rows), column)
@@ -220,18 +218,6 @@ class Known:
         if missing:
             words = f"{len(missing)} runs are missing, the first {missing[0]}"
             raise ValueError(f"claim={self.claim.id}: {where}{words}")
-
-    def check_code(self, rows: pd.DataFrame) -> None:
-        """Raise ValueError for rows of the ledger that today's code would not compute: they carry no verdict."""
-        if self.stored is None:
-            return
-        stored = rows[rows["folder"].isna()] if "folder" in rows else rows
-        watched = "logged/" in str(self.claim.metric)
-        if len(stored) and (other := self.stored.other_code(stored, watched=watched)):
-            raise ValueError(
-                f"claim={self.claim.id}: {len(stored)} runs of the ledger were computed by {in_words(other)} and "
-                f"carry no verdict here; evidence=none trains them anew ({self.stored.folder})"
-            )
 
     def table(self) -> pd.DataFrame:
         """One row per part, setting, arm, level and seed."""

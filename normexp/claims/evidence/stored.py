@@ -8,11 +8,10 @@
 - `verdicts/<id>.json`, `verdicts/<id>.csv.gz`: protocol, cost and values of a claim about networks at initialization or
   about one setting.
 - `registry.jsonl`, `commits.json`: the registered protocols, and what the registry was at each commit of these runs.
-- `code.json` beside rows says what each digest of code in them stands for.
 - `cells.json`, `claims/<id>/arms.json`: the digest of the overrides of each cell and of each arm, since another file
   may have a cell of this name, or an arm may be edited.
 - `audit.json`: how random rows came out when they were trained again.
-- `manifest.json`: the digest of each file, and the code of normexp that computed the rows.
+- `manifest.json`: the digest of each file.
 
 Losses of test examples (`*.losses.npz`) and learning curves (`*curves.csv.gz`) lie in the repository and in a second
 archive (`normexp evidence export`), since no registered claim's word needs them.
@@ -32,8 +31,6 @@ import pandas as pd
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.cell import BankCell, value_of
 from normexp.claims.spec.claim import Claim
-from normexp.config.code import different_code
-from normexp.config.code.parts import MONITORS, NORMEXP
 from normexp.config.folder import CONFIGS
 from normexp.runs import TestExamples
 from normexp.runs.files import BESIDE
@@ -75,18 +72,12 @@ class StoredEvidence:
     @functools.cached_property
     def _node(self) -> dict[str, dict[str, str]]:
         path = self.folder / MANIFEST
-        return json.loads(path.read_text()) if path.exists() else {"files": {}, "code": {}}
+        return json.loads(path.read_text()) if path.exists() else {"files": {}}
 
     @property
     def manifest(self) -> dict[str, str]:
         """Path below the folder -> SHA-256; empty for a ledger without a manifest."""
         return self._node["files"]
-
-    @property
-    def code(self) -> dict[str, str]:
-        """The code of normexp that all rows were computed by, or by code with equal golden runs; see
-        `normexp.config.code`."""
-        return self._node["code"]
 
     def read(self, name: str) -> Path | None:
         """The path of a file, checked; None if the ledger never had it, or has it in its second archive alone."""
@@ -201,17 +192,6 @@ class StoredEvidence:
             return TestExamples(bits, loss, str(test_sets[index]))
 
         return of
-
-    def other_code(self, rows: pd.DataFrame, *, watched: bool) -> list[str]:
-        """The parts of today's code that are not those which computed these rows: parts of normexp, and classes of the
-        user's own. `watched`: whether the code of monitors counts."""
-        other = set(different_code(self.code, watched=watched))
-        codes = self._json("bank/code.json") | self._json("claims/code.json")
-        for digest in set(rows["code"]) & codes.keys():
-            recorded = codes[digest].items()
-            users = {k: part for k, part in recorded if k != MONITORS and k.split(".")[0] != NORMEXP}
-            other.update(different_code(users))
-        return sorted(other)
 
     def verdict(self, claim: Claim) -> StoredVerdict | None:
         """The stored record and values of a claim's present protocol; None if there are none."""

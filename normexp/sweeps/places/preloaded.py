@@ -1,5 +1,5 @@
-"""What every job imports sooner or later, imported by the server that forks jobs, with the digests of its code. No job
-searches it for garbage, so its memory stays shared. A missing module is skipped."""
+"""What every job imports sooner or later, imported by the server that forks jobs. No job searches it for garbage, so
+its memory stays shared. A missing module is skipped."""
 
 import atexit
 import contextlib
@@ -7,7 +7,6 @@ import importlib
 import os
 import sys
 
-from normexp.config.code import read_ahead
 from normexp.config.process import fast_imports
 
 MODULES = [
@@ -20,7 +19,6 @@ with fast_imports():
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    read_ahead()
 
 # The server ends at once: Python takes two seconds to take libraries down, and a pipe behind the command waits. Another
 # process that imports this file ends as always.

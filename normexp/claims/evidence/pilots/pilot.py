@@ -33,7 +33,7 @@ from normexp.claims.evidence.protocol import with_recipe
 from normexp.claims.evidence.sources import failed_runs
 from normexp.claims.spec.bank import Bank, drawn_bank, pilots_file
 from normexp.claims.spec.cell import FACTS, BankCell
-from normexp.config.code import checkout
+from normexp.config.checkout import checkout
 from normexp.config.compose import composer
 from normexp.machine import processor
 from normexp.runs.read import read_checked
