@@ -108,6 +108,8 @@ def derivative(activation: nn.Module, inputs: Tensor) -> Tensor:
             stack.enter_context(isolate_rng())
             stack.enter_context(untouched(activation))
         stack.enter_context(torch.enable_grad())
+        # What is saved here belongs to no checkpoint or offloading that is open around the layer.
+        stack.enter_context(torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x))
         z = inputs.detach().requires_grad_()
         # A copy, because the activation may work in place.
         return torch.autograd.grad(activation.forward(z.clone()).sum(), z)[0]

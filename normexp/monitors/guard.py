@@ -1,4 +1,4 @@
-"""Extra passes through a module. They change no random state, buffer, mode, attribute or `.grad`."""
+"""Extra passes through a module. They change no random state, parameter, buffer, mode, attribute or `.grad`."""
 
 import contextlib
 import copy
@@ -27,8 +27,8 @@ def guard_depth() -> int:
 def untouched(module: nn.Module) -> Iterator[None]:
     """In this context every submodule works on a copy of its attributes: modes, buffers, counters, hooks, `self.log`.
 
-    Parameters are not copied. To change them, use `weights`. For gradients use `torch.autograd.grad`, which does not
-    touch `.grad`.
+    Parameters are copied by each pass (`step_output`). To change them, use `weights`. For gradients use
+    `torch.autograd.grad`, which does not touch `.grad`.
     """
     originals = [(child, dict(child.__dict__)) for child in module.modules()]
     made: dict[int, Any] = {}
@@ -120,15 +120,15 @@ def passes_as_in(trainer: Any) -> Iterator[None]:
 
 
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
-    """The result of `training_step` for a batch, with key `loss`. Every call starts with the same buffers and with the
-    random state that training will use next, so passes differ only in weights and batch."""
+    """The result of `training_step` for a batch, with key `loss`. Every call starts with the same parameters, buffers and
+    random state, those that training will use next, and leaves them as they are, whatever the step writes."""
     if not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
         )
     arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
-    with isolate_rng(), _own_buffers(module), weights(_own_frozen(module)), precision:
+    with isolate_rng(), _own_buffers(module), _own_parameters(module), precision:
         output = module.training_step(*arguments)
     return output if isinstance(output, dict) else {"loss": output}
 
@@ -148,15 +148,33 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
             buffers.update(original)
 
 
-def _own_frozen(module: nn.Module) -> dict[nn.Parameter, Tensor]:
-    """What the frozen parameters hold during a pass. A step may move them itself, as that of momentum contrast moves a
-    teacher. A teacher is no larger than what is trained, and a copy of it is moved. A larger frozen part is not copied,
-    for that could fill the memory; it is named here all the same, so that `weights` puts its memory back where the
-    step replaces it (`p.data = ...`)."""
+@contextlib.contextmanager
+def _own_parameters(module: nn.Module) -> Iterator[None]:
+    """In this context a step that writes into its parameters, as `nn.Embedding(max_norm=1)`, a codebook and momentum
+    contrast do, writes into copies; and one that calls `backward` itself leaves `.grad` alone.
+
+    A frozen part larger than all the rest is not copied, since that could fill the memory. A step that moves it is
+    refused in one line.
+    """
     parameters = list(module.parameters())
     frozen = [p for p in parameters if not p.requires_grad]
     small = 2 * sum(p.nbytes for p in frozen) <= sum(p.nbytes for p in parameters)
-    return {p: p.data.clone() if small else p.data for p in frozen}
+    large = [] if small else frozen
+    sums = [p.data.sum(dtype=torch.float64) for p in large]
+    gradients = [(p, p.grad) for p in parameters]
+    for p in parameters:
+        p.grad = None
+    try:
+        with weights({p: p.data.clone() if small or p.requires_grad else p.data for p in parameters}):
+            yield
+    finally:
+        for p, gradient in gradients:
+            p.grad = gradient
+    if any(not torch.equal(p.data.sum(dtype=torch.float64), before) for p, before in zip(large, sums, strict=True)):
+        raise ValueError(
+            "monitors: a pass through the module moves frozen weights in place, more of them than can be copied; write "
+            "`p.data = ...` there, or use Activations and Gradients, which make no passes of their own while it trains"
+        )
 
 
 def loss_of(module: nn.Module, batch: Any) -> Tensor:
