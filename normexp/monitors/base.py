@@ -35,26 +35,6 @@ from normexp.monitors.sites import described, wide
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 
 
-def packed(recorded: Recorded) -> dict[str, Any]:
-    """Pack the series of (step, value) of all tags into a few tensors, for a checkpoint."""
-    pairs = [pair for series in recorded.values() for pair in series]
-    return {
-        "tags": list(recorded),
-        "lengths": [len(series) for series in recorded.values()],
-        "steps": torch.tensor([step for step, _ in pairs], dtype=torch.int64),
-        "values": torch.tensor([value for _, value in pairs], dtype=torch.float64),
-    }
-
-
-def unpacked(state: Mapping[str, Any]) -> dict[str, list[tuple[int, float]]]:
-    """The inverse of `packed`."""
-    pairs = iter(zip(state["steps"].tolist(), state["values"].tolist(), strict=True))
-    return {
-        tag: [next(pairs) for _ in range(length)]
-        for tag, length in zip(state["tags"], state["lengths"], strict=True)
-    }
-
-
 OURS = "normexp."
 
 
@@ -171,10 +151,10 @@ class Monitor(Callback):
 
     def state_dict(self) -> dict[str, Any]:
         """The recorded values, for charts, and the last step, so that a resumed run records each value once."""
-        return {"recorded": packed(self.recorded), "started_at": self.started_at}
+        return {"recorded": self.recorded, "started_at": self.started_at}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.recorded, self.started_at = unpacked(state["recorded"]), state["started_at"]
+        self.recorded, self.started_at = state["recorded"], state["started_at"]
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":

@@ -170,7 +170,10 @@ def _own_parameters(module: nn.Module) -> Iterator[None]:
     finally:
         for p, gradient in gradients:
             p.grad = gradient
-    if any(not torch.equal(p.data.sum(dtype=torch.float64), before) for p, before in zip(large, sums, strict=True)):
+    if any(
+        not torch.equal(p.data.sum(dtype=torch.float64), before)
+        for p, before in zip(large, sums, strict=True)
+    ):
         raise ValueError(
             "monitors: a pass through the module moves frozen weights in place, more of them than can be copied; write "
             "`p.data = ...` there, or use Activations and Gradients, which make no passes of their own while it trains"

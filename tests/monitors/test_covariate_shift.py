@@ -48,15 +48,6 @@ def test_a_constant_channel_divides_nothing_by_zero():
     assert all(value.isfinite() for value in values.values())
 
 
-def test_replicas_drift_side_by_side():
-    before, now = gaussian(3, 40, 2), gaussian(3, 40, 2, seed=1)
-    together = drift(Distribution.of(now, 10), Distribution.of(before, 10))
-    for i in range(3):
-        alone = drift(Distribution.of(now[i], 10), Distribution.of(before[i], 10))
-        for name, value in alone.items():
-            assert together[name][i].item() == pytest.approx(value.item())
-
-
 def test_drift_is_from_the_previous_and_from_the_first_measurement():
     module, monitor = Small(), CovariateShift(every_n_steps=1)
     x, y = batches(4).dataset.tensors

@@ -114,17 +114,3 @@ def test_padding_is_left_out():
     mask = torch.tensor([[True, True, False, False], [True, True, True, False]])
     padded = x.masked_fill(~mask[..., None], 1e6)
     assert torch.equal(stats.to_rows(padded, -1, mask), torch.cat([x[0, :2], x[1, :3]]))
-
-
-def test_replicas_are_described_side_by_side():
-    rows = gaussian(3, 20, 4)
-    together = stats.describe(rows, EVERY) | stats.percentiles(rows.flatten(-2)) | stats.flat_fractions(rows)
-    for i, replica in enumerate(rows):
-        alone = (
-            stats.describe(replica, EVERY)
-            | stats.percentiles(replica.flatten())
-            | stats.flat_fractions(replica)
-        )
-        assert {name: value[i].item() for name, value in together.items()} == pytest.approx(
-            {name: value.item() for name, value in alone.items()}
-        )

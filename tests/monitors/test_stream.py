@@ -74,10 +74,6 @@ def test_attention_that_looks_at_all_alike_has_entropy_one_and_a_mask_counts():
 def test_outliers_are_largest_over_median():
     values = torch.tensor([[1.0, -2.0, 3.0], [4.0, -50.0, 6.0], [2.0, 2.0, 2.0]])
     assert outliers(values)["outlier_ratio"].item() == 50 / 2
-    assert outliers(torch.stack([values, 3 * values]))["outlier_ratio"].tolist() == [
-        25,
-        25,
-    ]  # of two replicas
 
 
 @pytest.mark.parametrize("position", ["pre", "post", "sandwich", "output", "keel"])

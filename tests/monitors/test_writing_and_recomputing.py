@@ -12,7 +12,9 @@ from torch.utils.checkpoint import checkpoint
 RECOMPUTED = {
     "reentrant": lambda f, x: checkpoint(f, x, use_reentrant=True),
     "not reentrant": lambda f, x: checkpoint(f, x, use_reentrant=False),
-    "nested": lambda f, x: checkpoint(lambda q: checkpoint(f, q, use_reentrant=False), x, use_reentrant=False),
+    "nested": lambda f, x: checkpoint(
+        lambda q: checkpoint(f, q, use_reentrant=False), x, use_reentrant=False
+    ),
 }
 
 
