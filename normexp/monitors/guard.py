@@ -120,8 +120,8 @@ def passes_as_in(trainer: Any) -> Iterator[None]:
 
 
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
-    """The result of `training_step` for a batch, with key `loss`. Every call starts with the same parameters, buffers and
-    random state, those that training will use next, and leaves them as they are, whatever the step writes."""
+    """The result of `training_step` for a batch, with key `loss`. Every call starts with the parameters, buffers and
+    random state that training will use next, and leaves them as they are, whatever the step writes."""
     if not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
