@@ -15,7 +15,8 @@ from typing import Any
 
 from unsynced import leave_to_the_kernel
 
-from normexp.sweeps.places.this_machine import STOPS, ThisMachine, processes
+from normexp.sweeps.job import STOPS
+from normexp.sweeps.this_machine import processes
 
 ROOT = Path(__file__).parents[1]
 
@@ -82,14 +83,6 @@ def _enter(
 
 def _use_server(address: str) -> None:
     """Let the jobs of this process be forks of the server that forked it. A server of its own would take five seconds
-    for its imports. The jobs then get this process's environment with their slot."""
+    for its imports."""
     own = forkserver._forkserver
     own._forkserver_address, own._forkserver_pid, own.ensure_running = address, os.getppid(), lambda: None
-    begin = ThisMachine.__init__
-
-    def with_environment(
-        self: ThisMachine, target: Any, slots: Sequence[Mapping[str, str]], *rest: Any
-    ) -> None:
-        begin(self, target, [{**os.environ, **slot} for slot in slots], *rest)
-
-    ThisMachine.__init__ = with_environment

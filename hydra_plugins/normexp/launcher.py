@@ -15,8 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from normexp.config.folder import more_folders, own_folder
-from normexp.sweeps.places.choose import warm_up
-from normexp.sweeps.places.place import Options
+from normexp.sweeps.options import Options
 
 
 class NormexpLauncher(Launcher):
@@ -31,7 +30,10 @@ class NormexpLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
-        warm_up(self.options)  # makes the imports of jobs while this process makes its own, and composes
+        from normexp.sweeps.this_machine import processes
+
+        if self.options.place == "here" and self.options.workers != 0:
+            processes()  # whose server makes the imports of runs while this process composes
         from normexp.config.compose import Composer, named_keys
         from normexp.config.process import restore_command
         from normexp.sweeps.grid import sweep

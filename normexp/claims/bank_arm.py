@@ -18,8 +18,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_claims import exit_status
 from normexp.format import pluralize
 from normexp.runs.files import write_json, write_text
-from normexp.sweeps.places.place import Options
-from normexp.sweeps.screen import core_minutes
+from normexp.sweeps.options import Options
 
 COUNTS = {"ahead": "beyond", "alike": "within", "behind": "opposite", "failed": "failed"}
 COLUMNS = ("against", *COUNTS, "share ahead (95%)", "median")
@@ -95,7 +94,7 @@ def add(
     if known := rounds.known.get(claim.id):
         missing = missing_keys(claim, known)
         seconds = [claim.cells[key.setting].seconds for key in missing]  # of a listed setting not known yet
-        cost = f", {core_minutes(sum(filter(None, seconds)))}" if all(seconds) else ""
+        cost = f", {sum(filter(None, seconds)) / 60:.3g} core-minutes" if all(seconds) else ""
         there = f"{pluralize(len(claim.cells), 'setting')} of {len(bank.cells)} ({at} length; {most} were asked for)"
         print(f"norm={claim.id} in {there}, {pluralize(claim.seeds, 'seed')}; known: {', '.join(bank.norms)}")
         runs = pluralize(len(missing), "run")

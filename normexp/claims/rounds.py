@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -27,12 +26,11 @@ from normexp.config.errors import why
 from normexp.config.process import command as to_type
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration, pluralize
-from normexp.sweeps.cell import Cell, cells_of
-from normexp.sweeps.places.place import Options
-from normexp.sweeps.screen import core_minutes
+from normexp.sweeps.options import Options
 
 if TYPE_CHECKING:
-    from normexp.sweeps.grid import Estimates  # loads torch
+    from normexp.sweeps.cell import Cell
+    from normexp.sweeps.estimate import Estimates  # loads torch
 
 Planned = list[tuple[Known, list[RunSpec]]]  # what each claim needs next
 
@@ -129,46 +127,34 @@ class Rounds:
             for name in [name for name in waiting if name not in missing]:
                 waiting.remove(name)
                 self._try(name, finished, by_id[name], self.known[name])
-            if planned and (status := self._run(planned, options)) > 128:
-                sys.exit(status)
+            if planned:
+                self._run(planned, options)
 
     def _planned(self, names: Sequence[str]) -> Planned:
         plans = [(known := self.known[name], self._try(name, plan, known.claim, known)) for name in names]
         return [(known, specs) for known, specs in plans if specs]
 
-    def _run(self, planned: Planned, options: Options) -> int:
-        import torch
-
-        from normexp.sweeps.engine import place_of  # loads torch
-        from normexp.sweeps.grid import Estimates
+    def _run(self, planned: Planned, options: Options) -> None:
+        from normexp.sweeps.estimate import Estimates  # loads torch
 
         specs = [spec for _, claim_specs in planned for spec in claim_specs]
         names: dict[Path, str] = {}
         for known in self.known.values():
             names |= known.disk.names if known.disk else {}
-        folder = launch_folder(self.out / "cache")
-        place = place_of(specs, options, folder)
-        threads = max(place.threads, 1)
-        torch.set_num_threads(threads)
-        self._estimates = self._estimates or Estimates(each_norm=False)
-        times = estimated_seconds(specs, self._estimates)
         if options.plan:
-            for line in by_setting(planned, [None if time is None else time * threads for time in times]):
+            self._estimates = self._estimates or Estimates()
+            for line in by_setting(planned, estimated_seconds(specs, self._estimates)):
                 print(line, flush=True)
-        cells = cells_of(specs, [names[spec.folder] for spec in specs], times)
-        for cell in cells:
-            cell.memory = self._estimates.memory
-        if not options.plan:
+        else:
             keep_out_of_git(self.out)
         command = self.command.format(id=",".join(claim.id for claim in self.claims))
-        status = train(cells, options, folder, command, place=place)
-        for cell in cells:
+        named = [names[spec.folder] for spec in specs]
+        for cell in train(specs, options, launch_folder(self.out / "cache"), command, names=named):
             self._note(cell)
-        return status
 
-    def _note(self, cell: Cell) -> None:
+    def _note(self, cell: "Cell") -> None:
         """Count failures. The same error twice is one of its own, and would come again."""
-        for folder in cell.folders if cell.state == "failed" else ():
+        for folder in [cell.folder] if cell.state == "failed" else ():
             again = self._errors.get(folder) == cell.error
             self._failures[folder] += MOST_FAILURES if again else 1
             self._errors[folder] = cell.error or ""
@@ -222,5 +208,5 @@ def by_setting(planned: Planned, times: Sequence[float | None]) -> Iterator[str]
             if claim.settings:
                 seconds_of[shown[spec.folder].setting].append(seconds)
         for name, times_of in seconds_of.items():
-            cost = "" if None in times_of else f", {core_minutes(sum(filter(None, times_of)))}"
+            cost = "" if None in times_of else f", {sum(filter(None, times_of)) / 60:.3g} core-minutes"
             yield f"    {claim.id} {name} ({claim.cells[name].what}): {pluralize(len(times_of), 'run')}{cost}"

@@ -23,7 +23,7 @@ from normexp.claims.spec.select import whole_id
 from normexp.config.errors import why
 from normexp.format import duration, pluralize
 from normexp.machine import cores
-from normexp.sweeps.places.place import Options
+from normexp.sweeps.options import Options
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.plan import Known

@@ -69,7 +69,7 @@ def parse(name: str, arguments: Sequence[str]) -> SimpleNamespace:
     others: list[str] = []
     rest = long_flags(arguments)
     if entry.get("sweeps"):
-        from normexp.sweeps.places.place import options_of, take_flags
+        from normexp.sweeps.options import options_of, take_flags
 
         rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
         rest, given = take_flags([word for word in rest if word != "--workers=auto"])

@@ -128,7 +128,7 @@ def absolute_config_path(argument: str) -> str:
 
 def launcher_flags(arguments: list[str]) -> list[str]:
     """`--place slurm` as Hydra takes it; raises ValueError where there is no sweep to run so."""
-    from normexp.sweeps.places.place import take_flags
+    from normexp.sweeps.options import take_flags
 
     rest, given = take_flags(arguments)
     if given and not is_sweep(rest):

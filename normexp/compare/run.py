@@ -12,9 +12,8 @@ from normexp.claims.rounds import Rounds
 from normexp.compare.design import Design
 from normexp.compare.judged import Look, at, look
 from normexp.format import pluralize
-from normexp.sweeps.grid import Estimates
-from normexp.sweeps.places.place import Options
-from normexp.sweeps.screen import core_minutes
+from normexp.sweeps.estimate import Estimates, core_minutes
+from normexp.sweeps.options import Options
 
 
 @dataclasses.dataclass(frozen=True)

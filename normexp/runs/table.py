@@ -198,7 +198,6 @@ def _listed(names: list[str], cells: list[tuple]) -> str:
 # The state of a sweep's cell without a summary, after its last launch.
 STATES = {
     "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch",
-    "paused": "paused by --rates=halving", "cut": "cut by --rates=halving",
     "failed": "failed", "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
 }  # fmt: skip
 

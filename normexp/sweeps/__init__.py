@@ -1,1 +1,1 @@
-"""Many runs: checked together before the first one starts, each in its own process, watched until the last ends."""
+"""Many runs: finished ones are skipped, the others trained at a place, each in its own process, and failures named."""

@@ -23,7 +23,7 @@ from normexp.claims.verify_claims import Verdicts, show_plan
 from normexp.cli.evidence import main
 from normexp.runs import TestExamples
 from normexp.runs.read import HEADER, write_test_examples
-from normexp.sweeps.places.place import Options
+from normexp.sweeps.options import Options
 
 CLAIM = yaml.safe_load("""
 name: two_is_few

@@ -12,7 +12,7 @@ from normexp.claims.evidence.plan import Known, most_missing
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify_claims import run_count, verify_all
-from normexp.sweeps.places.place import Options
+from normexp.sweeps.options import Options
 
 CLAIM = Claim(
     id="X9",

@@ -12,10 +12,10 @@ from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.options import choices
 from normexp.config.run_spec import specs
-from normexp.machine import cores
 from normexp.norms import norm_named
-from normexp.sweeps.grid import _attempt, _attempts, command_of, names
-from normexp.sweeps.places.choose import slots
+from normexp.sweeps.grid import attempts_of, names, plan
+from normexp.sweeps.options import Options
+from normexp.sweeps.this_machine import slots
 
 
 def jobs_of(name: str) -> tuple[dict, list[list[str]]]:
@@ -53,18 +53,9 @@ def test_names_say_what_differs():
     assert names([["a=1", "b=2"]]) == ["a=1 b=2"]
 
 
-def test_command_of_a_cell_is_that_of_one_run():
-    argv = ["train.py", "-m", "--config-dir", "mine", "norm=a,b", "experiment=depth", "seed=1"]
-    overrides = ["norm=a", "experiment=depth", "seed=1"]
-    assert command_of(argv, overrides) == [
-        "train.py", "--config-dir", "mine", "norm=a", "experiment=depth", "seed=1", "hydra.mode=RUN",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("trainers", "workers", "per_gpu", "gpus", "wanted"),
     [
-        ([{"devices": 1}], 0, 1, "", []),
         ([{"devices": 1}], 3, 1, "", [{}] * 3),
         ([{"devices": 1}], None, 1, "4,5", [{"CUDA_VISIBLE_DEVICES": "4"}, {"CUDA_VISIBLE_DEVICES": "5"}]),
         ([{"devices": 1}], None, 2, "4", [{"CUDA_VISIBLE_DEVICES": "4"}] * 2),
@@ -74,27 +65,51 @@ def test_command_of_a_cell_is_that_of_one_run():
 )
 def test_each_job_gets_its_place(monkeypatch, trainers, workers, per_gpu, gpus, wanted):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", gpus)
-    assert slots(trainers, workers, per_gpu) == wanted
+    assert slots(trainers, Options(workers=workers, runs_per_gpu=per_gpu), 8) == wanted
 
 
-def test_threads_and_workers_do_not_exceed_the_cores(monkeypatch):
+def test_runs_of_several_devices_and_of_much_memory_are_fewer_at_a_time(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert len(slots([{"devices": 1}], None, 1)) == cores()
-    assert len(slots([{"devices": cores()}], None, 1)) == 1
+    assert len(slots([{"devices": 1}], Options(), 8)) == 8
+    assert len(slots([{"devices": 4}], Options(), 8)) == 2
+    assert len(slots([{"devices": 1}], Options(memory="1000TB"), 8)) == 1
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["batch_size=0"]])
 def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
     cells = [[f"norm={norm}", f"seed={seed}", *more] for seed in (3, 1, 2) for norm in ("none", "layernorm")]
-    together = _attempts(cells, composer())
-    for cell, found in zip(cells, together, strict=True):
-        alone = _attempt(cell, composer())
+    for cell, found in zip(cells, attempts_of(cells, composer()), strict=True):
+        (alone,) = attempts_of([cell], composer())
         if isinstance(alone, ValueError):
             assert str(found) == str(alone)
         else:
             assert found == alone
-            assert [one.files()["config.yaml"] for one in found] == [
-                one.files()["config.yaml"] for one in alone
-            ]
-            assert found[0].overrides[:2] == tuple(cell[:2])
+            assert found.files()["config.yaml"] == alone.files()["config.yaml"]
+            assert found.overrides == tuple(cell)
+
+
+def planned(tmp_path, *cells: list[str], **more):
+    cells = [[*cell, f"outputs={tmp_path}", "model.depth=1", "trainer=cpu"] for cell in cells]
+    return plan(names(cells), attempts_of(cells, composer()), **more)
+
+
+def test_cells_that_cannot_run_are_named_once_for_each_error(tmp_path):
+    cells = [
+        [f"norm={norm}", f"seed={seed}", "model.width=9"] for norm in ("none", "groupnorm") for seed in (0, 1)
+    ]
+    with pytest.raises(ValueError, match=r"2 of 4 cells cannot run: .*groups") as caught:
+        planned(tmp_path, *cells)
+    assert "[cell norm=groupnorm seed=0 and 1 more]" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    said = []
+    left = planned(tmp_path, *cells, skip_invalid=True, say=said.append)
+    assert [name for name, _ in left] == ["norm=none seed=0", "norm=none seed=1"]
+    assert said[0].startswith("left out: 2 of 4 cells cannot run: ")
+    with pytest.raises(ValueError, match="2 of 2 cells cannot run"):
+        planned(tmp_path, *cells[2:], skip_invalid=True)
+
+
+def test_two_cells_that_are_one_run_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"are the same run.* make no axis of a sweep"):
+        planned(tmp_path, ["threads=1"], ["threads=2"])

@@ -1,18 +1,17 @@
 """The flags of all commands that run many, and the places that they name."""
 
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from normexp.cli import train
-from normexp.sweeps.places import ray_cluster
-from normexp.sweeps.places.choose import choose_place
-from normexp.sweeps.places.place import Options, options_of, take_flags
-from normexp.sweeps.places.ray_cluster import check_network, reaches_others
+from normexp.config.run_spec import RunSpec
+from normexp.sweeps.choose import choose_place
+from normexp.sweeps.options import Options, options_of, take_flags
 
-CPU = [{"accelerator": "cpu"}]
+RUN = RunSpec({"trainer": {"accelerator": "cpu"}, "threads": None}, {}, "", Path())
 
 
 def test_flags_are_taken_out_and_mean_what_they_say():
@@ -29,13 +28,15 @@ def test_flags_are_taken_out_and_mean_what_they_say():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--place", "moon"], "--place=moon: choose from here, slurm, ray"),
+        (["--place", "moon"], "--place=moon: choose from here, slurm, local, debug, ray"),
         (["--workers", "-1"], "--workers=-1: must be a whole number, at least 0"),
         (["--workers", "two"], "--workers=two: must be a whole number"),
         (["--time-limit", "2"], "--time-limit=2: write 30min, 2h, 1d"),
         (["--memory", "much"], "--memory=much: write 500MB, 4GB"),
         (["--gpus", "half"], "--gpus=half: must be a number"),
         (["--place", "slurm", "--workers", "0"], "--workers=0: runs inside this process"),
+        (["--gpus", "1"], "--gpus=1: is for clusters; runs_per_gpu"),
+        (["--time-limit", "2h", "--place", "ray"], "--time-limit=2h: is for jobs of Slurm"),
         (["--place"], "--place: needs a value"),
         (["--slurm", "account=me\n#SBATCH --wrap=x"], "--slurm=account=.*: must be one line"),
         (["--slurm", "a b=me"], "--slurm=a b=.*: write an option of sbatch, account=mine"),
@@ -64,32 +65,11 @@ def test_place_whose_extra_is_absent_says_what_to_install(place, package, monkey
     with pytest.raises(
         ValueError, match=rf'place={place}: needs {package}; pip install "normexp\[{place}\]"'
     ):
-        choose_place(print, Options(place=place), CPU, 1, tmp_path)
+        choose_place(Options(place=place), [RUN], tmp_path)
 
 
 def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):
     pytest.importorskip("submitit")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="place=slurm: no sbatch on the path"):
-        choose_place(print, Options(place="slurm"), CPU, 1, tmp_path)
-
-
-def test_cluster_that_takes_work_from_strangers_is_refused_unless_the_user_says_so(monkeypatch):
-    monkeypatch.setattr(ray_cluster, "reaches_others", lambda: True)
-    monkeypatch.setattr(ray_cluster, "accepts_anonymous", lambda address: True)
-    with pytest.raises(ValueError, match="takes work without a token from whoever reaches its ports"):
-        check_network("10.0.0.1:6379", trusted=False)
-    check_network("10.0.0.1:6379", trusted=True)
-    monkeypatch.setattr(ray_cluster, "accepts_anonymous", lambda address: False)
-    check_network("10.0.0.1:6379", trusted=False)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="network namespaces")
-def test_machine_of_loopback_alone_reaches_nobody():
-    code = "from normexp.sweeps.places.ray_cluster import reaches_others; print(reaches_others())"
-    command = ["unshare", "--net", sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"no network namespace here: {done.stderr.strip()}")
-    assert done.stdout.strip() == "False"
-    assert reaches_others() in (True, False)
+        choose_place(Options(place="slurm"), [RUN], tmp_path)

@@ -21,8 +21,7 @@ from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
 from normexp.config.run_spec import RunSpec
 from normexp.runs.files import write_json
-from normexp.sweeps.cell import cells_of
-from normexp.sweeps.places.place import Options
+from normexp.sweeps.options import Options
 
 SAME = ("processor", "threads", "torch", "mode", "replicas")
 TOLERANCE = {
@@ -111,10 +110,10 @@ def audit(
         specs |= {spec.folder: spec for spec in disk.missing(audit_row.keys)}
     if specs:
         names = {path: name for disk in disks.values() for path, name in disk.names.items()}
-        cells = cells_of(list(specs.values()), [names[path] for path in specs], [None] * len(specs))
-        folder = launch_folder(out / str(seed))
-        if status := train(cells, options, folder, command, what="rows trained again"):
-            return status
+        folder, named = launch_folder(out / str(seed)), [names[path] for path in specs]
+        cells = train(list(specs.values()), options, folder, command, names=named, what="rows trained again")
+        if any(cell.state in ("failed", "interrupted") for cell in cells):
+            return 1
     if options.plan:
         return 0
     results: list[dict[str, Any]] = []

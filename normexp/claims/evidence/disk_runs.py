@@ -27,8 +27,8 @@ from normexp.runs.summary import other_numerics
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
     from normexp.sweeps.cell import Cell
-    from normexp.sweeps.grid import Estimates
-    from normexp.sweeps.places.place import Options
+    from normexp.sweeps.estimate import Estimates
+    from normexp.sweeps.options import Options
 
 LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the configuration's own rate
 
@@ -218,14 +218,13 @@ def launch_folder(cache: Path) -> Path:
     return cache / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
 
 
-def train(cells: "Sequence[Cell]", options: "Options", folder: Path, command: str, **more: Any) -> int:
-    """Train cells, each with the command line of its first run; see `normexp.sweeps.engine.run`."""
-    from normexp.sweeps.engine import run  # loads torch
+def train(
+    specs: "Sequence[RunSpec]", options: "Options", folder: Path, command: str, **more: Any
+) -> "list[Cell]":
+    """Train runs; see `normexp.sweeps.run.run`."""
+    from normexp.sweeps.run import run
 
-    return run(
-        cells, options, folder, command,
-        argv=lambda cell: ["normexp", "train", *cell.specs[0].overrides], **more
-    )  # fmt: skip
+    return run(specs, options, folder=folder, command=command, **more)
 
 
 def estimated_seconds(specs: "Sequence[RunSpec]", estimates: "Estimates") -> list[float | None]:

@@ -21,7 +21,6 @@ import pandas as pd
 from normexp.claims.evidence.disk_runs import (
     complete,
     drop_checkpoints,
-    estimated_seconds,
     keep_out_of_git,
     launch_folder,
     row_of,
@@ -37,8 +36,7 @@ from normexp.config.checkout import checkout
 from normexp.config.compose import composer
 from normexp.machine import processor
 from normexp.runs.read import read_checked
-from normexp.sweeps.cell import cells_of
-from normexp.sweeps.places.place import Options
+from normexp.sweeps.options import Options
 
 WINDOWS, WINDOW = 5, 0.06  # of timing, in seconds of process time
 
@@ -200,14 +198,11 @@ class Pilot:
         return Result(float(score), float(learned), failed)
 
     def _train(self, runs: Sequence[PilotRun], options: Options, command: str) -> int:
-        from normexp.sweeps.grid import Estimates  # loads torch
-
         specs = self._specs(runs)
         names = [f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in specs]
-        spec_list = list(specs.values())
-        cells = cells_of(spec_list, names, estimated_seconds(spec_list, Estimates(each_norm=False)))
-        what = f"pilots of {self.cell.name}"
-        return train(cells, options, launch_folder(self.cache), command, what=what)
+        folder, what = launch_folder(self.cache), f"pilots of {self.cell.name}"
+        cells = train(list(specs.values()), options, folder, command, names=names, what=what)
+        return int(any(cell.state in ("failed", "interrupted") for cell in cells))
 
     # Time.
 
@@ -240,7 +235,7 @@ class Pilot:
 
 def step_seconds(parts: Any) -> float:
     """Process seconds of an update of this run on one core, the lowest of several windows: others may be busy too."""
-    from normexp.sweeps.grid import work_of
+    from normexp.sweeps.estimate import work_of
 
     update, *_ = work_of(parts)
     update()

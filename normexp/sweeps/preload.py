@@ -1,7 +1,5 @@
-"""What every job imports sooner or later, imported by the server that forks jobs. No job searches it for garbage, so
-its memory stays shared. A missing module is skipped."""
+"""What every run imports sooner or later, imported once by the server that forks the processes of a sweep."""
 
-import atexit
 import contextlib
 import importlib
 import os
@@ -15,12 +13,12 @@ MODULES = [
     "sklearn.datasets", "torch.utils.tensorboard",
 ]  # fmt: skip
 
-with fast_imports():
+if "multiprocessing.forkserver" in " ".join(sys.orig_argv):
+    # The server takes seconds to end. A pipe behind the command would wait for it.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+with fast_imports():  # no fork collects this garbage, so its memory stays shared
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-
-# The server ends at once: Python takes two seconds to take libraries down, and a pipe behind the command waits. Another
-# process that imports this file ends as always.
-if "multiprocessing.forkserver" in " ".join(sys.orig_argv):
-    atexit.register(os._exit, 0)

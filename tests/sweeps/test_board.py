@@ -1,0 +1,82 @@
+"""What a sweep prints: counts that stay whole, paths and commands that can be copied."""
+
+import io
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fabricated import write_study
+from rich.console import Console
+
+from normexp.config.run_spec import RunSpec
+from normexp.runs.table import find_runs
+from normexp.sweeps.board import Board, axes, show_end, show_plan
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.choose import Inside
+from normexp.sweeps.grid import show_answer_of
+from normexp.sweeps.options import Options
+
+LONG = Path("/somewhere") / ("deep " * 40).strip()
+
+
+def cell(state: str, **model: str) -> Cell:
+    config = {"trainer": {}, "model": model, "threads": None}
+    choices = {"model": "torchvision" if model else "mlp"}
+    return Cell("seed=0", RunSpec(config, choices, "hash", LONG / "none-bs2-s0"), LONG / "0.log", state, 1.0)
+
+
+def test_a_plan_names_the_folder_of_logs_in_one_piece(capsys):
+    show_plan([cell("planned")], Inside(), Options(), LONG / "[logs]", Console(width=80), what="sweep")
+    assert f"{LONG}/[logs]\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("state", ["completed", "failed"])
+def test_a_failure_names_its_log_in_one_piece(capsys, state):
+    show_end([cell(state)], 1.0, Console(width=80))
+    assert (f"  {LONG}/0.log\n" in capsys.readouterr().out) == (state == "failed")
+
+
+def test_suggested_commands_quote_their_path(capsys, tmp_path):
+    root = write_study(tmp_path / "a study", ("none", "rmsnorm"), (2, 8), seeds=2)
+    config = {"fast_dev_run": False, "logger": "tensorboard", "outputs": str(tmp_path)}
+    done = [cell("skipped") for _ in find_runs(root)[0]]
+    for own, folder in zip(done, find_runs(root)[0], strict=True):
+        own.spec = replace(own.spec, folder=folder, config=config)
+    show_answer_of(root, done, Console(width=80))
+    out = capsys.readouterr().out
+    assert f"report: python scripts/report.py '{root}'\n" in out
+    assert f"look:   tensorboard --logdir '{root}/means'\n" in out
+    assert "norm \\ batch size ┃" in out
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_board_keeps_its_counts_whole_on_a_narrow_screen(width):
+    text = io.StringIO()
+    cells = [cell("planned"), cell("planned")]
+    console = Console(file=text, width=width, force_terminal=True, color_system=None)
+    with Board(cells, 2, console) as board:
+        for own in cells:
+            own.state = "running"
+            board.update(own)
+    last = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.getvalue()).splitlines()[-1]
+    assert " 0/2 0 done, 2 running" in last
+    assert len(last) <= width
+
+
+def test_a_line_of_progress_names_the_network_and_what_the_remaining_time_is_taken_from():
+    text = io.StringIO()
+    cells = [cell("planned", name="resnet18") for _ in range(5)]
+    with Board(cells, 2, Console(file=text, width=120)) as board:
+        cells[0].state, cells[0].seconds = "completed", 6.0
+        board.update(cells[0])
+    line = (
+        "1/5  completed   torchvision resnet18/none-bs2-s0  6 s  remaining 12 s, at the pace of 1 of them\n"
+    )
+    assert line in text.getvalue()
+
+
+def test_axes_read_well():
+    first, second = cell("planned"), cell("planned")
+    first.name, second.name = "norm=none seed=0", "norm=none seed=1"
+    assert axes([first, second]) == {"norm": ["none"], "seed": ["0", "1"]}

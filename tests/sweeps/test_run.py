@@ -1,0 +1,178 @@
+"""Many runs at a place that answers as told: skipping, tries, signals, other launches, what is said of each."""
+
+import os
+import signal
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+import pytest
+from fabricated import config, write_run
+from filelock import FileLock
+
+from normexp.config.identity import config_hash, default_folder
+from normexp.config.run_spec import RunSpec
+from normexp.sweeps import run as module
+from normexp.sweeps.cell import Cell
+from normexp.sweeps.job import Outcome
+from normexp.sweeps.options import Options
+from normexp.sweeps.place import Lost, Place
+from normexp.sweeps.run import run
+
+DONE = Outcome("completed", 1.0)
+
+
+class Answers(Place):
+    """Ends each job with the next of its run's answers: an outcome, an error, or what to call before."""
+
+    def __init__(self, answers: dict[int, list], at_once: int = 2):
+        self.at_once, self.answers = at_once, answers
+        self.open: dict[Future, object] = {}
+        self.seen: list[int] = []
+        self.cancelled: list[bool] = []
+
+    def submit(self, job) -> Future:
+        future: Future = Future()
+        self.open[future] = job
+        self.seen.append(job.spec.config["seed"])
+        assert len(self.open) <= self.at_once
+        return future
+
+    def look(self) -> None:
+        for future, job in list(self.open.items()):
+            answer = self.answers.get(job.spec.config["seed"], [DONE]).pop(0)
+            if callable(answer):
+                answer()
+                continue
+            del self.open[future]
+            future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
+
+    def cancel(self, *, force: bool) -> None:
+        self.cancelled.append(force)
+        if force:
+            for future in self.open:
+                future.set_exception(BrokenProcessPool("killed"))
+            self.open.clear()
+
+    def close(self) -> None:
+        assert not self.open
+
+    def __str__(self) -> str:
+        return "as told"
+
+
+def specs(tmp_path: Path, count: int) -> list[RunSpec]:
+    found = []
+    for seed in range(count):
+        own = config("none", 2, seed, outputs=str(tmp_path)) | {"fast_dev_run": False, "threads": None}
+        choices, digest = {"model": "mlp", "norm": "none"}, config_hash(own)
+        found.append(RunSpec(own, choices, digest, default_folder(own, choices, digest), (f"seed={seed}",)))
+    return found
+
+
+@pytest.fixture
+def go(tmp_path, monkeypatch, capsys):
+    """(what became of some runs at a place that answers so, the place, what was printed)."""
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
+
+    def launch(answers: dict[int, list], count: int = 3, **options) -> tuple[list[Cell], Answers, str]:
+        place = Answers(answers, options.get("workers", 2))
+        monkeypatch.setattr(module, "choose_place", lambda *_: place)
+        found = run(specs(tmp_path, count), Options(**options), folder=tmp_path / "launch", command="typed")
+        return found, place, capsys.readouterr().out
+
+    return launch
+
+
+def test_finished_runs_are_skipped_and_a_failing_one_takes_nobody_along(go, tmp_path):
+    write_run(tmp_path / "study", "none", 2, 0)
+    cells, place, said = go({1: [Outcome("failed", 2.0, "no such luck")], 2: [Outcome("diverged", 2.0)]}, 4)
+    assert [cell.state for cell in cells] == ["skipped", "failed", "diverged", "completed"]
+    assert place.seen == [1, 2, 3]
+    assert "2 done (1 diverged), 1 failed, 1 skipped" in said
+    assert f"failed: seed=1\n  no such luck\n  {cells[1].log}\n" in said
+    assert "1 run left: the same command goes on from here" in said
+
+
+def test_a_plan_starts_nothing_and_leaves_nothing(go, tmp_path, monkeypatch):
+    monkeypatch.setattr("normexp.sweeps.estimate.Estimates.seconds", lambda self, spec: 90.0)
+    _, place, said = go({}, plan=True)
+    assert place.seen == []
+    assert not (tmp_path / "launch").exists()
+    assert "3 runs, as told, 1 thread each" in said
+    assert "about 2:15 min, if 2 run at a time on cores that nothing else uses: 4.5 core-minutes" in said
+
+
+def test_a_lost_run_is_tried_again_and_no_more_than_three_times(go):
+    killed, gone = BrokenProcessPool("x"), Lost("its node is gone")
+    cells, place, said = go({0: [killed, DONE], 1: [gone, gone, gone]}, 2)
+    assert [cell.state for cell in cells] == ["completed", "failed"]
+    assert cells[1].error == "its node is gone (3 times without a new checkpoint)"
+    assert place.seen.count(0) == 2
+    assert "none-bs2-s0" in said
+    assert "its process was killed; is there enough memory?; try 2 of 3" in said
+
+
+def test_a_lost_run_that_gets_on_is_tried_as_often_as_it_takes(go, tmp_path):
+    path = specs(tmp_path, 1)[0].folder / "checkpoints" / "last.ckpt"
+    path.parent.mkdir(parents=True)
+    times = iter(range(1, 9))
+
+    def save() -> None:
+        path.touch()
+        os.utime(path, (next(times),) * 2)
+
+    cells, _, _ = go({0: [*[save, Lost("gone")] * 6, DONE]}, 1)
+    assert [cell.state for cell in cells] == ["completed"]
+
+
+def test_a_run_that_was_lost_behind_its_summary_is_done(go, tmp_path):
+    def finish() -> None:
+        write_run(tmp_path / "study", "none", 2, 0)
+
+    cells, _, _ = go({0: [finish, Lost("gone")]}, 1)
+    assert [cell.state for cell in cells] == ["completed"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_lets_running_runs_save_and_starts_no_other(tmp_path, go, number):
+    before = signal.signal(number, lambda *_: None)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            go({0: [lambda: os.kill(os.getpid(), number), Outcome("interrupted", 1.0)]}, 3, workers=1)
+    finally:
+        signal.signal(number, before)
+    assert stop.value.code == 128 + number
+    record = (tmp_path / "launch" / "sweep.json").read_text()
+    assert record.count('"interrupted"') == 1
+    assert record.count('"planned"') == 2
+
+
+def test_a_second_ctrl_c_kills(go, tmp_path, monkeypatch):
+    places = []
+    monkeypatch.setattr(Answers, "close", lambda self: places.append(self))
+    with pytest.raises(SystemExit):
+        go({0: [lambda: os.kill(os.getpid(), signal.SIGINT)] * 2}, 1)
+    assert places[0].cancelled == [False, True]
+
+
+def test_a_run_that_another_launch_trains_comes_last_and_needs_no_start_once_done(go, tmp_path):
+    other = specs(tmp_path, 1)[0].folder
+    other.mkdir(parents=True)
+    lock = FileLock(other / ".lock")
+    lock.acquire()
+
+    def finish() -> None:
+        write_run(tmp_path / "study", "none", 2, 0)
+        lock.release()
+
+    cells, place, _ = go({1: [finish, DONE]}, 2)
+    assert [cell.state for cell in cells] == ["skipped", "completed"]
+    assert place.seen == [1]
+
+
+def test_a_run_that_another_launch_took_at_the_same_moment_is_asked_for_again(go):
+    cells, place, _ = go({0: [Outcome("elsewhere", 0.1), DONE]}, 2)
+    assert [cell.state for cell in cells] == ["completed"] * 2
+    assert place.seen == [0, 1, 0]
