@@ -15,7 +15,6 @@ from normexp.config.identity import config_hash
 from normexp.report.finding import show_folder
 from normexp.report.tensorboard_means import FOLDER
 from normexp.runs import TestExamples, write_summary, write_test_examples
-from normexp.runs.summary import digests
 
 STEPS = range(0, 201, 20)
 LAYERS = [f"layer{index:02d}" for index in range(1, 4)]
@@ -131,7 +130,6 @@ def write_study(
 def edit_summary(folder: Path, **changes) -> None:
     """As a run with other results would have written it."""
     summary = json.loads((folder / "summary.json").read_text()) | changes
-    summary["digests"] = digests(folder, summary)
     (folder / "summary.json").write_text(json.dumps(summary))
 
 

@@ -57,7 +57,7 @@ def report(args: SimpleNamespace, refresh: int | None = None) -> Path:
 
 def watch(args: SimpleNamespace) -> Path:
     """Write the report again and again until the last sweep of each folder has ended. The browser reloads by itself."""
-    from normexp.runs.table import still_running
+    from normexp.runs.unfinished import still_running
 
     while True:
         running = any(map(still_running, args.folders))
@@ -84,7 +84,8 @@ def list_runs(args: SimpleNamespace) -> None:
 
 def show_runs(folder: Path) -> None:
     """Print a table of the studies in a folder, or of the runs if it is one study. Raises ValueError with one line."""
-    from normexp.runs.table import find_runs, load_summaries, networks
+    from normexp.runs.columns import networks
+    from normexp.runs.table import find_runs, load_summaries
 
     def loaded(folder: Path) -> "pd.DataFrame":
         runs = load_summaries(folder)

@@ -19,8 +19,9 @@ from normexp.format import pluralize
 from normexp.report.study import Study, as_text, label, open_study
 from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_words, number, over_examples
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
-from normexp.runs.summary import NEAR_CHANCE, OLDER
-from normexp.runs.table import FEWEST_SEEDS, find_runs, networks
+from normexp.runs.columns import networks
+from normexp.runs.summary import NEAR_CHANCE
+from normexp.runs.table import FEWEST_SEEDS, find_runs
 
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
@@ -135,6 +136,9 @@ def stops_early(runs: pd.DataFrame) -> bool:
     return bool(runs.filter(regex=r"^early_stopping").notna().any(axis=None))
 
 
+MIXED = {"numerics": "versions of the arithmetic", "execution.threads": "numbers of threads"}
+
+
 def limits(study: Study) -> Iterator[str]:
     """A sentence for each way in which runs are missing, differ in more than their arms, or failed."""
     chosen = study.chosen
@@ -154,21 +158,15 @@ def limits(study: Study) -> Iterator[str]:
     for library in ("normexp", "torch"):
         if len(versions := study.versions(library)) > 1:
             yield f"The runs come from several versions of {library}: {', '.join(versions)}."
-    if len(study.numerics) > 1:
-        yield (
-            f"The runs come from versions that compute other bits (numerics {', '.join(map(str, study.numerics))}), so "
-            "a difference may be the doing of the code; train them again."
-        )
+    for column, what in MIXED.items():
+        if column in chosen and len(kinds := sorted(chosen[column].dropna().unique())) > 1:
+            values = ", ".join(f"{kind:g}" for kind in kinds)
+            yield f"The runs mix {what} ({values}): one seed then gives other last digits."
     kinds = chosen["key"].map(lambda key: key[1]).unique()
     if len(kinds) > 1:
         yield f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
     for name, by in study.goes_with.items():
         yield goes_with(study, name, by)
-    if before := int((study.summaries["recipe"] == OLDER).sum()):
-        yield (
-            f"{before} {'run was' if before == 1 else 'runs were'} trained before models had recipes: what they left "
-            "to the defaults is recipe=plain today."
-        )
     if lost := int(chosen["failed"].sum()):
         yield f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
     if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):

@@ -25,9 +25,9 @@ from normexp.report.tables import (
     of_what,
     plain,
 )
+from normexp.runs.columns import networks
 from normexp.runs.files import write_text
 from normexp.runs.summary import MOST_LOSS
-from normexp.runs.table import networks
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parent),

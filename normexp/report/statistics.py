@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from normexp.runs.summary import decided_by, varying
+from normexp.runs.columns import decided_by, varying
 from normexp.runs.table import half_widths, t_quantile
 
 LEVEL = 0.95

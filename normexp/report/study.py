@@ -24,9 +24,10 @@ from normexp.report.statistics import (
     is_axis,
 )
 from normexp.runs import load_summaries, load_test_examples
+from normexp.runs.columns import NETWORK, decided_by, varying
 from normexp.runs.read import check_metric, read_metrics
-from normexp.runs.summary import decided_by, varying
-from normexp.runs.table import NETWORK, open_runs, read_ledgers, samples_seen
+from normexp.runs.table import samples_seen
+from normexp.runs.unfinished import open_runs, read_ledgers
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
@@ -74,7 +75,7 @@ class Study:
         self.parts = [name for name in factors if name not in (self.x, "norm", "lr")]
         runs["arm"] = runs.apply(self._arm, axis=1)
         self.arms = sorted(runs["arm"].unique(), key=self._order)
-        execution = runs[["execution.mode", "execution.device", "execution.precision"]].astype(str)
+        execution = runs[["execution.device", "execution.precision"]].astype(str)
         runs["key"] = list(zip(runs["seed"], execution.agg(" ".join, axis=1), strict=True))
         check_points(self, factors)
 
@@ -274,11 +275,6 @@ class Study:
         """The versions of a library with which the runs were computed."""
         column = self.summaries.get(f"versions.{name}", pd.Series(dtype=str))
         return sorted(column.dropna().unique())
-
-    @cached_property
-    def numerics(self) -> list[int]:
-        """The values of NUMERICS with which the chosen runs were computed; runs of early versions say none."""
-        return sorted(self.chosen["numerics"].dropna().astype(int).unique().tolist())
 
 
 def open_study(

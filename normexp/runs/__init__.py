@@ -1,6 +1,6 @@
 """Finished runs on disk: one function writes them, one tidy table reads them. Imports neither torch nor Hydra."""
 
-from normexp.runs.read import RunFiles, TestExamples, load_test_examples, read_run, write_test_examples
+from normexp.runs.read import TestExamples, load_test_examples, write_test_examples
 from normexp.runs.summary import (
     STATUSES,
     SUMMARY,
@@ -15,7 +15,6 @@ from normexp.runs.table import load, load_summaries
 __all__ = [
     "STATUSES",
     "SUMMARY",
-    "RunFiles",
     "TestExamples",
     "damaged",
     "failed",
@@ -23,7 +22,6 @@ __all__ = [
     "load",
     "load_summaries",
     "load_test_examples",
-    "read_run",
     "read_summary",
     "write_summary",
     "write_test_examples",

@@ -1,26 +1,22 @@
-"""Finished runs as pandas tables, and the runs of a folder without a result. A run's identity comes from its summary,
-never from its folder's name."""
+"""Finished runs as pandas tables. A run's identity comes from its summary, never from its folder's name."""
 
 import itertools
-import json
 import os
-import socket
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from normexp.config.identity import network_label
-from normexp.runs.read import read_checked, read_metrics
-from normexp.runs.summary import SUMMARY, flatten, repeating, varying
+from normexp.runs.columns import flatten, repeating, varying
+from normexp.runs.read import read_metrics
+from normexp.runs.summary import SUMMARY, read_summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Grid = Mapping[str, Iterable[Any]]
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
-NETWORK = ("model", "model.name", "model.path")
 IDENTITY = Path(".hydra") / "identity"
 FEWEST_SEEDS = 5  # with fewer, neither reports nor the judge rank arms
 NAMED = 5  # a message names so many cells and counts the others
@@ -53,7 +49,7 @@ def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
 
 
 def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
-    """One row for each finished run at or under `path`; the columns are those of `normexp.runs.summary.flatten`.
+    """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
 
     A diverged run is a finished run. Missing values are NaN: an accuracy that was never reached, a loss that was not
     finite, an option that the norm does not have.
@@ -62,27 +58,23 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
         grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps only these cells, in this
             order. A missing cell is an error.
 
-    Raises ValueError with one line for a path without finished runs, a summary that cannot be read or that the files
-    beside it contradict (`normexp.runs.read`), and a grid with missing or ambiguous cells.
+    Raises ValueError with one line for a path without finished runs, a summary that cannot be read, and a grid with
+    missing or ambiguous cells.
     """
     import pandas as pd
-
-    from normexp.runs.stored_columns import MANY, stored_table  # numpy and pandas take a while to import
 
     finished, unfinished = find_runs(path)
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    root = Path(path)
-
-    def row_of(folder: Path) -> dict[str, Any] | None:
-        summary = read_checked(folder)
-        return flatten(summary, folder.relative_to(root).as_posix()) if summary else None
-
-    if len(finished) < MANY:
-        table = pd.DataFrame([row for row in map(row_of, finished) if row])
-    else:
-        table = stored_table(root, finished, row_of)
+    summaries = ((folder, read_summary(folder)) for folder in finished)
+    table = pd.DataFrame(
+        [
+            flatten(summary, folder.relative_to(path).as_posix())
+            for folder, summary in summaries
+            if summary is not None  # deleted meanwhile
+        ]
+    )
     if not len(table):
         raise ValueError(f"path={path}: its runs were deleted while they were read")
     table = table.drop(columns=repeating(table))
@@ -125,12 +117,6 @@ def load(
     return table
 
 
-def networks(summaries: "pd.DataFrame") -> "pd.Series":
-    """The model of each run, with the network of a library or of a user, which a folder does not name."""
-    choices = summaries.reindex(columns=list(NETWORK)).astype(object)
-    return choices.where(choices.notna(), None).apply(lambda row: network_label(*row), axis=1)
-
-
 def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series") -> "np.ndarray":
     """Training samples that the first `step` steps of a run have seen, (rows,).
 
@@ -142,18 +128,19 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     """
     import pandas as pd
 
-    size = summaries["batch_size"].to_numpy()
-    accumulated = summaries.get("trainer.accumulate_grad_batches", pd.Series(1, summaries.index))
-    batches = pd.to_numeric(accumulated, errors="coerce").fillna(1).to_numpy(dtype=size.dtype)  # of a step
-    if (batches == 1).all():
-        return step.to_numpy() * size[run]
-    samples = pd.to_numeric(summaries.get("samples", pd.Series(np.nan, summaries.index)))
-    epoch = np.round(samples / size / summaries["epochs"].where(summaries["epochs"] > 0, 1)).to_numpy()
-    epoch = np.where(batches == 1, 1, np.where(epoch > 0, epoch, batches))  # batches; of no step, any
-    epoch = np.where((batches > 1) & samples.isna(), np.nan, epoch)
+    def column(name: str, absent: float) -> np.ndarray:
+        values = summaries.get(name, pd.Series(absent, summaries.index))
+        return pd.to_numeric(values, errors="coerce").to_numpy(dtype=float)
+
+    size, samples, epochs = column("batch_size", 1), column("samples", np.nan), column("epochs", 0)
+    batches = np.nan_to_num(column("trainer.accumulate_grad_batches", 1), nan=1.0)  # of a step
+    with np.errstate(invalid="ignore", divide="ignore"):
+        epoch = np.round(samples / size / epochs)  # batches
+    unknown = np.isnan(samples) & (batches > 1)
+    epoch = np.where((np.isfinite(epoch) & (epoch > 0)) | unknown, epoch, batches)
     whole, rest = np.divmod(step.to_numpy(), np.ceil(epoch / batches)[run])
     seen = (whole * epoch[run] + rest * batches[run]) * size[run]
-    return seen if np.isnan(seen).any() else seen.astype(np.int64)
+    return seen if np.isnan(seen).any() else seen.round().astype(np.int64)
 
 
 def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
@@ -195,73 +182,9 @@ def _listed(names: list[str], cells: list[tuple]) -> str:
     return shown + (f"; and {len(cells) - NAMED} more" if len(cells) > NAMED else "")
 
 
-# The state of a sweep's cell without a summary, after its last launch.
-STATES = {
-    "planned": "not started", "running": "running, or killed", "elsewhere": "left to another launch",
-    "failed": "failed", "interrupted": "interrupted", "completed": "removed since", "diverged": "removed since",
-}  # fmt: skip
-
-
-def read_ledgers(path: Path) -> list[dict[str, Any]]:
-    """The `sweep.json` of each launch with the later states of its cells, oldest first."""
-    ledgers = []
-    for file in sorted(path.glob(".sweeps/*/sweep.json")):
-        events = file.with_name("progress.jsonl")
-        try:
-            sweep = json.loads(file.read_text())
-            # A cut-off last line was still being written.
-            lines = events.read_text().split("\n")[:-1] if events.exists() else []
-            rows = dict(enumerate(sweep["cells"])) | {row["index"]: row for row in map(json.loads, lines)}
-        except ValueError as error:
-            raise ValueError(
-                f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
-            ) from None
-        ledgers.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
-    return ledgers
-
-
-def still_running(path: Path) -> bool:
-    """Whether the last launch still has runs to do and was not killed, as far as this machine can tell."""
-    return any(
-        cell["state"] in ("planned", "running", "elsewhere") and not _killed(sweep)
-        for sweep in read_ledgers(path)[-1:]
-        for cell in sweep["cells"]
-    )
-
-
-def _killed(sweep: dict[str, Any]) -> bool:
-    if sweep.get("host") != socket.gethostname():
-        return False
-    try:
-        os.kill(sweep["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # the process lives and belongs to another user
-        pass
-    return False
-
-
-def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
-    """Runs without a result: planned, failed or interrupted in a sweep, or single runs that are not finished.
-
-    Args:
-        finished: hashes of the runs that have one.
-    """
-    rows: dict[str, dict[str, str]] = {}
-    for sweep in read_ledgers(path):
-        for cell in sweep["cells"]:
-            if cell["hash"] not in finished and cell["state"] != "skipped":
-                why = {"why": cell["error"] or "", "log": cell["log"] or ""}
-                rows[cell["run"]] = {"run": cell["run"], "state": STATES[cell["state"]], **why}
-    for folder in find_runs(path)[1]:
-        run = folder.relative_to(path).as_posix()
-        rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
-    return [rows[name] for name in sorted(rows)]
-
-
 def t_quantile(level: float, df: Any) -> Any:
     """Half the width of a two-sided interval at `level`, in standard errors. Elementwise over degrees of freedom."""
-    from scipy.special import stdtrit  # the same as t.ppf of scipy.stats, which takes a second to import
+    from scipy.special import stdtrit  # t.ppf of scipy.stats, which takes a second to import
 
     return stdtrit(df, (1 + level) / 2)
 

@@ -18,7 +18,7 @@ from normexp.config.identity import (
 )
 from normexp.config.run_spec import resolved
 from normexp.config.settings import decay_of
-from normexp.runs.summary import flatten
+from normexp.runs.columns import flatten
 
 IDENTITIES = json.loads(Path(__file__).with_name("identities.json").read_text())
 WITH_LATER = [row for row in IDENTITIES if row["config"]["model"]["_target_"] in LATER_OPTIONS]

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from normexp.runs.table import still_running
+from normexp.runs.unfinished import still_running
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ def test_studies_computed_in_two_ways_are_not_paired(first_figures, tmp_path):
     a, b = (write_study(tmp_path / name, ("none",), (2,), seeds=3) for name in "ab")
     for folder in b.glob("mlp/*"):
         execution = json.loads((folder / "summary.json").read_text())["execution"]
-        edit_summary(folder, execution=execution | {"mode": "replica"})
+        edit_summary(folder, execution=execution | {"precision": "bf16-mixed"})
     assert command.main([str(a), str(b)]) == 0
     page = (a / "report-b" / "index.html").read_text()
     assert "The runs were computed in different ways" in page

@@ -97,3 +97,12 @@ def test_binary_in_place_of_a_file_is_one_line(study):
     (one(study) / "metrics.csv").mkdir()
     (one(study) / "summary.json").unlink()
     assert len(load_summaries(study)) == 3
+
+
+def test_some_metrics_and_one_that_no_run_recorded(study):
+    write_run(study, "groupnorm", 8, 0, examples=20)
+    with pytest.raises(ValueError, match="metric=val/acuracy: recorded by none"):
+        load(study, metrics=["val/acuracy"])
+    some = load(study, metrics=["val/accuracy"])
+    assert set(some["metric"]) == {"val/accuracy"}
+    assert len(some) == 5 * len(STEPS)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from normexp.runs.summary import flatten
+from normexp.runs.columns import flatten
 from normexp.training.progress import EpochMeans, TimedProgressBar
 from normexp.training.recorder import Recorder
 from normexp.training.screen import (

@@ -21,7 +21,7 @@ from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registry import UNKNOWN
 from normexp.config.compose import composer
 from normexp.config.process import fast_imports
-from normexp.runs.read import read_checked
+from normexp.runs import read_summary
 from normexp.runs.summary import other_numerics
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class DiskRuns:
     def rows(self, keys: Sequence[RunKey]) -> pd.DataFrame:
         """One row for each of these runs that is finished, with its folder. Raises ValueError for other numerics."""
         for key, spec in zip(keys, self.specs(keys), strict=True):
-            if key not in self._rows and (summary := read_checked(spec.folder)) is not None:
+            if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
                 self._rows[key] = self._row(key, summary, spec.folder)
         rows = [self._rows[key] for key in keys if key in self._rows]
         return pd.DataFrame(rows) if rows else pd.DataFrame({"cell": [], "lr": []})

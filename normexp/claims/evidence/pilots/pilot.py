@@ -35,7 +35,7 @@ from normexp.claims.spec.cell import FACTS, BankCell
 from normexp.config.checkout import checkout
 from normexp.config.compose import composer
 from normexp.machine import processor
-from normexp.runs.read import read_checked
+from normexp.runs import read_summary
 from normexp.sweeps.options import Options
 
 WINDOWS, WINDOW = 5, 0.06  # of timing, in seconds of process time
@@ -183,7 +183,7 @@ class Pilot:
 
     def _results(self) -> dict[PilotRun, Result]:
         for run, folder in self._folders.items():
-            if run not in self._rows and (summary := read_checked(folder)) is not None:
+            if run not in self._rows and (summary := read_summary(folder)) is not None:
                 self._rows[run] = row_of(self.cell.name, summary)
         return {run: self._result(row) for run, row in self._rows.items()}
 
