@@ -1,11 +1,20 @@
 """The identity of a run: what changes it, what does not, and which folders are refused."""
 
+import contextlib
 import copy
+import inspect
+import os
+import subprocess
+import sys
 
 import pytest
 
-from normexp.config.identity import check_folder, config_hash, default_folder, identity, processes_of
+from normexp.config.compose import compose, plain_values
+from normexp.config.construct import resolve_target
+from normexp.config.folder import CONFIGS
+from normexp.config.identity import check_folder, config_hash, default_folder, processes_of
 from normexp.config.run_spec import specs
+from normexp.config.settings import NOT_IDENTITY
 
 CONFIG = {
     "seed": 0,
@@ -119,10 +128,9 @@ def test_processes_that_share_a_batch_are_counted(trainer, processes):
     assert processes_of({**CONFIG, "trainer": trainer, "max_steps": 0}) == 1
 
 
-def test_processes_that_share_a_batch_are_identity_and_one_is_as_before():
+def test_processes_that_share_a_batch_are_identity():
     assert config_hash(CONFIG, processes=1) == config_hash(CONFIG)
     assert config_hash(CONFIG, processes=2) != config_hash(CONFIG)
-    assert identity(CONFIG, processes=2) == identity(CONFIG) | {"processes": 2}
 
 
 @pytest.mark.parametrize(("devices", "same"), [("2", False), ("auto", True)])
@@ -134,3 +142,52 @@ def test_a_run_over_two_processes_is_no_run_of_one(devices, same):
     )
     assert (one.digest == other.digest) == same
     assert (one.folder == other.folder) == same
+
+
+def nodes_of(group: str) -> dict[str, dict]:
+    """The nodes of all choices of a group that need nothing of the user's, resolved."""
+    nodes = {}
+    for path in sorted((CONFIGS / group).glob("*.yaml")):
+        words = [
+            f"{group}={path.stem}",
+            *({"data": ["model=gpt"]}.get(group, []) if "text" in path.stem else []),
+        ]
+        with contextlib.suppress(ValueError):  # a path is missing
+            nodes[path.stem] = plain_values(compose(words)[0])
+    return nodes
+
+
+@pytest.mark.parametrize("group", ["model", "norm", "data", "optimizer", "schedule"])
+def test_a_value_at_its_default_is_no_part_of_the_identity_and_every_other_value_is(group):
+    """So an option that a class gets tomorrow, with a default, voids no run of today."""
+    for name, config in nodes_of(group).items():
+        parameters = inspect.signature(resolve_target(group, config[group]["_target_"])).parameters
+        for key in [
+            key for key in config[group] if key in parameters and f"{group}.{key}" not in NOT_IDENTITY
+        ]:
+            if (default := parameters[key].default) is inspect.Parameter.empty or key == "lr":
+                continue
+            at_default, without, other = (copy.deepcopy(config) for _ in range(3))
+            at_default[group][key], other[group][key] = default, "another"
+            del without[group][key]
+            assert config_hash(at_default) == config_hash(without) != config_hash(other), (name, key)
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["seed=1", "lr=0.02", "batch_size=32", "eps=0.1", "max_epochs=3", "max_steps=5", "val_every_n_steps=7",
+     "early_stopping=3", "label_smoothing=0.1", "model.width=32", "norm=batchnorm", "data=mnist", "optimizer=sgd",
+     "schedule=constant", "trainer.precision=bf16-mixed", "trainer.accumulate_grad_batches=2", "optimizer.decay=all"],
+)  # fmt: skip
+def test_every_setting_that_decides_numbers_counts(change):
+    plain, other = (plain_values(compose(words)[0]) for words in ([], [change]))
+    assert config_hash(plain) != config_hash(other)
+
+
+def test_the_hash_is_the_same_in_another_process_and_whatever_is_imported():
+    code = "from normexp.config.run_spec import specs; print(specs(['norm=batchnorm'])[0].digest)"
+    environment = os.environ | {"PYTHONHASHSEED": "7"}
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert found.stdout.strip() == specs(["norm=batchnorm"])[0].digest

@@ -148,7 +148,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     if not weights.exists():
         raise ValueError(f"{weights}: not found; name the folder of a run that was trained")
     allow_from(overrides)
-    from normexp.config.identity import older, saved_identity
+    from normexp.config.identity import saved_identity
     from normexp.config.run_spec import saved_spec
     from normexp.training.checkpoint import load_checkpoint
     from normexp.training.fit import final_metrics
@@ -170,8 +170,6 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     title = f"{run}, {checkpoint}.ckpt, step {state['global_step']}"
     head = "recorded" if checkpoint == "last" else "recorded, last.ckpt"
     show(title, final_metrics(parts, trainer)[0], summary.get("metrics", {}), head)
-    if summary and (note := older(summary)):
-        print(note)
 
 
 def show(

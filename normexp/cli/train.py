@@ -89,23 +89,27 @@ def finished(cfg: DictConfig) -> bool:
     """Show the result of a run that is finished. This needs no torch, which takes seconds to load, because a finished
     run was valid. False where only the slow way can tell: for data of one's own, several processes."""
     from normexp.config.compose import plain_values
-    from normexp.config.identity import choices_of, config_hash, default_folder, processes_of
+    from normexp.config.identity import counted, default_folder, processes_of
+    from normexp.config.recipe import choices_of
     from normexp.runs import read_summary
 
     node = HydraConfig.get()
     config = plain_values(OmegaConf.masked_copy(cfg, [str(key) for key in cfg if key != "hydra"]))
     choices = choices_of(config, node.runtime.choices)
-    if config["fast_dev_run"] or not processes_of(config):
+    if config["fast_dev_run"]:
         return False
-    digest = config_hash(config, "", processes_of(config) or 1)
-    folder = Path(config["run_dir"] or default_folder(config, choices, digest))
-    summary = read_summary(folder)
-    if not summary or summary["hash"] != digest:
-        return False
-    from normexp.training.screen import make_console, show_finished
+    place = default_folder(config, choices, "")
+    folders = [Path(config["run_dir"])] if config["run_dir"] else place.parent.glob(f"{place.name}*")
+    for folder in folders:
+        summary = read_summary(folder)
+        if not summary or summary["fingerprint"] or counted(summary["config"]) != counted(config):
+            continue
+        if summary["execution"].get("devices", 1) == processes_of(config):
+            from normexp.training.screen import make_console, show_finished
 
-    show_finished(folder, summary, config, choices, process.typed(sys.argv), make_console())
-    return True
+            show_finished(folder, summary, config, choices, process.typed(sys.argv), make_console())
+            return True
+    return False
 
 
 def show_help(arguments: list[str]) -> None:

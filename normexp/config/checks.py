@@ -17,8 +17,8 @@ import torch
 from normexp.config import settings
 from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS, allowed_packages
-from normexp.config.identity import shipped
 from normexp.config.process import command
+from normexp.config.recipe import shipped
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {

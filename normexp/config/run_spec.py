@@ -22,7 +22,8 @@ from normexp.config.compose import (
 )
 from normexp.config.construct import construct, fingerprint
 from normexp.config.folder import allowed_packages, parse_yaml, read_text
-from normexp.config.identity import OLDER, choices_of, config_hash, default_folder, processes_of
+from normexp.config.identity import config_hash, default_folder, processes_of
+from normexp.config.recipe import OLDER, choices_of
 from normexp.config.settings import ROOT, check_setting
 
 FREE = {setting.key: setting for setting in ROOT if setting.key in ("seed", "lr")}
@@ -108,7 +109,9 @@ def runs_of(
     configs = list(_each_config(task, first, asked, packages))
     known = {} if known is None else known
     processes = processes_of(first) or processes_of_trainer(first, packages)
-    digests = [config_hash(config, fingerprint(config, packages, known), processes) for config in configs]
+    digests = [
+        config_hash(config, fingerprint(config, packages, known), processes, packages) for config in configs
+    ]
     for config, digest in zip(configs, digests, strict=True):
         folder = Path(config["run_dir"] or default_folder(config, chosen, digest))
         several = len(asked) > 1

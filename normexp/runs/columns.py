@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import lies_in
-from normexp.config.identity import network_label, with_later_options
+from normexp.config.identity import network_label
+from normexp.config.recipe import shipped
 from normexp.config.settings import NOT_IDENTITY
 from normexp.runs.summary import ECHOES, failed, flat, learning_rate
 
@@ -33,7 +34,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     choices = {name: choice for name, choice in summary["choices"].items() if "/" not in name}
     # Omit the many keys `monitor.*`; the column `monitor` names the choice.
     config = {
-        key: with_later_options(value) if isinstance(value, Mapping) else value
+        key: _with_later_options(key, value, choices.get(key)) if isinstance(value, Mapping) else value
         for key, value in summary["config"].items()
         if key not in ("monitor", "replicas")
     }
@@ -46,6 +47,16 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     row["samples"] = summary.get("samples")
     row["numerics"] = summary.get("numerics", 1)
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
+
+
+def _with_later_options(group: str, node: Mapping[str, Any], choice: str | None) -> dict[str, Any]:
+    """A group's node with the options that its choice got after the run: it was computed at the values of today."""
+    file = shipped(group, choice) or {}
+    written = file.get(group, file)
+    if written.get("_target_") != node.get("_target_"):
+        return dict(node)
+    later = {key: value for key, value in written.items() if key not in node and "${" not in str(value)}
+    return {key: value for key, value in later.items() if not key.startswith("_")} | dict(node)
 
 
 def repeating(summaries: "pd.DataFrame") -> list[str]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from normexp import NUMERICS, __version__
 from normexp.config.checkout import checkout
-from normexp.config.identity import changes
+from normexp.config.recipe import changes
 from normexp.data.base import DataModule
 from normexp.lit_model import LitModel
 from normexp.machine import processor

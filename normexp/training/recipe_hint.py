@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from normexp.config.identity import own_recipe
+from normexp.config.recipe import own_recipe
 from normexp.runs.summary import NEAR_CHANCE, learning_rate
 
 # Chosen, as NEAR_CHANCE, on the runs behind docs/recipes.md.

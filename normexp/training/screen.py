@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from normexp.config.identity import changes, model_label
+from normexp.config.identity import model_label
 from normexp.config.process import tolerant_stdout
+from normexp.config.recipe import changes
 from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here

@@ -1,21 +1,17 @@
 """Recipes: how each model is trained unless the command says otherwise."""
 
-import json
-from pathlib import Path
-
 import pytest
 import yaml
 
 from normexp.claims.evidence.initial import plain
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.config.identity import changes, config_hash, older
+from normexp.config.recipe import changes
 from normexp.config.run_spec import resolved
 from normexp.config.settings import value_at
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 RECIPES = sorted(path.stem for path in (CONFIGS / "recipe").glob("*.yaml"))
-IDENTITIES = json.loads(Path(__file__).with_name("identities.json").read_text())
 
 
 def config_of(*overrides: str) -> tuple[dict, dict]:
@@ -123,13 +119,6 @@ def test_experiments_set_their_own_training(name):
     assert config["lr"] == written.get("lr", {"sgd": 0.1}.get(choices["optimizer"], 0.001))
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("recorded", IDENTITIES, ids=lambda row: " ".join(row["overrides"]) or "defaults")
-def test_plain_recipe_is_what_runs_were_before_there_were_recipes(recorded):
-    cfg, _ = compose(["recipe=plain", *recorded["overrides"]])
-    assert config_hash(resolved(cfg), recorded["fingerprint"]) == recorded["hash"]
-
-
 def test_a_claim_names_its_recipe_or_is_plain():
     assert plain(("model=resnet",))["recipe"] == "plain"
     assert plain(("model=resnet", "recipe=resnet"))["recipe"] == "resnet"
@@ -149,27 +138,3 @@ def test_a_model_of_ones_own_may_name_no_recipe_or_take_one(tmp_path):
         assert hydra_compose("train", overrides=[search, "model=mine", "recipe=cnn"]).recipe == "cnn"
         deeper = hydra_compose("train", overrides=[search, "model=deeper"])
         assert (deeper.recipe, deeper.model.depth) == ("resnet", 32)
-
-
-def summary_of(*overrides: str) -> dict:
-    config, choices = config_of(*overrides)
-    return {"config": config, "choices": choices, "recipe_changes": changes(config, choices)}
-
-
-def test_a_run_of_today_is_not_called_older_even_if_it_changed_its_recipe():
-    assert older(summary_of("model=resnet")) is None
-    assert older(summary_of("model=resnet", "lr=0.3", "max_epochs=2")) is None
-
-
-def test_a_run_whose_recipe_has_changed_since_says_in_what():
-    summary = summary_of("model=resnet", "lr=0.3")
-    summary["config"]["max_epochs"] += 1  # what its recipe was then
-    assert older(summary) == (
-        f"trained by an older recipe=resnet, which differs from today's in max_epochs={summary['config']['max_epochs']}"
-    )
-
-
-def test_a_run_from_before_there_were_recipes_says_so():
-    summary = summary_of("recipe=plain")
-    del summary["config"]["recipe"], summary["recipe_changes"]
-    assert "before models had recipes" in older(summary)

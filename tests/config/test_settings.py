@@ -1,11 +1,9 @@
 """The one table of settings, train.yaml, and the lists that others read from the table."""
 
 import inspect
-import json
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -13,11 +11,9 @@ import yaml
 from normexp.config.compose import compose
 from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS
-from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
 from normexp.config.settings import GROUPS, NOT_IDENTITY, RECORDED, ROOT, SETTINGS, fits_type, shown
 
-IDENTITIES = json.loads(Path(__file__).with_name("identities.json").read_text())
 TRAIN = yaml.safe_load((CONFIGS / "train.yaml").read_text())
 
 
@@ -84,12 +80,6 @@ def test_what_tables_show():
         "experiment",
     ):
         assert not shown(column), column
-
-
-@pytest.mark.parametrize("recorded", IDENTITIES, ids=lambda row: " ".join(row["overrides"]) or "defaults")
-def test_identity_is_the_one_that_was_recorded(recorded):
-    """Computed by version 0.1.0, before there was a table: a changed hash loses every finished run."""
-    assert config_hash(recorded["config"], recorded["fingerprint"]) == recorded["hash"]
 
 
 def test_reading_runs_loads_neither_torch_nor_hydra():

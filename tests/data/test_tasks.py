@@ -107,7 +107,7 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
     assert all(now.strip() == recorded.strip() for now, recorded in rows)
 
 
-def test_one_task_has_the_identity_of_before_and_tasks_one_of_their_own():
+def test_tasks_are_part_of_the_identity():
     plain, tasks = (specs([*SMALL, *more])[0].config for more in ([], ["data.tasks=permuted"]))
     assert "tasks" not in identity(plain)["data"]
     assert identity(tasks)["data"] == identity(plain)["data"] | {"tasks": "permuted"}

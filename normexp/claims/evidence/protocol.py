@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from normexp.claims.evidence.as_registered import values
 from normexp.claims.evidence.choose_rates import RATE_RULES
 from normexp.claims.evidence.sources import DIFFERENT, FAILURE_RULES
 from normexp.claims.judge.settings_count import FRESH_SEEDS, MOST_SEEDS, RULES
@@ -16,7 +17,6 @@ from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.registry import Seeds, digest
 from normexp.config.compose import compose, plain_values
-from normexp.config.identity import identity
 
 FIELDS = (
     *("sentence", "evidence", "function", "metric", "factor", "options"),
@@ -116,7 +116,7 @@ def cells(claim: Claim) -> dict[str, list[str]]:
 def resolved_cells(overrides: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """`common` holds the values that all configurations share, `cells` those in which each differs. Paths and hardware
     are omitted, because they are no part of a run's identity."""
-    flats = {name: _flat(identity(unchecked(tuple(words)))) for name, words in overrides.items()}
+    flats = {name: _flat(values(unchecked(tuple(words)))) for name, words in overrides.items()}
     first = next(iter(flats.values()), {})
     common = {
         key: value
