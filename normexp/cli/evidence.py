@@ -157,37 +157,7 @@ def export(args: SimpleNamespace, bank: Bank) -> None:
     print(f"{args.to}: {export(EVIDENCE, args.to)} files of learning curves and losses")
 
 
-def page(args: SimpleNamespace, bank: Bank) -> None:
-    """Write the page of a bank's grid and its figure."""
-    from normexp.claims.evidence.measured import measured
-    from normexp.claims.pages.bank_page import draw_rates, page
-    from normexp.runs.files import write_text
-
-    settings, figure = measured(bank), "images/bank_rates.png"
-    if not settings:
-        words = f"{to_type('evidence')} grid bank={bank.word}"
-        if not bank.drawn:
-            words += (
-                f", then {to_type('evidence')} keep claim=bank bank={bank.word} to={ledger_of_bank(bank)}"
-            )
-        raise ValueError(f"bank={bank.word}: no setting of it is measured yet; train its grid: {words}")
-    draw_rates(bank.norms, settings, args.to.parent / figure)
-    write_text(args.to, page(bank, settings, figure))
-    print(f"{args.to}, {args.to.parent / figure}")
-
-
-def atlas(args: SimpleNamespace, bank: Bank) -> None:
-    """Write the figures over all settings of a bank."""
-    from normexp.claims.evidence.measured import measured
-    from normexp.claims.evidence.stored import AUDIT
-    from normexp.claims.pages.atlas import write_atlas
-
-    evidence = args.evidence or EVIDENCE
-    audited = StoredEvidence(ledger_of_bank(bank, evidence)).read(AUDIT)
-    print(write_atlas(args.to, bank, measured(bank, evidence), audited))
-
-
 ACTIONS: dict[str, Callable[[SimpleNamespace, Bank], int | None]] = {
-    action.__name__: action for action in (check, keep, draw, pilot, grid, audit, export, page, atlas)
+    action.__name__: action for action in (check, keep, draw, pilot, grid, audit, export)
 }
-WRITING = ("keep", "export", "page", "atlas")
+WRITING = ("keep", "export")

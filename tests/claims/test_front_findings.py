@@ -9,7 +9,6 @@ from matplotlib.image import imread
 
 from normexp.claims.judge.plain_words import BEGUN
 from normexp.claims.judge.verdict import judge
-from normexp.claims.judge.when import When
 from normexp.claims.pages import findings
 from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings
 
@@ -32,10 +31,10 @@ def test_every_question_is_a_claim_and_the_first_ones_are_about_drawn_settings()
     assert sum(kinds) >= MOST  # once all are judged, the page rests on drawn settings alone
 
 
-def test_a_drawn_finding_says_how_sure_where_and_when():
+def test_a_drawn_finding_says_how_sure_and_where():
     verdict = drawn_verdict("P01")
     true = verdict["holds"]
-    found = findings.finding(CLAIMS["P01"], verdict, When("depth below 6", 9, 9, 0, 3, 0.001, found=True))
+    found = findings.finding(CLAIMS["P01"], verdict)
     assert found["known"] == ("Yes" if verdict["verdict"] == "supported" else "Not known yet")
     low, high = verdict["share_interval"]
     assert found["sure"].startswith(
@@ -45,8 +44,6 @@ def test_a_drawn_finding_says_how_sure_where_and_when():
     assert "Share of wrong answers on test: lower by enough to matter in practice was asked" in found["sure"]
     assert f"so in {true} of 24 settings, too little to matter in {24 - true}." in found["sure"]
     assert found["where"].startswith("CIFAR-10, MNIST; CNN, MLP; updates ")
-    assert found["when"] == "It holds in 9 of 9 with depth below 6, in 0 of 3 others."
-    assert findings.finding(CLAIMS["P01"], verdict, When("x", 9, 9, 8, 9, 0.5))["when"] == ""
 
 
 def test_chosen_settings_and_laws_promise_no_more_than_they_have():
@@ -66,11 +63,11 @@ def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_pa
     page = tmp_path / "docs" / "findings.md"
     names = ["P10a", "X09", "P06b"]
     verdicts = {name: judged(name) for name in names}
-    line = write_findings(page, CLAIMS, verdicts, tmp_path, {})
+    line = write_findings(page, CLAIMS, verdicts, tmp_path)
     assert line.endswith(f"3 findings, 0 over drawn settings; {len(QUESTIONS) - 3} questions not judged yet")
     assert (tmp_path / "README.md").read_text() == README
     verdicts["P01"] = drawn_verdict("P01")
-    write_findings(page, CLAIMS, verdicts, tmp_path, {})
+    write_findings(page, CLAIMS, verdicts, tmp_path)
     text = page.read_text()
     order = [text.index(f"images/finding_{name}.png") for name in ("P01", "X09", "P10a", "P06b")]
     assert order == sorted(order)
@@ -79,7 +76,7 @@ def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_pa
     assert f"- **{CLAIMS['P01'].sentence}** " in readme
     assert CLAIMS["P10a"].sentence not in readme
     assert readme.endswith("\n\n## Your first verdict\n\nmore\n")
-    write_findings(page, CLAIMS, verdicts, tmp_path, {})  # again, over its own section
+    write_findings(page, CLAIMS, verdicts, tmp_path)  # again, over its own section
     assert (tmp_path / "README.md").read_text() == readme
     image = imread(page.parent / "images" / "finding_P01.png")
     assert image.shape[1] == 900

@@ -23,7 +23,6 @@ from normexp.claims.evidence.curves import (
 )
 from normexp.claims.evidence.plan import Known
 from normexp.claims.evidence.stored import LEDGER, StoredEvidence, level_text
-from normexp.claims.pages.site.drawings import learning
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -87,20 +86,6 @@ def test_the_mean_has_the_t_interval_at_steps_that_every_seed_has():
         low, high = stats.t.interval(0.95, 3, loc=own.mean(), scale=stats.sem(own))
         assert found.loc[place, ["mean", "low", "high"]].tolist() == pytest.approx([own.mean(), low, high])
         assert found.loc[place, ["epoch", "n"]].tolist() == [place, 4]
-
-
-def test_marks_of_a_panel_stand_where_their_values_are():
-    means = pd.DataFrame({
-        "arm": ["a"] * 3 + ["b"], "epoch": [1, 2, 4, 4], "mean": [0.62, 0.7, 0.8, 0.75],
-        "low": [0.5, 0.68, 0.79, np.nan], "high": [0.74, 0.72, 0.81, np.nan],
-    })  # fmt: skip
-    drawn = str(learning({"a <cell>": means}, {"a": "0072b2", "b": "555555"}))
-    assert "a &lt;cell&gt;" in drawn
-    assert "a: epoch 1: 62.0%; epoch 2: 70.0%; epoch 4: 80.0%" in drawn
-    curve = re.search(r'<g [^>]*class="curve".*?</g>\s*</g>', drawn, re.S)[0]
-    x, y = ([float(v) for v in re.findall(rf'<use [^>]*{name}="([0-9.]+)"', curve)] for name in "xy")
-    assert (x[2] - x[0]) / (x[1] - x[0]) == pytest.approx(3, abs=0.02)
-    assert (y[2] - y[0]) / (y[1] - y[0]) == pytest.approx(18 / 8, abs=0.02)
 
 
 @pytest.mark.parametrize(

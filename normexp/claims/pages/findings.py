@@ -21,7 +21,6 @@ from normexp.claims.judge.plain_words import (
     in_words,
     with_arm_words,
 )
-from normexp.claims.judge.when import When
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
@@ -55,13 +54,12 @@ def write_findings(
     claims: Mapping[str, Claim],
     verdicts: Mapping[str, dict[str, Any]],
     root: Path,
-    whens: Mapping[str, When],
 ) -> str:
     """Write the page and its figures. The project's own page also replaces its section of README.md, once a finding
     rests on drawn settings. Returns a line on it."""
     verdicts = {name: verdict for name, verdict in verdicts.items() if verdict["verdict"] != BEGUN}
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
-    rows = [finding(claims[verdict["id"]], verdict, whens.get(verdict["id"])) for verdict in chosen]
+    rows = [finding(claims[verdict["id"]], verdict) for verdict in chosen]
     for verdict in chosen:
         draw(claims[verdict["id"]], verdict, path.parent / "images" / f"finding_{verdict['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
@@ -70,8 +68,8 @@ def write_findings(
     drawn = [place for place, verdict in enumerate(chosen) if verdict["settings"] and verdict["drawn"]]
     readme = root / "README.md"
     if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
-        image, n = (root / "docs" / "images" / "atlas_drawn_best.png").exists(), chosen[drawn[0]]["n"]
-        text = markdown_page("findings_readme.md.j2", rows=[rows[place] for place in drawn], n=n, image=image)
+        n = chosen[drawn[0]]["n"]
+        text = markdown_page("findings_readme.md.j2", rows=[rows[place] for place in drawn], n=n)
         readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
     return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
 
@@ -102,7 +100,7 @@ def bare_loop(verdicts: Mapping[str, dict[str, Any]], root: Path) -> str:
     )
 
 
-def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict[str, str]:
+def finding(claim: Claim, verdict: Mapping[str, Any]) -> dict[str, str]:
     """The parts of a finding in words."""
     return {
         "id": claim.id,
@@ -110,7 +108,6 @@ def finding(claim: Claim, verdict: Mapping[str, Any], when: When | None) -> dict
         "known": answer(verdict),
         "sure": how_sure(verdict),
         "where": where(claim, verdict),
-        "when": f"It {when}." if when and when.found else "",
         "source": claim.source,
     }
 

@@ -17,16 +17,13 @@ from normexp.claims.judge.plain_words import (
     with_arm_words,
     with_scope,
 )
-from normexp.claims.judge.verdict import VERDICT, joint_settings
-from normexp.claims.judge.when import FEWEST_SETTINGS, When, over_all_claims, when
+from normexp.claims.judge.verdict import VERDICT
 from normexp.claims.pages import markdown_page, markdown_table, status
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
 
-FIRST_JUDGE = Path("docs") / "evidence" / "first_judge.json"
 ERRORS = Path("docs") / "data" / "judge_errors.json"
-WHEN_ERRORS = ERRORS.with_name("when_errors.json")  # of scripts/simulate_when.py
 DEFINITIONS = ("arithmetic", "self-check")
 SOURCES = {"S": "source documents", "P": "papers", "X": "others"}
 
@@ -34,30 +31,20 @@ SOURCES = {"S": "source documents", "P": "papers", "X": "others"}
 def write_page(
     path: Path, claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
 ) -> str:
-    """Write the page of all verdicts, or their site where `path` does not end in .md. A claim without a verdict counts
-    as not yet run. `root` holds `docs`. Returns a line on the content."""
+    """Write the page of all verdicts, or of findings where the file has that name. A claim without a verdict counts as
+    not yet run. `root` holds `docs`. Returns a line on the content."""
     if path.suffix != ".md":
-        from normexp.claims.pages.site.write import write_site
-
-        return write_site(path, claims, verdicts, root)
+        raise ValueError(f"page={path}: must end in .md, such as docs/verdicts.md or docs/findings.md")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.stem == "findings":
         from normexp.claims.pages.findings import write_findings  # draws
 
-        return write_findings(path, claims, verdicts, root, when_of(verdicts))
-    if path.stem == FIRST_JUDGE.stem:
-        # As they were published, with the registry's rows; never beside new ones.
-        text = markdown_page("first_judge.md.j2", cell=cell, **_read(root / FIRST_JUDGE))
-        line = "the words of the first judge"
-    elif path.stem == "when":
-        text, line = when_page(claims, verdicts, root), "when claims hold"
-    else:
-        testable = sum(claim.evidence != "none" for claim in claims.values())
-        begun = sum(verdict["verdict"] == BEGUN for verdict in verdicts.values())
-        text = page_of(claims, verdicts, root)
-        line = f"{len(verdicts) - begun} verdicts of {testable} claims that can be tested"
-        line += f"; {begun} more have begun" if begun else ""
-    path.write_text(text)
+        return write_findings(path, claims, verdicts, root)
+    testable = sum(claim.evidence != "none" for claim in claims.values())
+    begun = sum(verdict["verdict"] == BEGUN for verdict in verdicts.values())
+    path.write_text(page_of(claims, verdicts, root))
+    line = f"{len(verdicts) - begun} verdicts of {testable} claims that can be tested"
+    line += f"; {begun} more have begun" if begun else ""
     return f"{path}: {line}"
 
 
@@ -75,7 +62,7 @@ def page_of(
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
-        tables={letter: table(claims, verdicts, letter, root) for letter in SOURCES},
+        tables={letter: table(claims, verdicts, letter) for letter in SOURCES},
         unexpected=[verdict for verdict in verdicts.values() if verdict["as_expected"] is False],
         shares=shares(verdicts),
         exact=duration(sum(verdict["seconds"] for verdict in others)),
@@ -83,31 +70,6 @@ def page_of(
         trained=duration(sum(verdict["runs"]["training_seconds"] for verdict in trained)),
         errors=_read(root / ERRORS),
     )
-
-
-def when_page(
-    claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
-) -> str:
-    """Where each claim over enough drawn settings holds, by the half of them that was not searched."""
-    whens = when_of(verdicts)
-    rows = []
-    for name, result in whens.items():
-        said = str(result) if result.found else "nothing found"
-        rows.append((name, cell(claims[name].sentence), said, number(result.p)))
-    table = markdown_table(("id", "sentence", "when", "p"), rows, numbers=(3,)) if rows else ""
-    unsplit = [
-        name for name, verdict in verdicts.items()
-        if verdict.get("drawn") and len(verdict["settings"]) >= FEWEST_SETTINGS and name not in whens
-    ]  # fmt: skip
-    return markdown_page(
-        "when.md.j2", rows=table, unsplit=unsplit, fewest=FEWEST_SETTINGS, errors=_read(root / WHEN_ERRORS)
-    )
-
-
-def when_of(verdicts: dict[str, dict[str, Any]]) -> dict[str, When]:
-    """When each claim holds, of those over enough drawn settings, at 5% over all of them."""
-    drawn = {name: verdict for name, verdict in verdicts.items() if verdict["settings"] and verdict["drawn"]}
-    return over_all_claims({name: when(name, joint_settings(verdict)) for name, verdict in drawn.items()})
 
 
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
@@ -138,18 +100,14 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str, root: Path) -> str:
-    """The claims whose id starts with `letter`, one row each, in Markdown. A claim whose drawn settings wait leads to
-    what was seen in chosen ones."""
-    rows, hand_picked = [], (_read(root / FIRST_JUDGE) or {"hand_picked": {}})["hand_picked"]
+def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
+    """The claims whose id starts with `letter`, one row each, in Markdown."""
+    rows = []
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
         says = numbers_of(verdict) if verdict else claim.reason
-        if not verdict and claim.id in hand_picked:
-            says = f"In hand-picked settings, by runs of the [first judge](first_judge.md): {hand_picked[claim.id]}."
-        name = f"[{claim.id}](../configs/claim/{claim.id}.yaml)"
-        rows.append((name, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
+        rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 
 
