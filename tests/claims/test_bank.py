@@ -17,7 +17,6 @@ from normexp.claims.evidence.keep import export, grid_claim, keep_runs
 from normexp.claims.evidence.measured import measured
 from normexp.claims.evidence.plan import Known, missing_keys
 from normexp.claims.evidence.stored import StoredEvidence
-from normexp.claims.pages.bank_page import bank_table
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import BankCell
 from normexp.cli.evidence import main
@@ -260,14 +259,6 @@ def test_finished_settings_of_a_grid_are_kept_and_shown_before_the_others(tmp_pa
     known = Known(grid_claim(two), None, MadeRuns(tmp_path / "outputs", np.random.default_rng(3)))
     assert keep_runs(tmp_path / "ledger", known) == 30
     assert [point.name for point in measured(two, tmp_path / "ledger")] == ["small"]
-
-
-def test_a_run_at_chance_has_failed_and_the_table_says_so(kept):
-    bank, _, stored = kept
-    hopeless = {name: dataclasses.replace(cell, chance=0.99) for name, cell in bank.cells.items()}
-    bank = dataclasses.replace(bank, cells=hopeless)
-    table = bank_table(bank.norms, measured(bank, stored.folder))
-    assert "| 1.00; 5 of 5 failed | +0.00 (no interval); 5 of 5 failed |" in table
 
 
 def flip(path: Path) -> None:
