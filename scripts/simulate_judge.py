@@ -198,7 +198,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=10_000, help="simulated claims a row")
     parser.add_argument("--out", type=Path, default=CONFIGS.parent / ERRORS)
     given = parser.parse_args()
-    claims = [c for c in load_claims(CONFIGS / "claim").values() if c.settings and c.evidence == "training"]
+    claims = [c for c in load_claims(CONFIGS / "claims").values() if c.settings and c.evidence == "training"]
     result = simulate(given.trials) | {"equal_arms": equal_arms(claims, CONFIGS.parent)}
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     print(f"{given.out}: {given.trials} claims a row, {result['equal_arms']}")

@@ -14,7 +14,7 @@ CONFIGS = ROOT / "configs"
 BANK = load_bank()
 
 
-CLAIMS: dict[str, Claim] = load_claims(CONFIGS / "claim")
+CLAIMS: dict[str, Claim] = load_claims(CONFIGS / "claims")
 TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
 
 

@@ -68,8 +68,8 @@ def folder(tmp_path, monkeypatch):
     new("norm", "my_norm", tmp_path)
     new("monitor", "my_monitor", tmp_path)
     (tmp_path / "my_data.py").write_text(DATA)
-    (tmp_path / "configs" / "claim").mkdir()
-    (tmp_path / "configs" / "claim" / "M1.yaml").write_text(CLAIM)
+    (tmp_path / "configs" / "claims").mkdir()
+    (tmp_path / "configs" / "claims" / "M1.yaml").write_text(CLAIM)
     return tmp_path
 
 
@@ -119,7 +119,7 @@ def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
 
 
 def test_a_claim_may_not_take_the_name_of_another(folder, capsys):
-    (folder / "configs" / "claim" / "M1.yaml").rename(folder / "configs" / "claim" / "S37a.yaml")
+    (folder / "configs" / "claims" / "M1.yaml").rename(folder / "configs" / "claims" / "S37a.yaml")
     assert verify.main(["claim=S37a", "--config-dir=configs"]) == 2
     assert "S37a is a claim of normexp; rename yours" in capsys.readouterr().err
 

@@ -21,7 +21,7 @@ from normexp.config.process import command as to_type
 if TYPE_CHECKING:
     from normexp.claims.evidence.stored import StoredEvidence  # loads scipy, which takes a second
 
-CONFIGS = FOLDER / "claim"
+CONFIGS = FOLDER / "claims"
 DEMO = (
     "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
     "pre_norm_stream_is_stable"

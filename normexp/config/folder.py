@@ -32,6 +32,7 @@ FLAGS = {
 }  # fmt: skip
 # Groups of entry points, normexp.norms ...: NAME = "package" stands for package/norm/NAME.yaml.
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
+FOLDERS = {"claim": "claims", "bank": "banks"}  # of a group; Hydra's groups have their own names
 MOST_BYTES = 256 * 1024
 MOST_VALUES = 20_000  # of a file, with every alias written out
 DEEPEST = 50
@@ -59,7 +60,7 @@ def use_folder(folder: str | Path | None) -> None:
     Raises ValueError with one line if there is no such folder.
     """
     if folder and not Path(folder).is_dir():
-        raise ValueError(f"{KEY}={folder}: no such folder; it holds norm/mine.yaml, claim/M1.yaml, ...")
+        raise ValueError(f"{KEY}={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ...")
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 
 
@@ -136,17 +137,16 @@ def more_folders(own: Path | None = None, packages: Iterable[str] = ()) -> list[
         if not several:
             continue
         where = f"{group}={name}: "
-        if (CONFIGS / group / f"{name}.yaml").exists():
+        if (CONFIGS / FOLDERS.get(group, group) / f"{name}.yaml").exists():
             raise ValueError(
                 f"{where}{several[0]} brings it, and normexp has its own; its author must rename it"
             )
         if len(several) > 1:
             raise ValueError(f"{where}{' and '.join(several)} bring it; allow one of them")
         folder = folders.setdefault(several[0], _folder_of(several[0]))
-        if not (folder / group / f"{name}.yaml").is_file():
-            raise ValueError(
-                f"{where}{several[0]} says that it brings it, and {folder} has no {group}/{name}.yaml"
-            )
+        own_file = Path(FOLDERS.get(group, group), f"{name}.yaml")
+        if not (folder / own_file).is_file():
+            raise ValueError(f"{where}{several[0]} says that it brings it, and {folder} has no {own_file}")
     return [*([own] if own else []), *folders.values()]
 
 
@@ -163,7 +163,7 @@ def _folder_of(package: str) -> Path:
 
 def config_file(group: str, name: str) -> Path | None:
     """The yaml of a choice: of the project, of the user's folder, or of an allowed package. None if there is none."""
-    paths = (folder / group / f"{name}.yaml" for folder in (CONFIGS, *more_folders()))
+    paths = (folder / FOLDERS.get(group, group) / f"{name}.yaml" for folder in (CONFIGS, *more_folders()))
     return next((path for path in paths if path.is_file()), None)
 
 

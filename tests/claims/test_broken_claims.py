@@ -185,7 +185,7 @@ def verify(tmp_path, monkeypatch):
     """`normexp verify` on S29, which takes no time, and two broken claims."""
     folder = tmp_path / "claim"
     folder.mkdir()
-    shutil.copy(ROOT / "configs" / "claim" / "S29.yaml", folder)
+    shutil.copy(ROOT / "configs" / "claims" / "S29.yaml", folder)
     (folder / "S29b.yaml").write_text("")
     (folder / "X91.yaml").write_text("- 1")
     monkeypatch.setattr(command, "CONFIGS", folder)

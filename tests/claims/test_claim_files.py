@@ -205,7 +205,7 @@ def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):
     verify(CLAIMS["S29"], tmp_path)
     found = verdicts_in(CLAIMS, tmp_path)
     testable = len(CLAIMS) - sum(
-        path.read_text().count("\nevidence: none") for path in (ROOT / "configs" / "claim").glob("*.yaml")
+        path.read_text().count("\nevidence: none") for path in (ROOT / "configs" / "claims").glob("*.yaml")
     )
     assert write_page(tmp_path / "page.md", CLAIMS, found).endswith(
         f"1 verdicts of {testable} claims that can be tested"
@@ -220,7 +220,7 @@ def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):
 
 def test_a_bank_without_its_data_is_counted_by_its_file():
     """96 runs = 4 rates x 2 arms x the claim's seeds, at 150 s each."""
-    claim = read_claim(ROOT / "configs" / "claim" / "P10.yaml", load_bank("gpu"))
+    claim = read_claim(ROOT / "configs" / "claims" / "P10.yaml", load_bank("gpu"))
     first, reason, *settings = by_the_bank(claim, "no MNIST")
     runs = 4 * len(claim.arms) * len(claim.levels) * claim.seeds
     assert "nothing is checked or timed" in first

@@ -160,12 +160,12 @@ def test_cells_are_filtered_by_labels_or_brought_along_and_shipped_ones_are_know
 
 
 def test_another_bank_of_the_project_takes_the_place_of_settings_that_it_lacks():
-    path = ROOT / "configs" / "claim" / "P10.yaml"
+    path = ROOT / "configs" / "claims" / "P10.yaml"
     claim = read_claim(path, load_bank("gpu"))
     assert set(claim.settings) == set(load_bank("gpu").cells)
     assert (claim.budget, CLAIMS["P10"].budget, CLAIMS["P10a"].budget) == ("gpu", "drawn", "quick")
     assert claim.first == 0  # a list that somebody chose
-    law = read_claim(ROOT / "configs" / "claim" / "S01.yaml", load_bank("gpu"))
+    law = read_claim(ROOT / "configs" / "claims" / "S01.yaml", load_bank("gpu"))
     assert law.protocol == CLAIMS["S01"].protocol
 
 

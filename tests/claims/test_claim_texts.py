@@ -35,4 +35,4 @@ def test_claims_that_train_nothing_say_whose_sentence_they_are():
 def test_the_example_in_the_documentation_is_a_file_as_it_stands():
     shown = (ROOT / "docs" / "claims.md").read_text().split("```yaml\n")[1].split("```")[0]
     lines = [line.split("  # ")[0] for line in shown.splitlines()]
-    assert lines == (ROOT / "configs" / "claim" / "P14.yaml").read_text().splitlines()
+    assert lines == (ROOT / "configs" / "claims" / "P14.yaml").read_text().splitlines()

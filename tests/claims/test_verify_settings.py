@@ -174,7 +174,7 @@ comparison: {{kind: smaller, arm: bn, baseline: none, log: true, margin: 0.1}}
 def make_bank(root: Path, commit: str) -> None:
     """A bank and a ledger in which BatchNorm has half the errors at its best rate, and seed 0 of one cell diverged."""
     generator = np.random.default_rng(0)
-    (root / "configs" / "claim").mkdir(parents=True)
+    (root / "configs" / "claims").mkdir(parents=True)
     cells = {}
     for name in CELLS:
         data, model = name.split("_")
@@ -209,12 +209,12 @@ def make_bank(root: Path, commit: str) -> None:
             right=np.stack([np.packbits(own) for own in right.values()]),
             test_set=np.array(["x"] * len(right)),
         )  # fmt: skip
-    (root / "configs" / "claim" / "Q02.yaml").write_text(TRAINED)
+    (root / "configs" / "claims" / "Q02.yaml").write_text(TRAINED)
 
 
 def claim_in(root: Path):
     """The claim, as if its settings were drawn."""
-    claim = read_claim(root / "configs" / "claim" / "Q02.yaml", load_bank(root / "configs" / "own.yaml"))
+    claim = read_claim(root / "configs" / "claims" / "Q02.yaml", load_bank(root / "configs" / "own.yaml"))
     return dataclasses.replace(claim, first=6)
 
 

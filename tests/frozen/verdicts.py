@@ -45,7 +45,7 @@ def frozen(verdict: dict[str, Any]) -> dict[str, Any]:
 
 def all_frozen() -> dict[str, Any]:
     """Every claim of which the evidence has something, judged again."""
-    verdicts = judge_all_again(load_claims(CONFIGS / "claim"))
+    verdicts = judge_all_again(load_claims(CONFIGS / "claims"))
     return {name: frozen(verdict) for name, verdict in sorted(verdicts.items())}
 
 

@@ -26,7 +26,7 @@ from normexp.claims.spec.shape import (
 from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
 SMALL = "small"  # the bank of the project's registered claims
-BANKS = CONFIGS / "bank"
+BANKS = CONFIGS / "banks"
 CELLS = mapping_of({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
 BANK: Shape = keyed({"shared": SHARED, "cells": CELLS, "grid": optional(GRID)}, "cells")
 

@@ -1,4 +1,4 @@
-"""A claim: the content of one yaml in `configs/claim/`."""
+"""A claim: one document of a yaml in `configs/claims/`."""
 
 import hashlib
 import json

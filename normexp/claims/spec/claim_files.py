@@ -1,5 +1,6 @@
-"""Read the files in `configs/claim/`. Each is read and checked by itself, so a broken file does not stop the others."""
+"""Read claims: the documents of a yaml, one a claim. Each is checked by itself, so a broken one stops no other."""
 
+import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable
@@ -24,6 +25,7 @@ GONE = {
 }
 OF_TEST = ("test/error", "test/loss")
 SEED = "seed"
+DOCUMENT = re.compile(r"^id:[ \t]*['\"]?([\w.-]+)", re.M)
 SEED_IS_SET = "sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
 POINTS = ("test/accuracy", "val/accuracy")
 
@@ -39,38 +41,65 @@ def load_claims(folder: Path) -> dict[str, Claim]:
 def load_each(
     folder: Path, bank: Bank | None = None, only: Callable[[str], bool] = lambda name: True
 ) -> tuple[dict[str, Claim], dict[str, str]]:
-    """(readable claims by id, mistakes of the other files by id). `only` says of an id whether its file is read."""
+    """(readable claims by id, mistakes of the others by id). `only` says of an id whether its document is read."""
     claims, broken = {}, {}
-    for path in sorted((path for path in folder.glob("*.yaml") if only(path.stem)), key=natural):
+    places = {name: path for path in folder.glob("*.yaml") for name in documents(path)}
+    for name in sorted(filter(only, places), key=natural):
         try:
-            claims[path.stem] = read_claim(path, bank)
+            claims[name] = read_claim(places[name], bank, name)
         except ValueError as error:
-            broken[path.stem] = str(error)
+            broken[name] = str(error)
     return claims, broken
 
 
-def natural(path: Path) -> tuple[str, int, str]:
+@functools.lru_cache(maxsize=64)
+def _documents(path: Path, written: int) -> dict[str, str]:
+    texts = re.split(r"^---[ \t]*\n", read_text(path), flags=re.M)
+    if len(texts) == 1:
+        named = DOCUMENT.search(texts[0])
+        return {named[1] if named else path.stem: texts[0]}
+    found: dict[str, str] = {}
+    for text in texts:
+        if not (named := DOCUMENT.search(text)):
+            raise ValueError(f"{path}: a file of several claims names each; write id: M1 into every document")
+        if named[1] in found:
+            raise ValueError(f"{path}: id={named[1]}: stands there twice; rename one")
+        found[named[1]] = text
+    return found
+
+
+def documents(path: Path) -> dict[str, str]:
+    """The text of each claim of a file by its id; a file of one claim may leave `id` out, and has its own name then."""
+    return _documents(path, path.stat().st_mtime_ns)
+
+
+def natural(name: str) -> tuple[str, int, str]:
     """Order by letter, number and rest: S2 before S10."""
-    match = re.fullmatch(r"([A-Z]+)(\d+)(.*)", path.stem)
-    return (match[1], int(match[2]), match[3]) if match else ("~", 0, path.stem)
+    match = re.fullmatch(r"([A-Z]+)(\d+)(.*)", name)
+    return (match[1], int(match[2]), match[3]) if match else ("~", 0, name)
 
 
-def read_claim(path: Path, bank: Bank | None = None) -> Claim:
-    """Read one file. Raises ValueError with one line for the first mistake.
+def read_claim(path: Path, bank: Bank | None = None, name: str = "") -> Claim:
+    """Read one claim of a file. Raises ValueError with one line for the first mistake.
 
     Args:
         bank: gives the settings of a claim that filters cells by labels, or that names none of its cells (then all of
             them). By default the bank `small`. Names of shipped cells are known beside it.
+        name: the id of the claim, if the file has several.
     """
+    texts = documents(path)
+    name = name or next(iter(texts))
+    where = path if len(texts) == 1 else f"{path}: {name}"
     try:
-        node = _parse(path)
+        node = _parse(texts[name], path)
+        node.pop("id", None)
         for key, instead in GONE.items():
             if key in node:
                 raise ValueError(f"{key}: {instead}")
         check(node, CLAIM, "")
         comparisons = node.pop("comparison", [])
         claim = Claim(
-            id=path.stem,
+            id=name,
             **{**node, "covers": tuple(node["covers"]), **_parts(node, path, bank)},
             comparisons=[
                 _comparison(item, path)
@@ -80,11 +109,11 @@ def read_claim(path: Path, bank: Bank | None = None) -> Claim:
         _check(claim)
         return claim
     except ValueError as error:
-        raise ValueError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
+        raise ValueError(f"{where}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    node = parse_yaml(read_text(path), path)
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    node = parse_yaml(text, path)
     if node is None:
         raise ValueError(f"is empty; write {', '.join(CLAIM['required'])} and what docs/claims.md says")
     if not isinstance(node, dict):
@@ -107,7 +136,7 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
         listed = isinstance(settings, list) and all(
             isinstance(entry, str) and entry not in bank.cells for entry in settings
         )
-        is_other = fits(settings, SAMPLE) or (other and path.parent == CONFIGS / "claim" and listed)
+        is_other = fits(settings, SAMPLE) or (other and path.parent == CONFIGS / "claims" and listed)
         cells = bank.cells if is_other else read_settings(settings, bank)
         parts = {
             "settings": {name: list(cell.overrides) for name, cell in cells.items()},

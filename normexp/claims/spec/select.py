@@ -8,8 +8,8 @@ from pathlib import Path
 
 from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.claim_files import load_each, read_claim
-from normexp.config.folder import CONFIGS, brought_hint, config_file, more_folders
+from normexp.claims.spec.claim_files import documents, load_each, read_claim
+from normexp.config.folder import CONFIGS, brought_hint, more_folders
 
 # id -> the words with which `source` names the paper
 PAPERS = {
@@ -100,8 +100,10 @@ def find(text: str, bank: Bank | None = None) -> tuple[list[Claim], list[str], l
     if bank and bank.drawn:
         chosen = asks_for(bank, chosen, text)
     if bank and bank.name != SMALL:
-        files = {claim.id: config_file("claim", claim.id) for claim in chosen if claim.id not in from_files}
-        chosen = [read_claim(path, bank) if (path := files.get(claim.id)) else claim for claim in chosen]
+        files = {name: path for path in claim_files() for name in documents(path) if name not in from_files}
+        chosen = [
+            read_claim(files[claim.id], bank, claim.id) if claim.id in files else claim for claim in chosen
+        ]
     return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
 
 
@@ -123,21 +125,25 @@ def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
 
 def known_claims(text: str = "all") -> tuple[dict[str, Claim], dict[str, str]]:
     """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
-    files by id. Where each word of a list is the id of files, only these are read: reading all takes half a second."""
-    requested, folders = {word.lower() for word in words(text)}, [CONFIGS, *more_folders()]
-    stems = [path.stem for folder in folders for path in (folder / "claim").glob("*.yaml")]
-    all_of_them = not requested <= {name for stem in stems for name in _ids(stem)}
+    files by id. Where each word of a list is an id, only these are read: reading all takes half a second."""
+    requested = {word.lower() for word in words(text)}
+    names = [name for path in claim_files() for name in documents(path)]
+    all_of_them = not requested <= {own for name in names for own in _ids(name)}
     claims, broken = dict[str, Claim](), dict[str, str]()
-    for folder in folders:
+    for folder in (CONFIGS, *more_folders()):
         loaded, mistakes = load_each(
-            folder / "claim", only=lambda name: all_of_them or bool(_ids(name) & requested)
+            folder / "claims", only=lambda name: all_of_them or bool(_ids(name) & requested)
         )
         if taken := loaded.keys() & claims.keys():
-            name = min(taken)
-            raise ValueError(f"{folder / 'claim' / name}.yaml: {name} is a claim of normexp; rename yours")
+            raise ValueError(f"{folder / 'claims'}: {min(taken)} is a claim of normexp; rename yours")
         claims |= loaded
         broken |= mistakes
     return claims, broken
+
+
+def claim_files() -> list[Path]:
+    """The files of claims: those of the project, of the user's folder and of allowed packages."""
+    return [path for folder in (CONFIGS, *more_folders()) for path in (folder / "claims").glob("*.yaml")]
 
 
 def _ids(name: str) -> set[str]:
@@ -158,12 +164,13 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
         path = Path(word)
         if not path.is_file():
             raise ValueError(f"claim={word}: no such file; name a yaml, or an id such as S37")
-        if path.stem in RESERVED:
-            raise ValueError(f"claim={word}: {path.stem} names the folder of runs; rename the file")
-        if path.stem in claims:
-            raise ValueError(f"claim={word}: two files have the name {path.stem}; rename one")
-        claims[path.stem] = read_claim(path, bank)
-        ids.append(path.stem)
+        for name in documents(path):
+            if name in RESERVED:
+                raise ValueError(f"claim={word}: {name} names the folder of runs; rename it")
+            if name in claims:
+                raise ValueError(f"claim={word}: two claims have the name {name}; rename one")
+            claims[name] = read_claim(path, bank, name)
+            ids.append(name)
     return ",".join(ids), claims
 
 
