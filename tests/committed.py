@@ -7,7 +7,7 @@ from typing import Any
 from normexp.claims.conclude import judge_again
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.spec.claim_files import documents, load_claims
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -15,7 +15,13 @@ BANK = load_bank()
 
 
 CLAIMS: dict[str, Claim] = load_claims(CONFIGS / "claims")
+FILES = {name: path for path in (CONFIGS / "claims").glob("*.yaml") for name in documents(path)}
 TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"]
+
+
+def text_of(name: str) -> str:
+    """The document of a claim of the project."""
+    return documents(FILES[name])[name]
 
 
 @functools.cache

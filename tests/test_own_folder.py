@@ -114,7 +114,7 @@ def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
 def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
     assert verify.main(["claim=M1", "--config-dir", "nowhere"]) == 2
     assert capsys.readouterr().err == (
-        "Error: config_dir=nowhere: no such folder; it holds norm/mine.yaml, claim/M1.yaml, ...\n"
+        "Error: config_dir=nowhere: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ...\n"
     )
 
 

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from committed import CLAIMS
+from committed import CLAIMS, FILES
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank
@@ -160,12 +160,11 @@ def test_cells_are_filtered_by_labels_or_brought_along_and_shipped_ones_are_know
 
 
 def test_another_bank_of_the_project_takes_the_place_of_settings_that_it_lacks():
-    path = ROOT / "configs" / "claims" / "P10.yaml"
-    claim = read_claim(path, load_bank("gpu"))
+    claim = read_claim(FILES["P10"], load_bank("gpu"), "P10")
     assert set(claim.settings) == set(load_bank("gpu").cells)
     assert (claim.budget, CLAIMS["P10"].budget, CLAIMS["P10a"].budget) == ("gpu", "drawn", "quick")
     assert claim.first == 0  # a list that somebody chose
-    law = read_claim(ROOT / "configs" / "claims" / "S01.yaml", load_bank("gpu"))
+    law = read_claim(FILES["S01"], load_bank("gpu"), "S01")
     assert law.protocol == CLAIMS["S01"].protocol
 
 

@@ -48,12 +48,12 @@ def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):
     taken = tmp_path / "cache.yaml"
     taken.write_text(TEXT)
     assert main([f"claim={taken}"]) == 2
-    assert "cache names the folder of runs; rename the file" in capsys.readouterr().err
+    assert "cache names the folder of runs; rename it" in capsys.readouterr().err
     other = tmp_path / "more" / "mine.yaml"
     other.parent.mkdir()
     other.write_text(TEXT)
     mine.write_text(TEXT)
-    with pytest.raises(ValueError, match="two files have the name mine"):
+    with pytest.raises(ValueError, match="two claims have the name mine"):
         own_claims(f"{mine},{other}")
 
 

@@ -57,13 +57,14 @@ def test_the_file_in_the_package_is_what_the_dataclasses_say(name):
     assert json.loads((FOLDER / name).read_text()) == SCHEMAS[name](), "python -m normexp.claims.spec.schema"
 
 
-@pytest.mark.parametrize(("name", "group"), [("claim.schema.json", "claim"), ("bank.schema.json", "bank")])
+@pytest.mark.parametrize(("name", "group"), [("claim.schema.json", "claims"), ("bank.schema.json", "banks")])
 def test_every_file_of_the_project_fits(name, group):
     schema = SCHEMAS[name]()
     paths = sorted((CONFIGS / group).glob("*.yaml"))
     assert len(paths) > 2
     for path in paths:
-        assert fits(yaml.safe_load(path.read_text()), schema, schema), path
+        for node in yaml.safe_load_all(path.read_text()):
+            assert fits(node, schema, schema), path
 
 
 @pytest.mark.parametrize(

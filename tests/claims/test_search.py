@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from committed import CLAIMS, ROOT
+from committed import CLAIMS, text_of
 
 from normexp.claims.evidence.initial import network
 from normexp.claims.evidence.search import changed, draw, search
@@ -114,7 +114,7 @@ def test_another_generator_finds_them_too():
 def test_the_search_finds_what_the_review_knew_without_being_told(found):
     assert len(found) == CLAIMS["P17b"].search["cases"]
     cases_of_the_review(found)
-    told = (ROOT / "configs" / "claims" / "P17b.yaml").read_text()
+    told = text_of("P17b")
     assert not any(word in told for word in ("mirrored", "orthogonal", "0.5"))
 
 
@@ -185,7 +185,7 @@ def test_a_law_is_searched_by_its_options():
     ],
 )
 def test_mistakes_in_a_search_are_one_line(key, value, message, tmp_path):
-    text = (ROOT / "configs" / "claims" / "P17b.yaml").read_text()
+    text = text_of("P17b")
     lines = [f"{key}: {value}" if line.startswith(f"{key}:") else line for line in text.splitlines()]
     path = tmp_path / "P17b.yaml"
     path.write_text("\n".join(lines) + "\n")

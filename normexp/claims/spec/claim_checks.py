@@ -60,6 +60,7 @@ SPACE: Shape = {
 }
 CLAIM = keyed(
     {
+        "id": optional(TEXT),  # else the name of the file
         "name": TEXT,
         "sentence": TEXT,
         "source": TEXT,

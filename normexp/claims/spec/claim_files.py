@@ -92,11 +92,11 @@ def read_claim(path: Path, bank: Bank | None = None, name: str = "") -> Claim:
     where = path if len(texts) == 1 else f"{path}: {name}"
     try:
         node = _parse(texts[name], path)
-        node.pop("id", None)
         for key, instead in GONE.items():
             if key in node:
                 raise ValueError(f"{key}: {instead}")
         check(node, CLAIM, "")
+        node.pop("id", None)
         comparisons = node.pop("comparison", [])
         claim = Claim(
             id=name,
