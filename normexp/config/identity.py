@@ -20,7 +20,9 @@ from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT
 LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
-OFF = {"max_steps": None, "val_every_n_steps": None, "early_stopping": None, "label_smoothing": 0}
+OFF = {
+    "max_steps": None, "val_every_n_steps": None, "early_stopping": None, "label_smoothing": 0, "flush_denormal": True,
+}  # fmt: skip
 OF_OPTIMIZERS = {"decay": "matrices"}  # an option of normexp that no class of torch takes
 COUNTED = tuple(key for key in (*(setting.key for setting in ROOT), *GROUPS) if key not in NOT_IDENTITY)
 

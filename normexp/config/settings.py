@@ -63,6 +63,7 @@ SETTINGS = (
     Setting("val_every_n_steps", int | None, least=1, most=MOST_STEPS),
     Setting("early_stopping", int | dict | None),
     Setting("label_smoothing", float, least=0, most=1),
+    Setting("flush_denormal", bool),
     _not_identity("log_every_n_steps", int, least=1, most=MOST_STEPS, recorded=True),
     _not_identity("accuracies", list[float], recorded=True),
     _not_identity("logger", str | list[str], recorded=True),

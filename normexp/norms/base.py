@@ -48,8 +48,10 @@ class Norm(nn.Module):
         batch_statistics: while training, the output of one sample depends on the other samples. Such a layer
             computes another function in eval mode; every other layer gives the same bits in both modes.
         mixes_tokens: statistics run over the token axis, so a causal model would see the future.
-        native: True runs torch's native kernels, False the formula of `functional`. Both give the same values. Only
-            the formula has forward-mode derivatives. It may be set at any time.
+        native: True runs torch's native kernels, False the formula of `functional`. Both give the same values
+            up to rounding, in every memory layout. A mean of r deviations costs float32 a relative error of about
+            1e-7 r: the third digit at r = 10,000, all digits at ten million, where neighboring inputs are equal
+            numbers. Only the formula has forward-mode derivatives. It may be set at any time.
     """
 
     batch_statistics = False

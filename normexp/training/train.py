@@ -13,6 +13,7 @@ from rich.console import Console
 from normexp.config.run_spec import RunSpec
 from normexp.runs import finished_summary, write_summary
 from normexp.training import screen
+from normexp.training.denormals import denormals
 from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import own_rank
@@ -29,7 +30,8 @@ def train(spec: RunSpec, command: str = "") -> dict[str, Any]:
 
     Raises ValueError with one line before anything is written. An interrupted run exits with 128 plus the signal.
     """
-    return launch(build(spec, command=command))
+    with denormals(flush=spec.config["flush_denormal"]):
+        return launch(build(spec, command=command))
 
 
 def run_folder(parts: Parts) -> RunFolder:

@@ -1,0 +1,74 @@
+"""A training takes denormal numbers for zero in each thread that computes, and leaves the caller's threads as they were."""
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+import normexp
+from normexp.training.denormals import denormals, flushed
+
+TINY = torch.full((1 << 20,), 1e-39)  # large enough to be spread over threads
+
+
+@pytest.fixture
+def two_threads():
+    """Two threads of torch, both at work before the test begins."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    assert (TINY * 1 != 0).all()
+    yield
+    torch.set_num_threads(before)
+
+
+def zeros() -> float:
+    return float((TINY * 1 == 0).double().mean())
+
+
+class Watched(torch.autograd.Function):
+    seen: list[float] = []
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, grad):
+        Watched.seen.append(zeros())
+        return grad
+
+
+def test_threads_that_wait_for_work_flush_too_and_stop_afterwards(two_threads):
+    with denormals(flush=True):
+        assert zeros() == 1
+        with denormals(flush=False):
+            assert zeros() == 0
+        assert zeros() == 1
+    assert not flushed() and zeros() == 0
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_the_backward_pass_flushes(two_threads, reentrant):
+    Watched.seen.clear()
+    with denormals(flush=True):
+        x = torch.ones(3, requires_grad=True)
+        (Watched.apply(x) + checkpoint(Watched.apply, x, use_reentrant=reentrant)).sum().backward()
+    assert Watched.seen == [1, 1]
+
+
+@pytest.mark.parametrize(("asked", "expected"), [({}, True), ({"flush_denormal": False}, False)])
+def test_a_run_flushes_and_its_caller_does_not(tmp_path, monkeypatch, asked, expected):
+    seen = []
+    step = torch.optim.SGD.step
+    monkeypatch.setattr(torch.optim.SGD, "step", lambda *a, **k: (seen.append(flushed()), step(*a, **k))[1])
+    run = normexp.train(norm="none", optimizer="sgd", max_steps=2, outputs=tmp_path, **asked)
+    assert seen == [expected] * 2 and not flushed()
+    assert run.summary["numerics"] == normexp.NUMERICS
+
+
+def test_flushing_is_the_default_and_part_of_a_runs_identity_elsewhere():
+    from normexp.config.run_spec import specs
+
+    plain, same, other = (
+        specs(words)[0].digest for words in ([], ["flush_denormal=true"], ["flush_denormal=false"])
+    )
+    assert plain == same != other
