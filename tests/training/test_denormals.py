@@ -1,10 +1,13 @@
-"""A training takes denormal numbers for zero in each thread that computes, and leaves the caller's threads as they were."""
+"""A training takes denormal numbers for zero in each thread that computes. Its caller's threads stay as they were."""
+
+from typing import ClassVar
 
 import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
 import normexp
+from normexp.lit_model import LitModel
 from normexp.training.denormals import denormals, flushed
 
 TINY = torch.full((1 << 20,), 1e-39)  # large enough to be spread over threads
@@ -25,7 +28,7 @@ def zeros() -> float:
 
 
 class Watched(torch.autograd.Function):
-    seen: list[float] = []
+    seen: ClassVar[list[float]] = []
 
     @staticmethod
     def forward(ctx, x):
@@ -43,7 +46,8 @@ def test_threads_that_wait_for_work_flush_too_and_stop_afterwards(two_threads):
         with denormals(flush=False):
             assert zeros() == 0
         assert zeros() == 1
-    assert not flushed() and zeros() == 0
+    assert not flushed()
+    assert zeros() == 0
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -58,10 +62,16 @@ def test_the_backward_pass_flushes(two_threads, reentrant):
 @pytest.mark.parametrize(("asked", "expected"), [({}, True), ({"flush_denormal": False}, False)])
 def test_a_run_flushes_and_its_caller_does_not(tmp_path, monkeypatch, asked, expected):
     seen = []
-    step = torch.optim.SGD.step
-    monkeypatch.setattr(torch.optim.SGD, "step", lambda *a, **k: (seen.append(flushed()), step(*a, **k))[1])
+    step = LitModel.training_step
+
+    def watched(self, batch, batch_idx):
+        seen.append(flushed())
+        return step(self, batch, batch_idx)
+
+    monkeypatch.setattr(LitModel, "training_step", watched)
     run = normexp.train(norm="none", optimizer="sgd", max_steps=2, outputs=tmp_path, **asked)
-    assert seen == [expected] * 2 and not flushed()
+    assert seen == [expected] * 2
+    assert not flushed()
     assert run.summary["numerics"] == normexp.NUMERICS
 
 
