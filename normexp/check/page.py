@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from normexp.check.result import Finding, Result
-from normexp.report.drawing import Drawing, dark_colors, narrow, narrow_all, new_figure, room, save_all, tell
+from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
 from normexp.report.page import save_page
 from normexp.report.style import FAINT, OWN, drawing_style, plain_log_scale
 
@@ -25,39 +25,36 @@ def write_page(result: Result, folder: Path, *, made_by: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     with drawing_style():
         shown = drawings(result)
-        wide = save_all(shown, folder / "figures", made_by)
-        with narrow():
-            slim = narrow_all(drawings(result))
+        pictures = save_all(shown, folder / "figures", made_by)
     return save_page(
-        folder, "check.html.j2", result=result, drawings=shown, shapes={"wide": wide, "narrow": slim}, made_by=made_by,
-        dark=dark_colors([*COLORS.values(), *(color for _, color in SERIES.values())]), colors=COLORS,
+        folder, "check.html.j2", result=result, drawings=shown, pictures=pictures, made_by=made_by, colors=COLORS
     )  # fmt: skip
 
 
 def drawings(result: Result) -> list[Drawing]:
-    """The two figures, drawn for the room of the moment."""
+    """The two figures."""
     marks = "The marks above show where each finding is."
     return [
         Drawing(
             "scale", "How large are the activations, layer by layer?",
             f"Root mean square of what each layer gives in the training pass, input to output. {marks}",
-            by_layer(result, "output_rms", "root mean square of the output", "activation scale"),
+            by_layer(result, "output_rms", "root mean square of the output"),
         ),
         Drawing(
             "gradient", "How large are the gradients, layer by layer?",
             "Norm of the loss's gradient by the weights of each linear map, and by the output of each norm and "
             f"activation. {marks}",
-            by_layer(result, "gradient", "norm of the gradient", "gradient"),
+            by_layer(result, "gradient", "norm of the gradient"),
         ),
     ]  # fmt: skip
 
 
-def by_layer(result: Result, attribute: str, words: str, name: str) -> Figure:
+def by_layer(result: Result, attribute: str, words: str) -> Figure:
     """A value of each kind of layer over the place in the network, below a row of marks for each finding."""
     places = {layer.path: index for index, layer in enumerate(result.layers, 1)}
     marked = [f for f in result.findings if any(path in places for path in map(owner, f.layers))][:MOST_ROWS]
     high = 0.22 * max(len(marked), 1)
-    halves = (room().width, (3.0 + high) / 2)
+    halves = (WIDTH, (3.0 + high) / 2)
     figure, (top, axes) = new_figure(2, panel=halves, sharex=True, height_ratios=[high, 3.0])
     strip(top, marked, places)
     for kind, (label, color) in SERIES.items():
@@ -66,7 +63,6 @@ def by_layer(result: Result, attribute: str, words: str, name: str) -> Figure:
         if values:
             xs, ys = [places[path] for path in values], list(values.values())
             axes.plot(xs, ys, ".-", color=color, linewidth=1.2, label=label)
-            tell(axes, xs, ys, f"{name}, {label}", [f"{path}: {y:.3g}" for path, y in values.items()])
     axes.set_xlabel("layer, input to output")
     axes.set_ylabel(words)
     if axes.lines:
@@ -86,7 +82,6 @@ def strip(axes: Axes, marked: Sequence[Finding], places: dict[str, int]) -> None
     for row, finding in enumerate(marked):
         xs = sorted({places[path] for path in map(owner, finding.layers) if path in places})
         axes.plot(xs, [row] * len(xs), "|", color=COLORS[finding.severity], markersize=7, markeredgewidth=1.4)
-        tell(axes, xs, [row] * len(xs), finding.id, [f"layer {x}: {finding.id}" for x in xs])
     axes.set_yticks(range(len(marked)), [finding.id for finding in marked])
     axes.set_ylim(max(len(marked), 1) - 0.5, -0.5)
     axes.grid(False)

@@ -28,5 +28,5 @@ def main(args: SimpleNamespace) -> None:
         )
         for label, text in (("here", plot.seen), ("there", f"{entry.paper} ({entry.source})")):
             print(textwrap.fill(f"{label}: {text}", 110, initial_indent="  ", subsequent_indent="         "))
-        print(f"  {args.out / entry.name}.png, .pdf, .svg, .json")
+        print(f"  {args.out / entry.name}.png, .pdf, .json")
     print(f"page: {write_page(args.out)}  (`{to_type('figure')} all` makes every figure)")

@@ -15,10 +15,10 @@ from normexp.compare.judged import UNITS, Difference, at, finding, show, table_t
 from normexp.compare.run import Result
 from normexp.figures.plot import Line, Panel, Plot, draw
 from normexp.format import pluralize
-from normexp.report.drawing import Drawing, dark_colors, save_all
+from normexp.report.drawing import Drawing, save_all
 from normexp.report.page import blocks, save_page
 from normexp.report.statistics import curves, of_all_runs
-from normexp.report.style import Style, drawing_style
+from normexp.report.style import drawing_style
 from normexp.runs import load
 from normexp.runs.files import write_text
 
@@ -47,7 +47,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
         write_text(out / name, content)
     with drawing_style():
         figures = [Drawing(*words, draw(plot)) for words, plot in plots(result).items()]
-        inlined = save_all(figures, out / "figures", made_by)
+        pictures = save_all(figures, out / "figures", made_by)
     table = difference_table(last.differences, result.measure)
     return save_page(
         out,
@@ -65,8 +65,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
             {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
             {"title": "For a paper", "id": "paper", "html": FILES.format(method)},
         ],
-        shapes={"wide": inlined, "narrow": inlined},
-        dark=dark_colors(Style(list(design.claim.arms)).colour.values()),
+        pictures=pictures,
         provenance=[made_by],
         runs_text=f"{pluralize(len(result.runs), 'run')}; {result.ended}.",
         made_by=made_by,

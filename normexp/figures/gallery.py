@@ -1,4 +1,4 @@
-"""Make named figures and the page that shows them. Each leaves NAME.png, .pdf, .svg and .json in a folder."""
+"""Make named figures and the page that shows them. Each leaves NAME.png, .pdf and .json in a folder."""
 
 import importlib
 import json

@@ -1,112 +1,21 @@
-"""A figure of the page: a drawing for wide and narrow screens, or the reason why there is none; inside the page it has
-colors for light and dark mode, values at the points and names for screen readers."""
+"""A figure of a page: a drawing, or the reason why there is none; its panels and its files."""
 
-import colorsys
-import contextlib
-import math
-import re
-import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Sequence
-from contextvars import ContextVar
+import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from markupsafe import Markup
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
-from matplotlib.backends.backend_svg import FigureCanvasSVG
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 from normexp.report.study import Study, spread_over
 
-SVG, XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
-ET.register_namespace("", SVG)
-ET.register_namespace("xlink", XLINK)
-COLOR = re.compile(r"#([0-9a-f]{6})\b")
-# Light gray on white becomes dark gray on black. Other colors get lighter.
-DARK = {
-    "ffffff": "#16181b", "222222": "#e6e6e6", "6b6b6b": "#a5a5a5", "999999": "#6f6f6f", "e6e6e6": "#31353a",
-    "eeeeee": "#2a2d31", "dddddd": "#3a3e43", "000000": "#e6e6e6",
-}  # fmt: skip
-
-
-def tell(axes: Axes, xs: Sequence[float], ys: Sequence[float], name: str, points: Sequence[str]) -> None:
-    """Give a curve its values. The page shows them under the mouse, and screen readers read the focused one aloud.
-
-    Invisible marks stand at the points. Other formats of the figure do not change.
-    """
-    # id of the marks -> name of the curve, its points
-    curves = vars(axes.get_figure(root=True)).setdefault("told", {})
-    key = f"told{len(curves)}"
-    curves[key] = (name, list(points))
-    axes.plot(
-        xs, ys, "o", markersize=9, alpha=0, color="#222222", gid=key, scalex=False, scaley=False, zorder=9
-    )
-
-
-def draw_line(
-    axes: Axes, xs: Iterable[float], ys: Iterable[float], name: str, words: Iterable[str], **look: Any
-) -> float:
-    """A line, or marks, with its values for the page. Returns where it ends; NaN for a line without points."""
-    xs, ys = list(xs), list(ys)
-    axes.plot(xs, ys, **look)
-    tell(axes, xs, ys, name.strip(), list(words))
-    return ys[-1] if ys else math.nan
-
-
-def inline(svg: bytes, drawing: "Drawing", prefix: str = "") -> Markup:
-    """The SVG of a drawing as an element of a page. Its name makes ids differ from those of other figures."""
-    root = ET.fromstring(svg)
-    for metadata in root.findall(f"{{{SVG}}}metadata"):
-        root.remove(metadata)
-    for attribute in ("width", "height"):
-        root.attrib.pop(attribute, None)
-    # A figure of one panel is drawn for half a page, so that its text has the size of all others.
-    width = f"max-width: {min(100, 100 * drawing.figure.get_figwidth() / room().width):.4g}%"
-    root.attrib |= {"role": "group", "aria-label": drawing.title, "style": width}
-    for image in root.iter(f"{{{SVG}}}image"):  # its id depends only on the content, and images may be equal
-        image.attrib.pop("id", None)
-    curves = vars(drawing.figure).get("told", {})
-    for group in root.iter(f"{{{SVG}}}g"):
-        if group.get("id") in curves:
-            _name(group, *curves[group.get("id")])
-    text = re.sub(r"\n\s*", "\n", ET.tostring(root, encoding="unicode"))
-    text = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>{prefix}{drawing.name}-", text)
-    colored = re.sub(
-        r'(?:style|fill|stroke)="[^"]*"', lambda match: COLOR.sub(r"var(--c-\1, #\1)", match[0]), text
-    )
-    return Markup(colored)
-
-
-def _name(group: ET.Element, name: str, points: list[str]) -> None:
-    label = f"{name}: {'; '.join(points)}"
-    group.attrib |= {"class": "curve", "tabindex": "0", "role": "img", "aria-label": label}
-    marks = list(group.iter(f"{{{SVG}}}use"))
-    if len(marks) == len(points):  # points outside the axes are not drawn
-        for mark, words in zip(marks, points, strict=True):
-            ET.SubElement(mark, f"{{{SVG}}}title").text = f"{name}, {words}"
-    else:
-        title = ET.Element(f"{{{SVG}}}title")
-        title.text = name
-        group.insert(0, title)
-
-
-def dark_colors(colors: Iterable[str]) -> dict[str, str]:
-    """Name of the variable -> color on a dark page, for all colors of figures, bright enough for text."""
-    variables = {f"--c-{key}": value for key, value in DARK.items()}
-    for color in sorted({color.lower().lstrip("#") for color in colors} - DARK.keys()):
-        hue, light, saturation = colorsys.rgb_to_hls(*to_rgb(f"#{color}"))
-        channels = colorsys.hls_to_rgb(hue, max(light, 0.62), min(saturation, 0.75))
-        variables[f"--c-{color}"] = to_hex(channels)
-    return variables
-
-
+WIDTH, COLUMNS = 9.3, 4  # inches of a page, so that text has one size on it; panels side by side
 MOST_PANELS = 8
-CHARACTER = 4.7  # points of a letter in a label, in the mean
 
 
 @dataclass
@@ -128,37 +37,11 @@ class Skipped:
     reason: str
 
 
-class Room(NamedTuple):
-    """The room for a figure. `width`: inches, so that text has one size on the page; `columns`: panels side by side."""
+def save(drawing: Drawing, folder: Path, source: str) -> Markup:
+    """Write PNG and PDF, with their source in the metadata. Returns the figure as an element of a page.
 
-    width: float
-    columns: int
-
-
-WIDE, NARROW = Room(9.3, 4), Room(4.5, 2)  # a page, and a phone
-_room: ContextVar[Room] = ContextVar("room", default=WIDE)
-
-
-def room() -> Room:
-    """The room of the figures that are drawn now."""
-    return _room.get()
-
-
-@contextlib.contextmanager
-def narrow() -> Iterator[None]:
-    """Inside this context, figures are drawn for a narrow screen."""
-    token = _room.set(NARROW)
-    try:
-        yield
-    finally:
-        _room.reset(token)
-
-
-def save(drawing: Drawing, folder: Path, source: str) -> bytes:
-    """Write PNG, PDF and SVG, with their source in the metadata. Returns the SVG for the page.
-
-    `savefig` would lay out and draw each figure twice per format, a third of a report's time. The files have no date,
-    so equal runs give equal files.
+    `savefig` would lay out and draw each figure twice per format. The files have no date, so equal runs give equal
+    files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     figure, path = drawing.figure, folder / drawing.name
@@ -166,28 +49,18 @@ def save(drawing: Drawing, folder: Path, source: str) -> bytes:
     figure.set_layout_engine("none")
     title = {"Title": drawing.title}
     FigureCanvasAgg(figure).print_png(f"{path}.png", metadata={**title, "Description": source})
-    FigureCanvasPdf(figure).print_pdf(
-        f"{path}.pdf", metadata={**title, "Subject": source, "CreationDate": None}
-    )
-    FigureCanvasSVG(figure).print_svg(f"{path}.svg", metadata={**title, "Description": source, "Date": None})
-    return Path(f"{path}.svg").read_bytes()
+    subject = {**title, "Subject": source, "CreationDate": None}
+    FigureCanvasPdf(figure).print_pdf(f"{path}.pdf", metadata=subject)
+    content = base64.b64encode(Path(f"{path}.png").read_bytes()).decode()
+    # A figure of one panel is drawn for half a page, so that its text has the size of all others.
+    width = min(100, 100 * figure.get_figwidth() / WIDTH)
+    element = '<img alt="{}" style="width: {:.4g}%" src="data:image/png;base64,{}">'
+    return Markup(element).format(drawing.title, width, content)
 
 
 def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
-    """Write the drawings. Returns name -> HTML for the page."""
-    drawn = [drawing for drawing in figures if isinstance(drawing, Drawing)]
-    return {drawing.name: inline(save(drawing, folder, source), drawing) for drawing in drawn}
-
-
-def narrow_all(figures: Sequence[Drawing | Skipped]) -> dict[str, Markup]:
-    """The same for figures drawn for a narrow screen, which only the page has."""
-    elements = {}
-    for drawing in figures:
-        if isinstance(drawing, Drawing):
-            text = BytesIO()
-            FigureCanvasSVG(drawing.figure).print_svg(text, metadata={"Date": None})
-            elements[drawing.name] = inline(text.getvalue(), drawing, "narrow-")
-    return elements
+    """Write the drawings. Returns name -> element of a page."""
+    return {item.name: save(item, folder, source) for item in figures if isinstance(item, Drawing)}
 
 
 def new_figure(
@@ -206,18 +79,11 @@ def new_figure(
 
 
 def panels(
-    keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, names: Sequence[str] = (), **options: Any
-) -> tuple[Figure, dict[Any, Axes]]:  # fmt: skip
-    """key -> its panel, in even rows of at most four. The outer panels have the labels.
-
-    Args:
-        names: those that will stand beside the lines. On a narrow screen long ones take a row for each panel.
-    """
-    here = room()
-    columns = -(-len(keys) // -(-len(keys) // here.columns))  # even rows: five panels stand as three and two
-    if here is NARROW and max(map(len, names), default=0) * CHARACTER > here.width * 72 / 4:
-        columns = 1
-    width = here.width / (columns if here is NARROW else max(columns, 2))
+    keys: Sequence[Any], xlabel: str, ylabel: str, *, height: float = 2.5, **options: Any
+) -> tuple[Figure, dict[Any, Axes]]:
+    """key -> its panel, in even rows of at most four. The outer panels have the labels."""
+    columns = -(-len(keys) // -(-len(keys) // COLUMNS))  # even rows: five panels stand as three and two
+    width = WIDTH / max(columns, 2)
     figure, axes = new_figure(len(keys), columns, panel=(width, height), ylabel=ylabel, **options)
     for lowest in axes[-columns:]:
         lowest.set_xlabel(xlabel)

@@ -38,12 +38,16 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         )
         if len(study.differences):
             why = "all seeds of two arms differ by the same, and their runs kept no test examples"
-        return f"No interval can be given: {why}. {scope(study)}"
+        return f"No difference has an interval: {why}. {scope(study)}"
     most = int(rows["pairs"].max())
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = pluralize(most, "seed"), label(study.metric)
-    many = f", wide enough for all {len(study.differences)} differences" if len(study.differences) > 1 else ""
+    many = (
+        f", made wider to hold for {count} differences at once"
+        if (count := len(study.differences)) > 1
+        else ""
+    )
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
     few = most < FEWEST_SEEDS
     if clear.empty and not few:
@@ -66,7 +70,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     other = "the network without a norm" if second == "none" else second
     text = f"{first}{at} has a {what} {size} {word} than {other} ({ends}; {how})."
     if few:
-        text = f"{seeds.capitalize()} rank no arms, {FEWEST_SEEDS} are needed. Seen here: {text}"
+        text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. Seen here: {text}"
     elif len(rows) > 1:
         others, more = pluralize(len(rows) - 1, "difference"), len(clear) - 1
         excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"
@@ -169,7 +173,7 @@ def limits(study: Study) -> Iterator[str]:
         yield goes_with(study, name, by)
     if lost := int(chosen["failed"].sum()):
         yield f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
-    if empty := int(chosen[study.metric].isna()[~chosen["failed"]].sum()):
+    if empty := int((~np.isfinite(chosen[study.metric]) & ~chosen["failed"]).sum()):
         runs = pluralize(empty, "run")
         yield f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means."
 

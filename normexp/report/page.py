@@ -9,7 +9,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from normexp.format import pluralize
-from normexp.report.drawing import Drawing, Skipped, dark_colors, narrow, narrow_all, save_all
+from normexp.report.drawing import Drawing, Skipped, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import cautions, finding, source, stops_early
 from normexp.report.study import Study, label
@@ -52,8 +52,7 @@ def write_report(
     _ = study.metrics  # a damaged file shows here, before anything is written
     sections: list[dict[str, Any]] = []
     absent: list[Drawing | Skipped] = []
-    wide: dict[str, Markup] = {}
-    slim: dict[str, Markup] = {}
+    pictures: dict[str, Markup] = {}
     with drawing_style():
         for title, makers in FIGURES.items():
             shown = [item for make in makers for item in make(study, style)]
@@ -61,9 +60,7 @@ def write_report(
             if sections and all(isinstance(item, Skipped) for item in shown):
                 absent += shown
                 continue
-            wide |= save_all(shown, out / "figures", foot)
-            with narrow():
-                slim |= narrow_all([item for make in makers for item in make(study, style)])
+            pictures |= save_all(shown, out / "figures", foot)
             sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
@@ -80,9 +77,8 @@ def write_report(
     words = study.name.replace("_", " ")
     return save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
-        shapes={"wide": wide, "narrow": slim}, lists=lists(study), finding=sentence,
-        dark=dark_colors(style.colour.values()), provenance=[foot], runs_text=runs, made_by=made_by, tables=tables,
-        refresh=refresh,
+        pictures=pictures, lists=lists(study), finding=sentence, provenance=[foot], runs_text=runs, made_by=made_by,
+        tables=tables, refresh=refresh,
     )  # fmt: skip
 
 

@@ -178,8 +178,8 @@ class Study:
         return runs if pd.isna(level) else runs[runs[self.x] == level]
 
     def values(self, runs: pd.DataFrame) -> Values:
-        """The final values of the runs that have one and did not fail."""
-        runs = runs[~runs["failed"]].dropna(subset=[self.metric])
+        """The final values of the runs that have a finite one and did not fail."""
+        runs = runs[~runs["failed"] & np.isfinite(runs[self.metric])]
         loaded = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
         sets = {(examples.test_set, examples.right.shape) if examples else None for examples in loaded}
         numbers, answer, test_set = None, 0.0, ""

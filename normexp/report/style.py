@@ -1,5 +1,4 @@
-"""The style of figures: one color per norm in all figures, labels at the lines, sizes for print; a line per arm with
-intervals and values, one panel per level, and the axis of levels."""
+"""The style of figures: one color per norm in all figures, labels at the lines, sizes for print, and axes."""
 
 import contextlib
 import math
@@ -14,11 +13,9 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from normexp.format import pluralize
-from normexp.report.drawing import CHARACTER, WIDE, draw_line, left_out, levels_shown, panels, room
+from normexp.report.drawing import left_out, levels_shown, panels
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
-from normexp.report.tables import interval_text, number
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
@@ -33,15 +30,15 @@ OWN = {
     "instancenorm": "#B5568B",
     "rmsnorm": "#C58A00",
 }
-FREE = (
-    "#3A9BD9", "#882255", "#6A7A1F", "#332288", "#AA4499", "#117733", "#CC6677", "#44776A", "#7A4A1E", "#5B6FB5",
-    "#A32020", "#2E8B9A",
+FREE = (  # those like the color of a usual norm come last
+    "#CC6677", "#A32020", "#6A7A1F", "#332288", "#882255", "#7A4A1E", "#5B6FB5", "#44776A", "#117733", "#AA4499",
+    "#2E8B9A", "#3A9BD9",
 )  # fmt: skip
 DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 INK, FAINT = "#222222", "#6b6b6b"
-NEAR = 85  # batchnorm's blue and the light blue have a distance of 81
 LINE = 8.6  # points from one label to the next
+LONGEST = 42  # letters of a label, which leave room for what it names
 SETTINGS: "dict[RcKeyType, object]" = {
     "font.family": "DejaVu Sans", "font.size": 8.5, "text.color": INK, "axes.labelcolor": INK, "axes.labelsize": 8.5,
     "axes.titlesize": 9, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.edgecolor": "#999999",
@@ -51,7 +48,7 @@ SETTINGS: "dict[RcKeyType, object]" = {
     "xtick.minor.size": 0, "ytick.minor.size": 0, "lines.linewidth": 1.6, "lines.markersize": 4.5,
     "figure.dpi": 200, "figure.constrained_layout.h_pad": 0.06, "pdf.fonttype": 42,
     "text.parse_math": False,  # a user's name may have a $
-    "svg.hashsalt": "normexp", "svg.fonttype": "none", "image.cmap": "cividis",
+    "image.cmap": "cividis",
 }  # fmt: skip
 
 
@@ -69,13 +66,9 @@ class Style:
         hue = {arm: norm if firsts[norm := arm.split(" · ")[0]] == arm else arm for arm in arms}
         norms = list(hue.values())
         rests = list(dict.fromkeys(arm.partition(" · ")[2] for arm in arms))
-        taken = {norm: OWN[norm] for norm in norms if norm in OWN}
+        free = [*FREE, *(color for norm, color in OWN.items() if norm not in norms)]
         others = [norm for norm in norms if norm not in OWN]
-        # Colors that look like a taken one come last.
-        apart = sorted(FREE, key=lambda colour: any(alike(colour, other) for other in taken.values()))
-        free = [*apart, *(colour for norm, colour in OWN.items() if norm not in taken)]
-        for index, norm in enumerate(others):
-            taken[norm] = free[index % len(free)]
+        taken = OWN | {norm: free[index % len(free)] for index, norm in enumerate(others)}
         # How often the color of a norm was used before.
         again = {norm: index // len(free) for index, norm in enumerate(others)}
         self.colour: dict[str, str] = {}
@@ -93,11 +86,6 @@ class Style:
 
     def line(self, arm: str) -> dict[str, Any]:
         return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
-
-
-def alike(first: str, second: str) -> bool:
-    """Whether two colors are near one another, as RGB."""
-    return math.dist(bytes.fromhex(first[1:]), bytes.fromhex(second[1:])) < NEAR
 
 
 def height_for(arms: Sequence[str], least: float) -> float:
@@ -130,16 +118,14 @@ def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
 
 
 def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
-    """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap. Names
-    that would leave no room for the lines are cut; colors are those of all other figures.
+    """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap.
 
     Args:
         ends: arm -> y of its last point, in data coordinates.
     """
     to_axes = axes.transData + axes.transAxes.inverted()
     right = axes.get_xlim()[1]
-    height = axes.get_window_extent().height / axes.figure.dpi * 72  # points
-    gap = LINE / height
+    gap = LINE / (axes.get_window_extent().height / axes.figure.dpi * 72)
     finite = {arm: to_axes.transform((right, y))[1] for arm, y in ends.items() if y == y}
     heights = sorted((min(max(y, 0.0), 1.0), arm) for arm, y in finite.items())
     places = spread([y for y, _ in heights], gap, within=(0, 1))
@@ -151,9 +137,8 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
 
 
 def shorten(name: str) -> str:
-    """A name that leaves room for what it names: it takes at most 30% of a page's width, 45% of a phone's."""
-    most = int(room().width * 72 * (0.3 if room() is WIDE else 0.45) / CHARACTER)
-    return name if len(name) <= most else f"{name[: most - 1]}…"
+    """A name that leaves room for what it names."""
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
 
 
 def spread(
@@ -178,9 +163,7 @@ def level_panels(
         draw: draws a panel; returns where the line of each arm ends.
     """
     height = height_for(study.arms, 2.5)
-    figure, shown = panels(
-        levels_shown(study), xlabel, ylabel, height=height, names=study.arms, sharey=True, **options
-    )
+    figure, shown = panels(levels_shown(study), xlabel, ylabel, height=height, sharey=True, **options)
     for level, axes in shown.items():
         ends = draw(axes, level)
         axes.set_title(study.level_title(level))
@@ -189,24 +172,15 @@ def level_panels(
     return figure, left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
 
 
-def draw_curves(
-    axes: Axes, look: Callable[[str], dict[str, Any]], curve: pd.DataFrame, x: str, point: str, name: str = "",
-    *, marker: str = "", alone: str = "o",
-) -> dict[str, float]:  # fmt: skip
+def draw_curves(axes: Axes, style: Style, curve: pd.DataFrame, x: str, **look: Any) -> dict[str, float]:
     """The mean of each arm over a column with its band, from columns such as `statistics.curves` gives. Returns where
-    each line ends.
-
-    Args:
-        look: an arm -> matplotlib's options of its line.
-        point: a point in words, `step {x:.0f}: {y:.3g}`.
-        alone: the marker of a point without others, because a line would not show.
-    """
+    each line ends."""
     ends = {}
     for arm, rows in curve.groupby("arm", observed=True, sort=False):
-        words = [point.format(x=x, y=y) for x, y in zip(rows[x], rows["mean"], strict=True)]
-        line = {"marker": marker or (alone if len(rows) == 1 else ""), **look(arm)}
-        ends[arm] = draw_line(axes, rows[x], rows["mean"], f"{arm} {name}", words, **line)
-        axes.fill_between(rows[x], rows["low"], rows["high"], **shade(line["color"]))
+        alone = {"marker": "o"} if len(rows) == 1 else {}  # a line would not show
+        axes.plot(rows[x], rows["mean"], **{**style.line(arm), **alone, **look})
+        axes.fill_between(rows[x], rows["low"], rows["high"], **shade(style.colour[arm]))
+        ends[arm] = rows["mean"].iloc[-1]
     return ends
 
 
@@ -216,26 +190,15 @@ def shade(color: str) -> dict[str, Any]:
 
 
 def draw_points(
-    study: Study, style: Style, axes: Axes, arm: str, points: Mapping[float, Estimate], xs: Sequence[float], place: str,
-    name: str, **look: Any,
-) -> float:  # fmt: skip
-    """An arm's means at `xs`, with intervals as bars where there are enough seeds. `place`: what xs are, in words.
-    Returns where the line ends."""
+    style: Style, axes: Axes, arm: str, points: Mapping[float, Estimate], xs: Sequence[float], **look: Any
+) -> float:
+    """An arm's means at `xs`, with intervals as bars where there are enough seeds. Returns where the line ends."""
     for x, value in zip(xs, points.values(), strict=True):
         if value.n >= FEWEST_DRAWN:
             axes.plot([x, x], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
     means = [value.mean for value in points.values()]
-    words = [said(study, f"{place} {x:g}: ", value) for x, value in points.items()]
-    line = {**style.line(arm), "marker": style.marker[arm], **look}
-    return draw_line(axes, xs, means, name, words, **line)
-
-
-def said(study: Study, place: str, value: Estimate) -> str:
-    """A point in words: `batch size 2: 78.2% ± 3.2, 5 seeds`."""
-    unit = "%" if study.metric.endswith("accuracy") else ""
-    interval = interval_text(*value[:3], study.metric)
-    text = f"{place}{number(value.mean, study.metric)}{unit} {interval}".rstrip()
-    return f"{text}, {pluralize(value.n, 'seed')}"
+    axes.plot(xs, means, **{**style.line(arm), "marker": style.marker[arm], **look})
+    return means[-1] if means else math.nan
 
 
 def spread_of_levels(study: Study) -> bool:

@@ -160,6 +160,9 @@ def bands(charts: list[tuple[str, str]]) -> Summary.Value:
 
 
 def address(study: Study) -> str:
-    """The part of TensorBoard's address that gives every run the color of its norm, and leaves means as they are."""
+    """The part of TensorBoard's address that gives every run the color of its norm. Where a study has levels, each mean
+    keeps a color of its own."""
+    if study.x:
+        return "?smoothing=0"
     norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=lambda norm: (-len(norm), norm)))
     return f"?runColorGroup=regex:({norms})&smoothing=0"

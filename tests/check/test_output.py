@@ -85,7 +85,7 @@ def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, t
     assert command("own_network:Model", "--data", "own_network:loader", "--page", "out") == 0
     assert "page: out/index.html" in capsys.readouterr().err
     html = (tmp_path / "out" / "index.html").read_text()
-    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} >= {"scale.svg", "gradient.svg"}
+    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} >= {"scale.png", "gradient.pdf"}
     torch.manual_seed(0)
     result = check(importlib.import_module(own).Model(), importlib.import_module(own).loader())
     for finding in result.findings:

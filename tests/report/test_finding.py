@@ -43,7 +43,9 @@ def test_intervals_hold_for_all_differences_together(tmp_path):
 def test_fewer_than_five_seeds_rank_nothing_and_say_so(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 32), seeds=4, examples=500))
     table = comparison(study, "none")
-    assert finding(study, table).startswith("4 seeds rank no arms, 5 are needed. Seen here: batchnorm at")
+    assert finding(study, table).startswith(
+        "With 4 seeds no arm can be ranked; 5 are needed. Seen here: batchnorm at"
+    )
     assert not table["best"].any()
     assert "Bold" not in how_to_read(study, table)
 
@@ -120,7 +122,7 @@ def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):
 
 def test_one_seed_gives_no_interval(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2,), seeds=1))
-    assert said(study).startswith("No interval can be given")
+    assert said(study).startswith("No difference has an interval")
 
 
 def test_runs_that_stop_early_and_on_part_of_their_data_say_so(tmp_path):
@@ -193,3 +195,13 @@ def test_a_run_without_a_finite_value_is_left_out_and_said(tmp_path):
     row = comparison(study, "none").set_index("arm").loc["none"]
     assert (row["runs"], row["failed"], row["n"]) == (5, 0, 4)
     assert "1 run had no finite test accuracy" in " ".join(cautions(study))
+
+
+def test_infinite_values_leave_a_mean_and_are_said(tmp_path):
+    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5)
+    study = open_study(tmp_path, "test/loss")
+    study.summaries.loc[0, "test/loss"] = np.inf
+    row = comparison(study).set_index("arm").loc[study.summaries.loc[0, "arm"]]
+    assert (row["runs"], row["n"]) == (5, 4)
+    assert np.isfinite(row["mean"])
+    assert "1 run had no finite test loss" in " ".join(cautions(study))

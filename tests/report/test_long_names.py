@@ -1,12 +1,11 @@
-"""Names of any length leave room for the curves, on a page and on a phone."""
+"""Names of any length leave room for the curves."""
 
 import warnings
-from contextlib import nullcontext
 
 import pytest
 from fabricated import write_run
 
-from normexp.report.drawing import Drawing, narrow
+from normexp.report.drawing import Drawing
 from normexp.report.figures import FIGURES
 from normexp.report.study import Study, open_study
 from normexp.report.style import Style, drawing_style
@@ -27,13 +26,11 @@ def test_figures_have_room_for_their_curves(tmp_path, levels, position):
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # matplotlib's "axes sizes collapsed to zero"
         with drawing_style():
-            for on_a in (nullcontext, narrow):  # a page, and a phone
-                with on_a():
-                    lay_out(study)
+            lay_out(study)
 
 
 def lay_out(study: Study) -> None:
-    """Lay out every figure, as saving does. To write each in three formats takes longer, and needs no more room."""
+    """Lay out every figure, as saving does."""
     style = Style(study.arms)
     drawings = [item for makers in FIGURES.values() for make in makers for item in make(study, style)]
     for item in drawings:

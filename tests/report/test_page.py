@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from fabricated import edit_summary, write_run, write_study
+from PIL import Image
 
 from normexp.cli import report as command
 from normexp.report.drawing import new_figure
@@ -31,7 +32,8 @@ def written(tmp_path_factory):
 def test_page_holds_its_figures_and_fetches_nothing(written):
     page = (written / "index.html").read_text()
     assert page.count("<figure>") == 11
-    assert page.count("<svg") == 22  # each for wide and for narrow screens
+    assert page.count("<img alt=") == 11
+    assert page.count('src="data:image/png;base64,') == 11
     assert not re.findall(r"(?:src|href)=\"(?:https?:)?//", page)
     assert "<script" not in page
     ids = re.findall(r' id="([^"]+)"', page)
@@ -47,34 +49,14 @@ def test_the_first_sentence_states_the_finding_its_interval_and_its_scope(writte
         r"points (higher|lower) than .* \(\S+ to \S+; paired over 3 seeds and 500 test examples, 95% interval",
         sentence,
     )
-    assert sentence.startswith("3 seeds rank no arms, 5 are needed.")
+    assert sentence.startswith("With 3 seeds no arm can be ranked; 5 are needed.")
     assert "Seen with mlp on digits" in sentence
     assert sentence in (written / "report.md").read_text()
-
-
-def test_curves_have_names_values_and_a_place_in_the_order_of_the_keyboard(written):
-    page = (written / "index.html").read_text()
-    curves = re.findall(r"<g [^>]*class=\"curve\"[^>]*>", page)
-    assert len(curves) > 20
-    assert all('tabindex="0"' in curve and 'aria-label="' in curve for curve in curves)
-    table = pd.read_csv(written / "tables" / "comparison.csv")
-    for row in table[table.n > 1].itertuples():
-        point = f"{row.arm}, batch size {row.level:g}: {100 * row.mean:.1f}% ± "
-        assert f"<title>{point}" in page
 
 
 def test_the_page_says_where_its_numbers_are_from_once(written):
     page = (written / "index.html").read_text()
     assert len(re.findall(r"configuration [0-9a-f]{8}", page)) == 1
-
-
-def test_every_color_of_a_figure_has_one_for_dark_pages(written):
-    page = (written / "index.html").read_text()
-    dark = set(re.findall(r"(--c-[0-9a-f]{6}): #", page))
-    used = set(re.findall(r"var\((--c-[0-9a-f]{6})", page))
-    heat = {name for name in used if name not in dark}
-    assert {"--c-0072b2", "--c-222222", "--c-ffffff"} <= dark
-    assert len(heat) <= 2, heat
 
 
 def test_every_figure_is_drawn_or_its_absence_explained(written):
@@ -87,8 +69,9 @@ def test_every_figure_is_drawn_or_its_absence_explained(written):
 
 
 def test_figures_bear_command_hash_and_version(written):
-    svg = (written / "figures" / "final.svg").read_text()
-    assert re.search(r"python train\.py norm=.* configuration [0-9a-f]{8} .* normexp 0\.1\.0", svg)
+    with Image.open(written / "figures" / "final.png") as picture:
+        said = picture.info["Description"]
+    assert re.search(r"python train\.py norm=.* configuration [0-9a-f]{8} .* normexp 0\.1\.0", said)
 
 
 def test_diverged_run_is_on_the_page_and_its_mean_is_qualified(written):
@@ -122,7 +105,7 @@ def first_figures(monkeypatch):
 @pytest.mark.integration
 def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
     assert command.main([str(written.parent), "--out", str(tmp_path)]) == 0
-    for form in ("svg", "png", "pdf"):
+    for form in ("png", "pdf"):
         assert (tmp_path / "figures" / f"final.{form}").read_bytes() == (
             written / "figures" / f"final.{form}"
         ).read_bytes()
@@ -173,7 +156,7 @@ def test_studies_computed_in_two_ways_are_not_paired(first_figures, tmp_path):
     assert command.main([str(a), str(b)]) == 0
     page = (a / "report-b" / "index.html").read_text()
     assert "The runs were computed in different ways" in page
-    assert "No interval can be given: no two arms have two seeds in common." in page
+    assert "No difference has an interval: no two arms have two seeds in common." in page
 
 
 def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
@@ -265,13 +248,6 @@ def test_labels_are_moved_apart_and_no_further():
     assert spread([0.5, 0.5, 0.52], 0.1) == pytest.approx(
         [0.5 / 1 - 0.1 + 0.02 / 3, 0.5 + 0.02 / 3, 0.6 + 0.02 / 3]
     )
-
-
-def test_every_figure_of_the_issue_has_its_file():
-    assert [make.__name__ for makers in FIGURES.values() for make in makers] == [
-        "final_values", "learning_rates", "learning_curves", "steps_to_accuracy", "gradient_by_depth",
-        "gradient_over_time", "activation_bands", "percentiles_by_layer", "saturation_by_layer", "make", "make", "make",
-    ]  # fmt: skip
 
 
 def test_curves_of_all_panels_are_within_their_shared_axis(tmp_path):

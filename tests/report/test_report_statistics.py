@@ -107,3 +107,11 @@ def test_a_mean_ends_where_its_first_run_does():
     assert list(zip(kept["arm"], kept["step"], kept["mean"], strict=True)) == [
         ("a", 1, 2.0), ("b", 1, 1.0), ("b", 2, 2.0), ("b", 3, 3.0),
     ]  # fmt: skip
+
+
+def test_one_test_example_gives_a_mean_and_no_interval():
+    found = estimate([0.5, 0.6], examples=np.array([[0.5], [0.6]]))
+    assert (found.mean, found.n) == (pytest.approx(0.55), 2)
+    assert math.isnan(found.low)
+    first, second = (points({0: a, 1: b}, np.array([[a], [b]])) for a, b in ((0.0, 1.0), (1.0, 1.0)))
+    assert math.isnan(first.minus(second).high)

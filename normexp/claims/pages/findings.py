@@ -24,11 +24,12 @@ from normexp.claims.judge.plain_words import (
 from normexp.claims.pages import markdown_page, markdown_table, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
-from normexp.report.drawing import NARROW, new_figure
+from normexp.report.drawing import new_figure
 from normexp.report.style import drawing_style
 from normexp.runs.files import write_text
 
 MOST = 10
+WIDTH = 4.5  # inches of a figure
 ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
@@ -174,7 +175,7 @@ def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
     lines = lines_of(verdict, setting_names(claim))
     with drawing_style():
         height = 1.1 + ROW * sum(places_of(lines)[1]) if verdict["settings"] else 2.3
-        figure, (axes,) = new_figure(1, panel=(NARROW.width, height))
+        figure, (axes,) = new_figure(1, panel=(WIDTH, height))
         if verdict["settings"]:
             draw_forest(axes, lines, verdict, claim.better)
             axes.set_xlabel(textwrap.fill(units_of_effect(dict(verdict)), 44), fontsize=7)

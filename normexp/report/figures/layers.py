@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import Drawing, Skipped, left_out, levels_shown, panels
+from normexp.report.figures.results import over_seeds
 from normexp.report.statistics import curves
 from normexp.report.study import Study
 from normexp.report.style import (
@@ -90,8 +91,7 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
         for arm, points in first[first["level"] == level].groupby("arm", observed=True):
             look = {**style.line(arm), "linestyle": ":", "linewidth": 1}
             axes.plot(points["depth"], points["mean"], **look)
-        here, name = last[last["level"] == level], study.level_title(level)
-        ends = draw_curves(axes, style.line, here, "depth", "layer {x}: {y:.3g}", name, marker=".")
+        ends = draw_curves(axes, style, last[last["level"] == level], "depth", marker=".")
         if log:
             plain_log_scale(axes)
             axes.set_ylim(*window)
@@ -126,9 +126,8 @@ def gradient_by_depth(study: Study, style: Style) -> list[Drawing | Skipped]:
     if rows.empty:
         return [Skipped(title, NO_GRADIENT)]
     caption = (
-        "Norm of the loss's gradient with respect to each layer's weights, geometric mean over seeds with its 95% "
-        "interval: dotted at the first measurement, solid at the last. A line that falls toward the input is "
-        "a vanishing gradient."
+        "Norm of the loss's gradient with respect to each layer's weights, geometric mean over seeds: dotted "
+        "at the first measurement, solid at the last. A line that falls toward the input is a vanishing gradient."
     )
     figure, more = depth_profile(study, style, rows, "gradient norm", log=True)
     return [Drawing("gradient_by_depth", title, caption + more, figure)]
@@ -278,17 +277,17 @@ def over_training(
         if not recorded:
             return [Skipped(title, f"{measures[0][1]} was not recorded; run with monitor=full")]
         height = height_for(study.arms, 2.4)
-        figure, shown = panels(list(recorded), "optimizer step", "", height=height, names=study.arms)
+        figure, shown = panels(list(recorded), "optimizer step", "", height=height)
         for words, axes in shown.items():
             rows, log = recorded[words]
             curve = curves(rows, ["arm"], "step", log=log)
-            ends = draw_curves(axes, style.line, curve, "step", "step {x:.0f}: {y:.3g}", words)
+            ends = draw_curves(axes, style, curve, "step")
             if log:
                 plain_log_scale(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
             axes.set_title(words)
         label_lines(axes, ends, style)  # beside the last panel
-        caption = f"{meaning}{study.at_middle(' At {}.')} Mean over seeds and its 95% interval; "
+        caption = f"{meaning}{study.at_middle(' At {}.')} {over_seeds(study)}; "
         caption += "of a measure by layer, the middle layer's."
         return [Drawing(name, title, caption, figure)]
 

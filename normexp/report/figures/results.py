@@ -1,6 +1,7 @@
 """What came out: the final value against the factor of the study, and which learning rates each arm bears; how it was
 learned: validation curves by epoch, step, sample and second, and how soon each arm reaches an accuracy."""
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import Drawing, Skipped, draw_line, new_figure, room, tell
+from normexp.report.drawing import WIDTH, Drawing, Skipped, new_figure
 from normexp.report.statistics import FEWEST_DRAWN, curves, estimate, of_all_runs
 from normexp.report.study import NO_LEVEL, Study, label
 from normexp.report.style import (
@@ -23,12 +24,19 @@ from normexp.report.style import (
     percent,
     plain_log_scale,
     plain_ticks,
-    said,
     scale_of_levels,
     scale_of_metric,
     shorten,
 )
 from normexp.report.tables import over_examples
+
+
+def over_seeds(study: Study, more: str = "") -> str:
+    """What a caption says of means: with their intervals, if one is drawn."""
+    most = max((values.mean().n for values in study.points.values()), default=0)
+    if most < FEWEST_DRAWN:
+        return "Mean over seeds; intervals are drawn from three seeds on"
+    return f"Mean over seeds and its 95% interval{more}, drawn from three seeds on"
 
 
 def final_values(study: Study, style: Style) -> list[Drawing]:
@@ -38,21 +46,18 @@ def final_values(study: Study, style: Style) -> list[Drawing]:
 
 def by_level(study: Study, style: Style) -> Drawing:
     """Mean and interval of each arm at each level of the study's axis."""
-    figure, (axes,) = new_figure(1, panel=(room().width, height_for(study.arms, 3.6)))
+    figure, (axes,) = new_figure(1, panel=(WIDTH, height_for(study.arms, 3.6)))
     ends = {}
     for arm in study.arms:
         points = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
         xs = [dodge(level, arm, study) for level in points]
-        look = {"markeredgecolor": "white"}
-        ends[arm] = draw_points(study, style, axes, arm, points, xs, label(study.x), arm, **look)
+        ends[arm] = draw_points(style, axes, arm, points, xs, markeredgecolor="white")
     scale_of_levels(axes, study)
     axes.set_ylabel(label(study.metric))
     scale_of_metric(axes, study)
     label_lines(axes, ends, style)
     title = f"{label(study.metric).capitalize()} against {label(study.x)}"
-    caption = (
-        f"Mean and 95% interval over seeds{over_examples(study)}, drawn from three seeds on. {note(study)}"
-    )
+    caption = f"{over_seeds(study, over_examples(study))}. {note(study)}"
     return Drawing("final", title, caption, figure)
 
 
@@ -62,14 +67,13 @@ def by_arm(study: Study, style: Style) -> Drawing:
     estimates = {arm: value for arm in study.arms if (value := study.points[arm, NO_LEVEL].mean()).n}
     sign = 1 if study.higher_is_better else -1
     worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean * sign)
-    figure, (axes,) = new_figure(1, panel=(room().width, 0.8 + 0.21 * max(len(worst_first), 4)))
+    figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.21 * max(len(worst_first), 4)))
     for row, arm in enumerate(worst_first):
         colour, value = style.colour[arm], estimates[arm]
         dots = {"marker": "o", "linestyle": "", "alpha": 0.35, "markersize": 3.5, "markeredgewidth": 0}
         axes.plot(values_of[arm], [row] * len(values_of[arm]), color=colour, **dots)
         axes.plot([value.low, value.high], [row, row], color=colour, linewidth=1.4)
         axes.plot(value.mean, row, "|", color=colour, markersize=9, markeredgewidth=2)
-        tell(axes, [value.mean], [row], arm, [said(study, "", value)])
     axes.set_yticks(range(len(worst_first)), [shorten(arm) for arm in worst_first])
     axes.set_ylim(-0.6, len(worst_first) - 0.4)
     for tick, arm in zip(axes.get_yticklabels(), worst_first, strict=True):
@@ -105,7 +109,7 @@ def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     elif study.x != "lr":
         yield Skipped(RATES_TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
     if study.rate_varies and study.x:
-        figure, (axes,) = new_figure(1, panel=(room().width, height_for(study.arms, 2.8)))
+        figure, (axes,) = new_figure(1, panel=(WIDTH, height_for(study.arms, 2.8)))
         draw_best(study, style, axes, rates)
         yield Drawing("learning_rates", RATES_TITLE, "The rate of best mean validation accuracy.", figure)
 
@@ -115,10 +119,7 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         here = study.summaries[study.summaries[study.x] == level] if study.x else study.summaries
-        panel = study.level_title(level)
-        ends = {
-            arm: over_rate(study, style, axes, here[here["arm"] == arm], arm, panel) for arm in study.arms
-        }
+        ends = {arm: over_rate(study, style, axes, here[here["arm"] == arm], arm) for arm in study.arms}
         axes.set_xscale("log")
         axes.set_xlim(rates[0] / 1.5, rates[-1] * 1.5)
         plain_ticks(axes.xaxis, rates)
@@ -128,13 +129,13 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
     figure, _ = level_panels(study, style, "learning rate", label(study.metric), draw)
     caption = (
-        f"Mean and 95% interval over seeds{over_examples(study)} at each learning rate, of the runs that did not fail. "
+        f"{over_seeds(study, over_examples(study))}, at each learning rate, of the runs that did not fail. "
         "A cross under the axis: runs of that arm failed there."
     )
     return Drawing("over_rate", f"{label(study.metric).capitalize()} over learning rate", caption, figure)
 
 
-def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str, panel: str) -> float:
+def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str) -> float:
     """One arm of a panel; returns where its line ends."""
     points = {
         float(rate): value
@@ -147,8 +148,7 @@ def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: s
             lost, [-0.02 - 0.025 * study.arms.index(arm)] * len(lost), "x", color=style.colour[arm], markersize=3.5,
             clip_on=False, in_layout=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
-    name = f"{arm} {panel}"
-    return draw_points(study, style, axes, arm, points, list(points), "rate", name, markersize=3)
+    return draw_points(style, axes, arm, points, list(points), markersize=3)
 
 
 def draw_best(study: Study, style: Style, axes: Axes, rates: list[float]) -> None:
@@ -203,15 +203,14 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
     xlabel, meaning = CLOCKS[clock]
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
-        here, point = curve[curve["level"] == level], clock + " {x:.4g}: {y:.1%}"
-        ends = draw_curves(axes, style.line, here, clock, point, study.level_title(level))
+        ends = draw_curves(axes, style, curve[curve["level"] == level], clock)
         percent(axes.yaxis)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
         axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
         return ends
 
     figure, more = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
-    caption = f"Mean over seeds and its 95% interval. {meaning} {note(study)}{more}"
+    caption = f"{over_seeds(study)}. {meaning} {note(study)}{more}"
     return Drawing(f"learning_{clock}", f"Validation accuracy by {xlabel}", caption, figure, tab=clock)
 
 
@@ -225,9 +224,8 @@ def steps_to_accuracy(study: Study, style: Style) -> list[Drawing | Skipped]:
     if target is None:
         why = "no accuracy on the list was reached by nine runs of ten"
         return [Skipped("How long to a given accuracy", why)]
-    columns = 3 if room().columns > 3 else 1
-    panel = (room().width / columns, height_for(study.arms, 2.8))
-    figure, all_axes = new_figure(len(UNITS), columns, panel=panel)
+    panel = (WIDTH / len(UNITS), height_for(study.arms, 2.8))
+    figure, all_axes = new_figure(len(UNITS), len(UNITS), panel=panel)
     for axes, (unit, words) in zip(all_axes, UNITS.items(), strict=True):
         ends = {
             arm: draw_arm(study, style, axes, arm, f"convergence.{unit}_to_{target}") for arm in study.arms
@@ -238,15 +236,16 @@ def steps_to_accuracy(study: Study, style: Style) -> list[Drawing | Skipped]:
             scale_of_levels(axes, study)
         else:
             axes.set_xticks([])
-        if axes is all_axes[-1] or columns == 1:
+        if axes is all_axes[-1]:
             label_lines(axes, ends, style)
     censored = int(study.chosen[f"convergence.steps_to_{target}"].isna().sum())
-    caption = (
-        f"First validation with an accuracy of at least {float(target):.4g}: geometric mean over the runs that reached "
-        f"it, with its 95% interval. Hollow markers: not every run of the point reached it ({censored} of "
-        f"{len(study.chosen)} runs did not), so the true mean lies higher and there is no interval. No marker: no "
-        "run did."
-    )
+    mean = over_seeds(study).replace("Mean over seeds", "geometric mean over the runs that reached it")
+    caption = f"First validation with an accuracy of at least {float(target):.4g}: {mean}."
+    if censored:
+        caption += (
+            f" Hollow markers: not every run of the point reached it ({censored} of {len(study.chosen)} runs did "
+            "not), so the true mean lies higher and there is no interval. No marker: no run did."
+        )
     return [Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)]
 
 
@@ -265,8 +264,8 @@ def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> f
         axes.plot(level, means[level], marker=style.marker[arm], **look)
         if full and logarithm.n >= FEWEST_DRAWN:
             axes.plot([level, level], np.exp([logarithm.low, logarithm.high]), color=colour, linewidth=1)
-    words = [(f"{label(study.x)} {x:g}: " if study.x else "") + f"{mean:.4g}" for x, mean in means.items()]
-    return draw_line(axes, means, means.values(), arm, words, **style.line(arm))
+    axes.plot(list(means), list(means.values()), **style.line(arm))
+    return list(means.values())[-1] if means else math.nan
 
 
 def choose_target(summaries: pd.DataFrame) -> str | None:
