@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from normexp.data.base import AbsentData
-from normexp.data.cache import MappedFile, cached, size_and_time
+from normexp.data.cache import cached, mapped, size_and_time
 from normexp.data.images import PIXELS, ImageData, Images
 from normexp.machine import cores, in_bytes, memory
 
@@ -300,15 +300,13 @@ class ImageFolder(ImageData):
         self._check(names)
         classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
         order = sorted(range(len(names)), key=names.__getitem__)
-        file = MappedFile(pixels, [len(names), self.channels, self.image_size, self.image_size])
         images = Images(
-            pixels=file.tensor,
+            pixels=mapped(pixels, [len(names), self.channels, self.image_size, self.image_size]),
             labels=torch.tensor([classes[name.label] for name in names]),
             train=torch.tensor([row for row in order if names[row].part == "train"]),
             test=torch.tensor([row for row in order if names[row].part == "test"]),
             num_classes=len(classes),
             fingerprint=digest.hexdigest(),
-            file=file,
         )
         images.write(folder)
         took, size = time.monotonic() - started, pixels.stat().st_size / 2**20

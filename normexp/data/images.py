@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from normexp.data.base import DIGESTED, DataModule, digest
-from normexp.data.cache import MappedFile
+from normexp.data.cache import mapped
 from normexp.data.orders import ClassPairedOrder, ShuffledOrder, stratified_order
 from normexp.data.rows import PixelRows, Rows
 from normexp.data.transforms import Augmentation, Border, Kind, Scaling, Tasks, count_values, moments
@@ -33,7 +33,6 @@ class Images:
         train, test: row numbers, int64, in the order of the data set.
         num_classes: number of classes.
         fingerprint: see `DataModule`.
-        file: the file that the pixels are mapped from, or None.
     """
 
     pixels: Tensor
@@ -42,11 +41,10 @@ class Images:
     test: Tensor
     num_classes: int
     fingerprint: str = ""
-    file: MappedFile | None = None
 
     def write(self, folder: Path) -> None:
-        """Write them into a folder: a file of pixels, unless they are mapped from it, and files of everything else."""
-        if self.file is None:
+        """Write them into a folder: a file of pixels, unless it is there, and files of everything else."""
+        if not (folder / PIXELS).exists():
             self.pixels.contiguous().numpy().tofile(folder / PIXELS)
         np.savez(folder / LABELS, **{n: getattr(self, n).numpy() for n in ("labels", "train", "test")})
         about = {
@@ -62,8 +60,7 @@ class Images:
         about = json.loads((folder / ABOUT).read_text())
         with np.load(folder / LABELS, allow_pickle=False) as arrays:
             rows: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        file = MappedFile(folder / PIXELS, about.pop("shape"))
-        return cls(file.tensor, **rows, **about, file=file)
+        return cls(mapped(folder / PIXELS, about.pop("shape")), **rows, **about)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -133,7 +130,7 @@ class ImageData(DataModule):
             self.mean, self.std = moments(count_values(images.pixels, indices["train"]), scaling)
             scaling = Scaling(self.max_pixel, binarize=self.binarize, mean=self.mean, std=self.std)
         return {
-            split: PixelRows(images.pixels, rows, images.labels[rows], scaling, file=images.file)
+            split: PixelRows(images.pixels, rows, images.labels[rows], scaling)
             for split, rows in indices.items()
         }
 

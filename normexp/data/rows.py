@@ -1,14 +1,11 @@
 """The samples of a split, and batches of them on their way into the network. Samples lie in memory, as bytes on the
-device, or are read ahead from a mapped file."""
+device, or in a mapped file."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 from torch import Tensor
 
-from normexp.data.cache import MappedFile
 from normexp.data.transforms import Batch, Scaling
 
 Chosen = Tensor | slice  # numbers of rows, or a stretch of them
@@ -19,8 +16,6 @@ CONVERTED_SHARE, BYTES_SHARE = (
     0.1,
     1 / 3,
 )  # most of a GPU's free memory that a split takes as numbers, or as bytes
-PREFETCH_BYTES = 2**25  # most bytes of batches that lie ready, at least one batch
-READAHEAD_BYTES = 2**27  # most bytes that the disk is asked for, at least one batch
 
 
 def keep_converted(nbytes: int, device: torch.device) -> bool:
@@ -120,16 +115,12 @@ class Windows(Rows):
 class PixelRows(Rows):
     """Images kept as bytes; each batch is turned into numbers.
 
-    Where the bytes are not on the device of the batches, or in a file that may not fit into memory, a thread reads some
-    batches ahead. A GPU copies them from pinned memory while it computes.
-
     Args:
         pixels: uint8 (M, C, H, W), in memory, mapped from a file, or on a device.
         indices: the number of each row's image, int64 (N,), where the pixels are.
         y: targets (N,), where the pixels are.
         scaling: bytes to numbers.
         device: of the batches; None: where the pixels are.
-        file: the file that the pixels are mapped from; None if they are in memory.
     """
 
     def __init__(
@@ -139,13 +130,11 @@ class PixelRows(Rows):
         y: Tensor,
         scaling: Scaling,
         device: torch.device | None = None,
-        file: MappedFile | None = None,
     ) -> None:
         super().__init__(pixels, y)
-        self.pixels, self.indices, self.file = pixels, indices, file
+        self.pixels, self.indices = pixels, indices
         self._device = device or y.device
         self.scaling = scaling.to(self._device)
-        self.prefetches = self._device != y.device or (file is not None and file.large)
 
     @property
     def x(self) -> Tensor:
@@ -156,7 +145,7 @@ class PixelRows(Rows):
         return self._device
 
     def on(self, device: torch.device) -> Rows:
-        """The same rows for a device: numbers if they take little room, else bytes if they fit, else read ahead."""
+        """Rows for a device: numbers if they take little room, else bytes if they fit, else each batch is moved."""
         nbytes = len(self) * self.pixels[0].numel()
         if keep_converted(4 * nbytes, device):
             return Rows(*(self if device == self.device else self._copied(device)))
@@ -164,7 +153,7 @@ class PixelRows(Rows):
             return self
         if fits(nbytes, device):
             return self._copied(device)
-        return PixelRows(self.pixels, self.indices, self.y, self.scaling, device, self.file)
+        return PixelRows(self.pixels, self.indices, self.y, self.scaling, device)
 
     def _copied(self, device: torch.device) -> "PixelRows":
         """Only the bytes of these rows, copied to a device in pieces, so the host holds few at a time."""
@@ -177,9 +166,6 @@ class PixelRows(Rows):
     def take(self, chosen: Chosen) -> Batch:
         return self._scaled(self._bytes_of(chosen))
 
-    def batches(self, chosen: Iterable[Chosen]) -> Iterator[Batch]:
-        return self._prefetched(list(chosen)) if self.prefetches else super().batches(chosen)
-
     def _bytes_of(self, chosen: Chosen) -> Batch:
         if isinstance(chosen, slice):
             return self.pixels.index_select(0, self.indices[chosen]), self.y[chosen]
@@ -189,27 +175,3 @@ class PixelRows(Rows):
     def _scaled(self, batch: Batch) -> Batch:
         pixels, y = (part.to(self._device, non_blocking=True) for part in batch)
         return self.scaling(pixels), y
-
-    def _prefetched(self, chosen: list[Chosen]) -> Iterator[Batch]:
-        batch_bytes = len(self.indices[chosen[0]]) * self.pixels[0].numel() if chosen else 1
-        ready, asked = (max(1, room // max(1, batch_bytes)) for room in (PREFETCH_BYTES, READAHEAD_BYTES))
-
-        def read(number: int) -> Batch:
-            """Batch `number`, after the disk was asked for those that come later."""
-            if self.file is not None:
-                for rows in chosen[number + asked if number else 0 : number + asked + 1]:
-                    self.file.prefetch(self.indices[rows].tolist())
-            x, y = self._bytes_of(chosen[number])
-            return (x.pin_memory(), y.pin_memory()) if self._device.type == "cuda" else (x, y)
-
-        waiting: deque[Future[Batch]] = deque()
-        reader = ThreadPoolExecutor(1, thread_name_prefix="rows ahead")
-        try:
-            for number in range(len(chosen)):
-                waiting.append(reader.submit(read, number))
-                if len(waiting) > ready:
-                    yield self._scaled(waiting.popleft().result())
-            while waiting:
-                yield self._scaled(waiting.popleft().result())
-        finally:  # also when training stops in the middle of an epoch
-            reader.shutdown(cancel_futures=True)

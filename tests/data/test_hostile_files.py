@@ -2,9 +2,7 @@
 
 import gzip
 import io
-import json
 import os
-import re
 import socket
 import struct
 import tarfile
@@ -236,75 +234,3 @@ def test_damaged_labels_and_images_are_found_before_training(mnist, name, packed
     ) as caught:
         load_mnist(mnist)
     assert len(str(caught.value).splitlines()) == 1
-
-
-def cut(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def more_classes(path: Path) -> None:
-    about = json.loads(path.read_text())
-    path.write_text(json.dumps(about | {"num_classes": 11}))
-
-
-def wrong_labels(path: Path) -> None:
-    with np.load(path) as arrays:
-        wrong = {name: (array + 1) % 10 if name == "labels" else array for name, array in arrays.items()}
-    np.savez(path, **wrong)
-
-
-def one_pixel(path: Path) -> None:
-    with path.open("r+b") as file:
-        file.write(b"\xff")
-
-
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        ("pixels.u8", cut),
-        ("pixels.u8", one_pixel),
-        ("pixels.u8", Path.unlink),
-        ("labels.npz", cut),
-        ("labels.npz", wrong_labels),
-        ("about.json", cut),
-        ("about.json", more_classes),
-        ("manifest.json", cut),
-        ("manifest.json", Path.unlink),
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
-)
-def test_a_cache_that_was_damaged_is_made_anew_and_says_so(name, damage, mnist, capsys):
-    expected = {split: (rows.x, rows.y.clone()) for split, rows in load_mnist(mnist).splits.items()}
-    (file,) = mnist.parents[1].glob(f"cache/*/*/{name}")
-    damage(file)
-    capsys.readouterr()
-    found = load_mnist(mnist)
-    line, _ = capsys.readouterr().err.splitlines()  # the other: these files are not MNIST
-    assert re.search(rf"{name} was (changed or cut off|removed) since it was written; it is made anew", line)
-    assert found.num_classes == 10
-    for split, (x, y) in expected.items():
-        assert torch.equal(found.splits[split].x, x)
-        assert torch.equal(found.splits[split].y, y)
-    load_mnist(mnist)
-    assert capsys.readouterr().err == ""
-
-
-def test_a_text_whose_tokens_were_cut_off_is_made_anew(tmp_path):
-    (tmp_path / "text.txt").write_text("abcd" * 500)
-    options = {"path": str(tmp_path / "text.txt"), "context_length": 4, "cache": str(tmp_path / "cache")}
-    first, again = (TextFile(**OPTIONS, **options) for _ in range(2))
-    first.load()
-    (tokens,) = tmp_path.glob("cache/*/*/tokens")
-    cut(tokens)
-    again.load()
-    assert len(again.splits["train"]) == 1799
-
-
-def test_a_cache_that_was_copied_is_read(mnist):
-    """Copies have other times."""
-    load_mnist(mnist)
-    for file in mnist.parents[1].glob("cache/*/*/*"):
-        os.utime(file, ns=(1, 1))
-    (folder,) = mnist.parents[1].glob("cache/*/*/")
-    load_mnist(mnist)
-    assert (folder / "pixels.u8").stat().st_mtime_ns == 1

@@ -1,13 +1,11 @@
-"""In whichever form a split is kept, its batches have the same bits: as numbers, as bytes, mapped, read ahead."""
-
-import threading
+"""In whichever form a split is kept, its batches have the same bits: as numbers, as bytes, mapped."""
 
 import numpy as np
 import pytest
 import torch
 
 from normexp.data import Digits, PythonDocs, rows
-from normexp.data.cache import MappedFile
+from normexp.data.cache import mapped
 from normexp.data.rows import PixelRows, Rows, Windows
 from normexp.data.text import Encoder, vocabulary_of
 from normexp.data.transforms import Scaling
@@ -75,58 +73,19 @@ def test_batches_that_memory_of_their_own_would_align_are_taken_alone():
     assert len({x.untyped_storage().data_ptr() for x, _ in found}) == 6
 
 
-@pytest.fixture
-def images(tmp_path):
-    """Random pixels in a file that counts as large, and rows of some of them."""
+def test_rows_of_a_mapped_file_are_the_same(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (200, 3, 37, 41), dtype=np.uint8)
     pixels.tofile(tmp_path / "pixels")
-    place = torch.randperm(200)[:150]
-    return tmp_path / "pixels", torch.from_numpy(pixels), place, torch.arange(150) % 10
-
-
-def test_rows_that_are_read_ahead_are_the_same(images, monkeypatch):
-    path, pixels, place, y = images
-    monkeypatch.setattr("normexp.data.cache.LARGE", 0)
-    file = MappedFile(path, pixels.shape)
-    assert file.large
+    place, y = torch.randperm(200)[:150], torch.arange(150) % 10
     scaling = Scaling(
         255, binarize=False, mean=torch.tensor([0.4, 0.5, 0.6]), std=torch.tensor([0.2, 0.3, 0.4])
     )
-    plain = PixelRows(pixels, place, y, scaling)
-    streamed = PixelRows(file.tensor, place, y, scaling, file=file)
-    assert streamed.prefetches
+    plain = PixelRows(torch.from_numpy(pixels), place, y, scaling)
+    of_file = PixelRows(mapped(tmp_path / "pixels", pixels.shape), place, y, scaling)
     chosen = torch.randperm(150)[:140].view(70, 2)
-    assert_same(streamed.batches(chosen), plain.batches(chosen))
+    assert_same(of_file.batches(chosen), plain.batches(chosen))
     slices = [slice(start, start + 11) for start in range(0, 150, 11)]
-    assert_same(streamed.batches(slices), plain.batches(slices))
-    assert_same([streamed.take(chosen[3])], [plain.take(chosen[3])])
-
-
-def readers() -> int:
-    return sum(thread.name.startswith("rows") for thread in threading.enumerate())
-
-
-@pytest.fixture
-def streamed(images, monkeypatch) -> PixelRows:
-    monkeypatch.setattr("normexp.data.cache.LARGE", 0)
-    monkeypatch.setattr(rows, "PREFETCH_BYTES", 1)  # one batch: most of them are never read
-    path, pixels, place, y = images
-    file = MappedFile(path, pixels.shape)
-    return PixelRows(file.tensor, place, y, Scaling(255, binarize=False), file=file)
-
-
-def test_reading_ahead_ends_where_training_does(streamed):
-    loop = streamed.batches(torch.arange(150).view(-1, 1))
-    next(loop)
-    assert readers() == 1
-    loop.close()
-    assert readers() == 0
-
-
-def test_an_error_of_the_reader_is_raised_where_the_batch_is_waited_for(streamed):
-    with pytest.raises(IndexError):
-        list(streamed.batches([torch.tensor([3]), torch.tensor([150])]))
-    assert readers() == 0
+    assert_same(of_file.batches(slices), plain.batches(slices))
 
 
 def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
@@ -134,7 +93,6 @@ def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
     monkeypatch.setattr(rows, "SMALL_BYTES", 0)
     monkeypatch.setattr(rows, "fits", lambda nbytes, device: False)
     streamed = digits().rows("test", torch.device("meta"))
-    assert streamed.prefetches
     assert (streamed.device.type, streamed.index_device.type) == ("meta", "cpu")
     x, _ = streamed.take(torch.tensor([0, 5]))
     assert (x.device.type, x.shape, x.dtype) == ("meta", (2, 1, 8, 8), torch.float32)

@@ -130,23 +130,6 @@ def test_a_text_that_cannot_be_trained_on_is_refused_in_one_line(content, option
     assert "\n" not in str(error.value)
 
 
-def test_a_text_that_changes_while_it_is_read_is_refused(path, tmp_path, monkeypatch):
-    """Its tokens would be those of the second reading, its vocabulary and its fingerprint those of the first."""
-    read = TextFile._texts
-
-    def read_and_rewrite(self, path, *more):
-        yield from read(self, path, *more)
-        path.write_text(TEXT + "zzz", encoding="utf-8")
-
-    monkeypatch.setattr(TextFile, "_texts", read_and_rewrite)
-    with pytest.raises(
-        ValueError, match=r"data.path=.*text.txt: the file changed while it was read; run again"
-    ):
-        text_file(path, cache=str(tmp_path / "cache"))
-    monkeypatch.undo()
-    assert text_file(path, cache=str(tmp_path / "cache")).num_classes == len(set(TEXT)) + 1
-
-
 def test_a_folder_or_no_path_at_all_is_refused_in_one_line(tmp_path):
     with pytest.raises(ValueError, match="Is a directory"):
         text_file(tmp_path)
