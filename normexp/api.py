@@ -82,10 +82,7 @@ class Run(Recorded):
             cells = (_number(metrics[f"{split}/{name}"]) for name in ("loss", "accuracy"))
             lines.append(f"<tr><th>{split}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
         head = "<tr><th></th><th>loss</th><th>accuracy</th></tr>"
-        from normexp.training.recipe_hint import hint
-
-        notes = "<br>".join(map(html.escape, filter(None, (hint(self.summary, self.folder), repr(self)))))
-        return f"<table>{head}{''.join(lines)}</table><small>{notes}</small>"
+        return f"<table>{head}{''.join(lines)}</table><small>{html.escape(repr(self))}</small>"
 
 
 @dataclass(frozen=True)

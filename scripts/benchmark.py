@@ -54,7 +54,7 @@ def rounds(seconds: float, least: int = 3) -> Iterator[int]:
 def bare_step(overrides: list[str]) -> Callable[[int], None]:
     """A step of the shortest loop that trains the network of a run on its batches, which lie in one tensor."""
     from normexp.config.run_spec import specs
-    from normexp.training.parts import build
+    from normexp.training.build import build
 
     (spec,) = specs(["recipe=plain", *overrides])
     parts = build(spec)
@@ -107,8 +107,8 @@ class InTurn(pl.Callback):
 def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool = False) -> Pairs:
     """Train as `train.py` does, in turn with the bare loop."""
     from normexp.config.run_spec import specs
-    from normexp.training.fit import fit
-    from normexp.training.parts import build
+    from normexp.training.build import build
+    from normexp.training.train import fit, prepare
 
     watch = InTurn(bare_step(overrides), seconds)
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
@@ -119,7 +119,7 @@ def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool =
         parts = build(spec)
         parts.monitors.append(watch)
         spec.folder.mkdir(parents=True)
-        fit(parts, spec.folder, Console(file=io.StringIO()))
+        fit(prepare(parts, spec.folder, Console(file=io.StringIO())))
     return watch.pairs
 
 

@@ -104,7 +104,7 @@ def hugging_face(transformers: Any, config: str, model: str, options: dict) -> n
 
 def parts(model: str, norm: str):
     from normexp.config.run_spec import specs
-    from normexp.training.parts import build
+    from normexp.training.build import build
 
     text = ["data=text_file", f"data.path={ROOT / 'README.md'}"] if model == "gpt" else ["data=digits"]
     (spec,) = specs([f"model={model}", f"norm={norm}", *text, f"batch_size={SAMPLES}", "trainer=cpu"])

@@ -67,7 +67,7 @@ def cache_folder(tmp_path_factory):
 def make_parts(tmp_path) -> Callable:
     """Build the parts of a small run on digits that goes to `tmp_path/outputs`; overrides as on the command line."""
     from normexp.config.run_spec import specs
-    from normexp.training.parts import build
+    from normexp.training.build import build
 
     def make(*overrides: str):
         return build(specs([*SMALL, f"outputs={tmp_path / 'outputs'}", *overrides])[0])

@@ -11,7 +11,7 @@ from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.options import GROUPS
 from normexp.config.run_spec import resolved, runs_of, specs
-from normexp.training.parts import build
+from normexp.training.build import build
 
 SMALL = {
     "mlp": ["model.depth=1", "model.width=8"],

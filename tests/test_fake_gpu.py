@@ -13,9 +13,9 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from normexp.config.compose import compose
-from normexp.lit_model import loss_and_right
 from normexp.models import CNN
 from normexp.norms import BatchNorm
+from normexp.training.lit_model import loss_and_right
 
 READS_A_COUNT = {"batchnorm_frozen", "batchnorm_noisy"}  # of batches, which a fake tensor has not
 

@@ -31,7 +31,6 @@ FORBIDDEN = {
     "claims/laws": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "data": HYDRA,
     "monitors": HYDRA,
-    "lit_model.py": HYDRA,
     "optimizers": HYDRA | {"pytorch_lightning", "torchvision", "pandas"},
     "check": HYDRA,
     "training": HYDRA,
@@ -57,7 +56,7 @@ MAY_USE = {
     "claims/laws": {"claims"},
     "data": {"data"},
     "monitors": {"monitors", "models", "norms"},  # of both the places alone, see below
-    "lit_model.py": {"optimizers"},
+    "training/lit_model.py": {"optimizers"},
     "optimizers": {"optimizers"},
     "runs": {"runs", "config", "monitors"},  # of the latter a curve in numbers alone, see below
     "config/settings.py": set(),
@@ -70,7 +69,7 @@ MAY_USE = {
 
 # The rooms from the bottom to the top: none knows what stands above it.
 ROOMS = (
-    "format", "fork_map", "machine", "optimizers", "schedules", "data", "config", "lit_model", "norms", "models",
+    "format", "fork_map", "machine", "optimizers", "schedules", "data", "config", "norms", "models",
     "monitors", "runs", "report", "training", "api", "check", "sweeps", "claims", "figures", "advise", "compare", "cli",
     "__main__",
 )  # fmt: skip

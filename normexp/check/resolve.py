@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from normexp.runs import read_summary
-from normexp.training.parts import trained
+from normexp.training.result import trained
 
 SHAPE = re.compile(r"\d+(x\d+)+")
 MOST = 120  # characters of an error that are shown

@@ -150,9 +150,9 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
     allow_from(overrides)
     from normexp.config.identity import saved_identity
     from normexp.config.run_spec import saved_spec
+    from normexp.training.build import build
     from normexp.training.checkpoint import load_checkpoint
-    from normexp.training.fit import final_metrics
-    from normexp.training.parts import build
+    from normexp.training.result import final_metrics
 
     parts = build(saved_spec(run, summary, overrides))
     state = load_checkpoint(weights, saved_identity(run))
@@ -163,7 +163,7 @@ def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
         changes = f"{' '.join(overrides)}: changes the model; leave it out"
         remedy = changes if overrides else "train the run again"
         raise ValueError(f"{weights}: does not fit the model ({reason.rstrip('.')}); {remedy}") from None
-    trainer = parts.make_trainer(logger=False, enable_progress_bar=False, enable_checkpointing=False)
+    trainer = parts.make_trainer(enable_checkpointing=False)
     parts.data.trainer = trainer
     if parts.data.tasks_of_run:  # the trained batches say which task is evaluated
         trainer.fit_loop.load_state_dict(state["loops"]["fit_loop"])

@@ -94,11 +94,11 @@ class Lab:
 
 
 def trained(run: "Run") -> Any:
-    """A finished run's parts (`normexp.training.parts.Parts`) with its last weights."""
-    from normexp.training import parts
+    """A finished run's parts (`normexp.training.build.Parts`) with its last weights."""
+    from normexp.training import result
 
     assert run.folder is not None
-    return parts.trained(run.folder, run.summary)
+    return result.trained(run.folder, run.summary)
 
 
 def recorded(runs: "Iterable[Run]", metric: str) -> "pd.DataFrame":

@@ -42,7 +42,6 @@ def hidden_maps(model: Any) -> set[int]:
 
 def parameter_groups(
     model: nn.Module,
-    parameters: list[nn.Parameter],
     *,
     weight_decay: float,
     decay: str | Mapping[str, bool] = "matrices",
@@ -51,7 +50,6 @@ def parameter_groups(
     """Groups for an optimizer, of those parameters that are trained.
 
     Args:
-        parameters: those of the model, in its order; they may have leading axes of replicas.
         weight_decay: of the optimizer. If it is 0, there is one group.
         decay: what decays: `matrices`, parameters of two axes or more; `all`; or for each role whether it does, as
             `settings.decay_of` gives it.
@@ -63,11 +61,7 @@ def parameter_groups(
     else:
         decays = [decay.get(role, False) for role in roles(model)]
     hidden = hidden_maps(model) if matrices_apart else set()
-    rows = [
-        (parameter, does, id(mine) in hidden)
-        for parameter, mine, does in zip(parameters, own, decays, strict=True)
-        if mine.requires_grad
-    ]
+    rows = [(p, does, id(p) in hidden) for p, does in zip(own, decays, strict=True) if p.requires_grad]
     if not weight_decay or decay == "all":
         groups: list[tuple[dict[str, Any], list]] = [({}, rows)]
     else:

@@ -12,9 +12,9 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import duration
 from normexp.norms import evaluation_mode
 from normexp.sweeps.options import Options, threads_of
-from normexp.training.fit import TRAIN_SAMPLES
+from normexp.training.build import Parts, build
 from normexp.training.lightning import keep_freed_memory, length
-from normexp.training.parts import Parts, build
+from normexp.training.result import TRAIN_SAMPLES
 
 MOST_SECONDS = 20.0  # of building and timing; kinds that are left count as the others do on average
 TIMED = 0.1  # seconds that are timed at least, after a step that warms up
@@ -112,14 +112,14 @@ def watching(monitors: dict[str, Any]) -> float:
 def work_of(parts: Parts) -> tuple[Callable[[], None], Callable[[], None], int]:
     """(a training step of a run, an evaluation of some samples by it, how many)."""
     keep_freed_memory()  # as in training
-    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = parts.make_trainer(enable_checkpointing=False)
     precision = trainer.precision_plugin
     precision.convert_module(module := parts.module)
     batches = iter(parts.data.train_dataloader())
     batch = precision.convert_input(next(batches))
     module.train()
     fused = not str(parts.config["trainer"].get("precision")).startswith("16")
-    made = module.optimizers_of(list(module.model.parameters()), fused=fused)
+    made = module.make_optimizers(fused=fused)
     optimizer = made["optimizer"] if isinstance(made, dict) else made
 
     def step() -> None:

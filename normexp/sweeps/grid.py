@@ -21,7 +21,7 @@ from normexp.sweeps.cell import Cell
 from normexp.sweeps.estimate import kind_of
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
-from normexp.training.parts import build
+from normexp.training.build import build
 from normexp.training.screen import make_console, say
 
 SEED = re.compile(r"seed=\d+")

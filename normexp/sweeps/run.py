@@ -25,7 +25,6 @@ from normexp.sweeps.options import Options, threads_of
 from normexp.sweeps.place import Lost, Place
 from normexp.training.folder import in_use
 from normexp.training.screen import make_console, say
-from normexp.training.survive import Interrupted
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
@@ -86,9 +85,9 @@ def run(
             board.update(cell)
     show_end(found, time.monotonic() - started, console)
     if came:
-        # A handler that was there before, as submitit's, or Slurm may start this launch again.
-        if done := Interrupted(came[0], 0, signal.getsignal(came[0])).forward_signal():
-            say(console, done)
+        from normexp.training.checkpoint import hand_on  # loads torch
+
+        hand_on(came[0], signal.getsignal(came[0]))
         sys.exit(128 + came[0])
     return found
 

@@ -1,32 +1,52 @@
-"""Checkpoints: written whole or not at all, and checked when they are read."""
+"""How a run stops and goes on: checkpoints, written whole or not at all and with all that a resumed run needs to end as
+an uninterrupted one; and signals, which end a run between two steps with a checkpoint."""
 
-import io
+import contextlib
+import datetime
 import math
+import os
+import signal
+import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytorch_lightning as pl
 import torch
 from lightning_fabric.plugins.io import TorchCheckpointIO
-from pytorch_lightning.callbacks import Checkpoint
+from pytorch_lightning.callbacks import Checkpoint, ModelCheckpoint
+from pytorch_lightning.strategies.launchers.subprocess_script import _SubprocessScriptLauncher
+from rich.console import Console
 
+from normexp import NUMERICS
+from normexp.config.checkout import checkout
+from normexp.config.process import note_interrupt
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
 from normexp.runs.summary import Damaged, remedy
+from normexp.training.folder import RunFolder
 from normexp.training.lightning import all_gather, of_this_process
+from normexp.training.loggers import MetricsCSV
+
+if TYPE_CHECKING:
+    from normexp.training.build import Parts
 
 NEEDED = ("global_step", "state_dict")
+NEEDED_TO_RESUME = ("identity", "run", "random_state", "recorded", "loops", "optimizer_states", "callbacks")
 # Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.
 REST = 1.0
-NEEDED_TO_RESUME = ("loops", "optimizer_states", "callbacks", "random_state", "recorded")
+# Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
+STOPS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
 
 
 def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
     """The content of a run's checkpoint, on the CPU.
 
     Args:
-        identity: of the run whose checkpoint it must be. Checkpoints of earlier versions do not say whose they are.
+        identity: of the run whose checkpoint it must be.
 
     Raises ValueError with one line for a file that was cut, holds something else, or is another run's.
     """
@@ -47,11 +67,20 @@ def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
     return content
 
 
-def load_to_resume(path: Path, identity: str | None = None) -> dict[str, Any]:
-    """The same for a run that resumes there. Raises ValueError if it cannot, e.g. from an older version's file."""
-    content = load_checkpoint(path, identity)
+def load_to_resume(path: Path, parts: "Parts") -> dict[str, Any]:
+    """The content of the checkpoint from which a run goes on. Raises ValueError with one line if it cannot, because the
+    file is another version's or trains at another rate."""
+    content = load_checkpoint(path, parts.digest)
     if lacking := [key for key in NEEDED_TO_RESUME if key not in content]:
         raise damaged(path, f"lacks {', '.join(lacking)}: nothing can go on from there", path.parents[1])
+    if (numerics := content["run"]["numerics"]) != NUMERICS:
+        why = f"was computed with numerics={numerics}, and this version computes with {NUMERICS}"
+        raise damaged(path, why, path.parents[1])
+    asked = parts.module.make_optimizer.keywords.get("lr")
+    for group in content["optimizer_states"][0]["param_groups"]:
+        found = group.get("initial_lr", group.get("lr"))  # the first of them where a schedule sets the second
+        if asked is not None and not math.isclose(found, asked, rel_tol=1e-9):
+            raise damaged(path, f"trains at lr={found:g}, and this run at lr={asked:g}", path.parents[1])
     return content
 
 
@@ -60,45 +89,15 @@ class WholeCheckpoints(TorchCheckpointIO):
 
     Lightning itself writes into the temporary folder and moves the file. If that is another file system, the move is a
     copy, and a full disk or a kill then cuts the only checkpoint.
-
-    Args:
-        resumed: content of the checkpoint that the run resumes from. Lightning gets it, whichever path it asks for.
     """
-
-    def __init__(self, resumed: dict[str, Any] | None = None):
-        self.resumed = resumed
-        self._due_since = -math.inf
-
-    def due(self) -> bool:
-        """Whether an epoch that ends now leaves a checkpoint: the last one is `REST` seconds old."""
-        now = time.monotonic()
-        due = now - self._due_since >= REST
-        self._due_since = now if due else self._due_since
-        return due
 
     def save_checkpoint(
         self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
     ) -> None:
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In memory first: if torch writes into a file on a full disk, its error does not say so.
-        content = io.BytesIO()
-        torch.save(checkpoint, content)
-        # The rows and events that the checkpoint refers to must reach the disk before it.
-        recorded = [path.parents[1] / name for name in checkpoint.get("recorded", {})]
-        with atomic_write(path, before=recorded) as file:
-            file.write(content.getbuffer())
-
-    def load_checkpoint(
-        self, path: str | Path, map_location: Any = None, weights_only: bool | None = None
-    ) -> Any:
-        resumed, self.resumed = self.resumed, None
-        return resumed
-
-
-def checkpoints_of(trainer: pl.Trainer) -> WholeCheckpoints:
-    """What writes the checkpoints of a trainer made by `trainer_of`."""
-    return cast(WholeCheckpoints, trainer.strategy.checkpoint_io)
+        with atomic_write(path) as file:
+            torch.save(checkpoint, file)
 
 
 class LastCheckpoint(Checkpoint):
@@ -112,58 +111,194 @@ class LastCheckpoint(Checkpoint):
 
     def __init__(self, path: Path | None):
         self.path = path
+        self._saved_at = -math.inf
 
     def save(self, trainer: pl.Trainer) -> None:
         if self.path:
             trainer.save_checkpoint(self.path)
+            self._saved_at = time.monotonic()
 
     def on_train_epoch_end(self, trainer, module) -> None:
         last_epoch = trainer.current_epoch + 1 == trainer.max_epochs
         ends = last_epoch or trainer.should_stop or trainer.global_step >= module.total_steps
         # The first process decides: clocks differ, and all take part in a checkpoint.
-        if trainer.strategy.broadcast(ends or checkpoints_of(trainer).due()):
+        if trainer.strategy.broadcast(ends or time.monotonic() - self._saved_at >= REST):
             self.save(trainer)
 
 
-class BestCheckpoint(Checkpoint):
-    """`best.ckpt`, written at the first validation with the highest accuracy. Unlike Lightning's, it still knows the
-    best after the folder was moved between two launches."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        self.best: float | None = None
-
-    def on_validation_end(self, trainer, module) -> None:
-        # The first process decides. Processes may have different running statistics, and then evaluate differently.
-        accuracy = trainer.strategy.broadcast(module.validation_result["accuracy"])
-        if self.best is None or accuracy > self.best:
-            self.best = accuracy
-            trainer.save_checkpoint(self.path)
-
-    def state_dict(self) -> dict[str, float | None]:
-        return {"best": self.best}
-
-    def load_state_dict(self, state: dict[str, float | None]) -> None:
-        self.best = state["best"]
+def best_checkpoint(folder: Path) -> ModelCheckpoint:
+    """`best.ckpt`, written at the first validation with the highest accuracy."""
+    return ModelCheckpoint(
+        dirpath=folder,
+        filename="best",
+        monitor="val/accuracy",
+        mode="max",
+        save_on_train_epoch_end=False,
+        enable_version_counter=False,
+    )
 
 
-class GeneratorState(pl.Callback):
-    """Saves the state of torch's generators in each process to every checkpoint, so dropout continues its stream."""
+class RunState(pl.Callback):
+    """What every checkpoint says of its run, beside what Lightning keeps: whose it is, when and how it was first
+    launched, the states of torch's generators in each process, and the length of `metrics.csv`.
 
-    def __init__(self) -> None:
-        self._restored: dict[str, list[torch.Tensor]] = {}
+    Attributes:
+        first: `started`, `commit` and `dirty` of the first launch.
+        dirty: whether any launch came from a changed checkout.
+    """
+
+    def __init__(self, parts: "Parts"):
+        self.identity = parts.digest
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        found = checkout() or {"commit": None, "dirty": None}
+        self.first: dict[str, Any] = {"started": now, **found}
+        self.dirty = bool(found["dirty"])
+        self._random: dict[str, list[torch.Tensor]] = {}
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
+        checkpoint["identity"] = self.identity
+        checkpoint["run"] = {
+            "numerics": NUMERICS, "threads": torch.get_num_threads(), "first": self.first, "dirty": self.dirty
+        }  # fmt: skip
         checkpoint["random_state"] = {"cpu": all_gather(torch.get_rng_state())}
         if module.device.type == "cuda":
             checkpoint["random_state"]["cuda"] = all_gather(torch.cuda.get_rng_state(module.device))
+        checkpoint["recorded"] = 0
+        for logger in trainer.loggers:
+            logger.save()
+            if isinstance(logger, MetricsCSV):
+                checkpoint["recorded"] = logger.length()
 
     def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
-        self._restored = checkpoint["random_state"]
+        self.first = checkpoint["run"]["first"]
+        self.dirty |= checkpoint["run"]["dirty"]
+        self._random = checkpoint["random_state"]
 
     def on_train_start(self, trainer, module) -> None:
-        for kind, states in self._restored.items():
+        for kind, states in self._random.items():
             if kind == "cpu":
                 torch.set_rng_state(of_this_process(states).cpu())
             elif module.device.type == kind:
                 torch.cuda.set_rng_state(of_this_process(states).cpu(), module.device)
+
+
+class Stopped(BaseException):
+    """A signal ended training. It is no KeyboardInterrupt, of which Lightning makes exit status 1, as of an error."""
+
+    def __init__(self, signum: int, when: str):
+        super().__init__(f"interrupted by {signal.Signals(signum).name} {when}")
+        self.signum = signum
+
+
+class StopOnSignal(pl.Callback):
+    """Saves between two steps, when weights, optimizer, monitors and progress agree. A second Ctrl-C stops at once, and
+    so does the first signal where several processes train: they would have to agree on a step.
+
+    It must be the first callback: at the start of a step it runs before those that begin to measure the step. It is
+    also a context around training and what follows, so that the process gets its own signal handlers back.
+
+    Args:
+        save: called with the trainer.
+    """
+
+    def __init__(self, save: Callable[[pl.Trainer], None]):
+        self.save = save
+        self.received: int | None = None
+        self._at_once = False
+        self._previous: dict[int, Any] = {}
+
+    def __enter__(self) -> "StopOnSignal":
+        for signum in STOPS:
+            self._previous[signum] = signal.signal(signum, self._remember)
+        return self
+
+    def __exit__(self, *_) -> None:
+        for signum, handler in self._previous.items():
+            signal.signal(signum, handler)
+
+    def _remember(self, signum: int, frame: Any) -> None:
+        if self._at_once or (self.received is not None and signum == signal.SIGINT):
+            raise Stopped(signum, "at once")
+        self.received = signum
+
+    def on_train_start(self, trainer, module) -> None:
+        signal.signal(signal.SIGTERM, self._remember)  # Lightning's own stops with status 0 and no checkpoint
+        self._at_once = trainer.world_size > 1
+
+    def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:
+        if self.received is None:
+            return
+        # Not at the end of the batch before: a resumed run would lose a validation that is due there. Not where a
+        # checkpoint would lose the gradients of half an accumulation, or a monitor's view of the first of two steps.
+        if batch_idx % trainer.accumulate_grad_batches or any(
+            getattr(callback, "watching", False) for callback in trainer.callbacks
+        ):
+            return
+        self.save(trainer)
+        raise Stopped(self.received, f"at step {trainer.global_step}")
+
+    def on_train_end(self, trainer, module) -> None:
+        self._at_once = True  # from here on, the last checkpoint is enough to do everything again
+        if self.received is not None:
+            raise Stopped(self.received, "after the last step")
+
+
+@contextlib.contextmanager
+def stopping(folder: RunFolder | None, console: Console) -> Iterator[None]:
+    """A context around training. If training stops before its end, say what is left. After a signal, exit with 128 plus
+    its number. An error is raised on, with `in_training = True`."""
+    with note_interrupt() as interrupt:
+        before = interrupt.came
+        try:
+            yield
+        except BaseException as stop:
+            turned = interrupt.came and not before  # a library answers Ctrl-C with an error of its own
+            asked = turned or isinstance(stop, (Stopped, KeyboardInterrupt))
+            if folder and not isinstance(
+                stop, Damaged
+            ):  # which names its own remedy: nothing can go on from there
+                why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
+                say_what_is_left(folder, console, why)
+            if not asked:
+                vars(stop)["in_training"] = True
+                raise
+            signum = getattr(stop, "signum", signal.SIGINT)
+            hand_on(signum, signal.getsignal(signum))
+            sys.exit(128 + signum)
+
+
+def hand_on(signum: int, handler: Any) -> None:
+    """Call the handler of a signal that was there before, such as submitit's, which starts the job again and ends the
+    process. Ctrl-C goes no further."""
+    if signum != signal.SIGINT and callable(handler):
+        handler(signum, None)
+
+
+def say_what_is_left(folder: RunFolder, console: Console, why: str) -> None:
+    """Print why a run stopped, and where the same command will resume it."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    if not os.path.exists(folder.last_checkpoint):  # False for a path that no file can have
+        if not why.endswith("failed"):
+            say(f"{why}: no checkpoint yet")
+        return
+    try:
+        step = load_checkpoint(folder.last_checkpoint, folder.digest)["global_step"]
+    except ValueError as damage:  # a checkpoint counts as kept only if it can be read
+        say(f"{why}: {damage}")
+        return
+    say(f"{why}: checkpoint kept; the same command goes on from there, at step {step:,}")
+    say(f"folder: {folder.path}")
+
+
+@contextlib.contextmanager
+def ending_workers(trainer: pl.Trainer) -> Iterator[None]:
+    """If this process cannot go on, the processes that Lightning started for it end too."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(launcher := trainer.strategy.launcher, _SubprocessScriptLauncher):
+            launcher.kill(getattr(signal, "SIGKILL", signal.SIGTERM))
+        raise

@@ -3,18 +3,17 @@
 import contextlib
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
-from normexp.runs.files import release, remove_unfinished, sync
+from normexp.runs.files import release, remove_unfinished
 from normexp.runs.summary import remedy
 
-# Set when many runs are asked for, and another process may be training some: then wait for a locked folder.
-WAIT = "NORMEXP_WAIT"
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.2  # a process that only checks the lock holds it for a moment
 
 
 class Busy(ValueError):
@@ -62,6 +61,7 @@ class RunFolder:
         return self.path / "checkpoints" / "last.ckpt"
 
     def finished(self) -> bool:
+        """Whether the run has a summary. Raises ValueError if it is another run's."""
         summary = read_summary(self.path)
         if summary is None:
             return False
@@ -98,8 +98,7 @@ class RunFolder:
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
             with contextlib.suppress(FileNotFoundError):  # the process that held the lock removed the folder
-                # A process that only checks the lock holds it for a moment.
-                self._lock.acquire(timeout=-1 if os.environ.get(WAIT) else LOOK_SECONDS)
+                self._lock.acquire(timeout=LOOK_SECONDS)
                 if (self.path / LOCK).exists():
                     return
                 self._lock.release()
@@ -111,7 +110,6 @@ class RunFolder:
         new.mkdir()
         for name, text in {**self.files, "identity": self.digest}.items():
             (new / name).write_text(text)
-        sync([*new.iterdir()])
         shutil.rmtree(self.path / HYDRA, ignore_errors=True)  # an incomplete one
         new.rename(self.path / HYDRA)
 
@@ -124,7 +122,7 @@ class RunFolder:
                     place.rmdir()
 
     @contextlib.contextmanager
-    def _one_line(self):
+    def _one_line(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -132,21 +130,11 @@ class RunFolder:
             raise ValueError(f"{self.asked}: cannot be written ({why}); choose another folder") from None
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
-        gone = not (self.path / LOCK).exists()
         release(self._lock)
-        if kind is not None:
-            self.leave()
-        if gone and isinstance(error, FileNotFoundError):
-            raise ValueError(
-                f"{self.path}: was moved or removed while the run trained; if you moved it, move it back, and the same "
-                "command goes on from its checkpoint"
-            ) from error
-
-    def leave(self) -> None:
-        """After an error, remove the folder if this launch made it and no checkpoint lies in it."""
-        if not self._is_new or self.last_checkpoint.exists() or (self.path / SUMMARY).exists():
+        kept = self.last_checkpoint.exists() or (self.path / SUMMARY).exists()
+        if kind is None or not self._is_new or kept:
             return
         shutil.rmtree(self.path, ignore_errors=True)
         for parent in self._made[1:]:
-            if not any(parent.iterdir()):
+            if parent.exists() and not any(parent.iterdir()):
                 parent.rmdir()

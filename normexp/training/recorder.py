@@ -1,25 +1,20 @@
-"""The numbers that every run records: training and validation curves, the clock, the step at which it diverged; the
-rule that stops a run early, which reads them; and the files and services that get them."""
+"""The numbers that every run records and shows: training and validation curves, the clock, the step at which it
+diverged; and the rule that stops a run early."""
 
-import contextlib
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.callbacks import RichProgressBar
 from pytorch_lightning.loggers import TensorBoardLogger
+from rich.console import Console
 from torch import Tensor
 
-from normexp.config.settings import EarlyStop, early_stop, names_of
-from normexp.training.lightning import Pace, all_gather, data_of, of_this_process, own_rank
-from normexp.training.loggers.files import NAME, EventFile, MetricsCSV
-from normexp.training.loggers.services import ServiceLogger
-
-if TYPE_CHECKING:
-    from normexp.training.parts import Parts
+from normexp.config.settings import EarlyStop
+from normexp.training.lightning import Pace, all_gather, data_of, of_this_process
+from normexp.training.loggers import MetricsCSV
 
 
 class Recorder(pl.Callback):
@@ -32,18 +27,19 @@ class Recorder(pl.Callback):
     Attributes:
         history: one row per validation: step, epoch, seconds, val_loss, val_accuracy.
         divergence_step: the first step (from 1) whose training loss was not finite, or None.
+        latest: the last logged loss and accuracy, for the progress bar.
     """
 
     def __init__(self, every_n_steps: int):
         self.every_n_steps = every_n_steps
         self.history: list[dict[str, float]] = []
         self.divergence_step: int | None = None
-        self._step = 0  # the last one that was completed
-        self.latest: dict[str, float] = {}  # for the progress bar
-        self._losses: list[Tensor] = []  # since the last log, on the device
-        self._accuracies: list[Tensor] = []
+        self.latest: dict[str, float] = {}
         self.clock = {"epoch": 0.0, "seconds": 0.0}
         self.seconds = 0.0
+        self._step = 0  # the last one that was completed
+        self._losses: list[Tensor] = []  # since the last log, on the device
+        self._accuracies: list[Tensor] = []
         self._started: float | None = None
 
     def elapsed(self) -> float:
@@ -85,7 +81,7 @@ class Recorder(pl.Callback):
         losses, accuracies = trainer.strategy.reduce(recent).tolist()  # the one copy to the host
         self.latest = {"loss": sum(losses) / len(losses), "accuracy": sum(accuracies) / len(accuracies)}
         self._set_clock(trainer)
-        metrics = {"train/loss": self.latest["loss"], "train/accuracy": self.latest["accuracy"]}
+        metrics = {f"train/{name}": value for name, value in self.latest.items()}
         metrics["lr"] = trainer.optimizers[0].param_groups[0]["lr"]
         self._log(trainer, metrics)
         bad = [index for index, loss in enumerate(losses) if not math.isfinite(loss)]
@@ -103,6 +99,8 @@ class Recorder(pl.Callback):
             trainer.should_stop = True
         self._step = trainer.global_step
         self._hand_out_clock(trainer)  # for monitors that measure before the next training value
+        for row in self.history:  # TensorBoard drops what lies beyond the step of the checkpoint, samples too
+            self._log_by_samples(trainer, row)
         self._resume()
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
@@ -129,17 +127,13 @@ class Recorder(pl.Callback):
         if not self.history or self.history[-1]["step"] < row["step"]:
             self.history.append(row)
         self._log_by_samples(trainer, row)
-        self.latest |= {"val_loss": result["loss"], "val_accuracy": result["accuracy"]}
         self._resume()
 
     def on_train_end(self, trainer, module) -> None:
         self._flush(trainer)
         self._pause()
 
-    def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
-        checkpoint["recorded"] = sizes_now(trainer.loggers) if trainer.is_global_zero else {}
-
-    def state_dict(self) -> dict:
+    def state_dict(self) -> dict[str, Any]:
         # One copy to the host each.
         pending = [torch.stack(v).tolist() if v else [] for v in (self._losses, self._accuracies)]
         return {
@@ -151,7 +145,7 @@ class Recorder(pl.Callback):
             "latest": self.latest,
         }
 
-    def load_state_dict(self, state: dict) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         self.history, self.seconds = list(state["history"]), state["seconds"]
         self.divergence_step = state["divergence_step"]
         self.clock, self.latest = dict(state["clock"]), dict(state["latest"])
@@ -161,116 +155,66 @@ class Recorder(pl.Callback):
         )
 
 
-def without_progress(history: Sequence[Mapping[str, float]], rule: EarlyStop) -> int:
-    """The number of validations in a row, up to the last one, that were no better than the best before them.
+class EarlyStopping(pl.callbacks.EarlyStopping):
+    """Lightning's. A run that was killed after it had stopped trains no further epoch."""
 
-    `history` has one row per validation. Better means better by more than `min_delta`. A value that is not finite is
-    not better.
-    """
-    sign = 1.0 if rule.metric == "accuracy" else -1.0
-    best, waited = float("-inf"), 0
-    for row in history:
-        value = sign * row[f"val_{rule.metric}"]
-        if value > best + rule.min_delta or (best == float("-inf") and value > best):
-            best, waited = value, 0
-        else:
-            waited += 1
-    return waited
+    def __init__(self, rule: EarlyStop):
+        mode = "max" if rule.metric == "accuracy" else "min"
+        super().__init__(
+            f"val/{rule.metric}", rule.min_delta, rule.patience, mode=mode, check_finite=False,
+            check_on_train_epoch_end=False,
+        )  # fmt: skip
 
+    @property
+    def stopped(self) -> bool:
+        return self.wait_count >= self.patience
 
-class EarlyStopping(pl.Callback):
-    """Stops after `patience` validations without progress. It has no state: the recorder's history decides, so a
-    resumed run stops at the same step."""
-
-    def __init__(self, rule: EarlyStop, recorder: Recorder):
-        self.rule, self.recorder = rule, recorder
-        self.stopped = False
-
-    def on_validation_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
-        if without_progress(self.recorder.history, self.rule) >= self.rule.patience:
-            self.stopped = True
-            trainer.should_stop = True
+    def on_train_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        trainer.should_stop |= self.stopped
 
 
-def early_stopping(config: dict[str, Any], recorder: Recorder) -> list[EarlyStopping]:
-    """The callback for a configuration's rule, or none."""
-    rule = early_stop(config)
-    return [EarlyStopping(rule, recorder)] if rule else []
+def numbers(recorder: Recorder) -> dict[str, str]:
+    """The last accuracy and loss in training and in validation, as the screen shows them."""
+    shown = {}
+    if recorder.latest:
+        shown["train"] = f"{recorder.latest['accuracy']:6.2%} (loss {recorder.latest['loss']:.4f})"
+    if recorder.history:
+        last = recorder.history[-1]
+        shown["val"] = f"{last['val_accuracy']:6.2%} (loss {last['val_loss']:.4f})"
+    return shown
 
 
-def stopped_early(callbacks: Iterable[pl.Callback]) -> bool:
-    """Whether one of the callbacks ended its run."""
-    return any(isinstance(callback, EarlyStopping) and callback.stopped for callback in callbacks)
+class Bar(RichProgressBar):
+    """Lightning's, drawn four times a second: a drawing takes longer than a step of a small network."""
+
+    PER_SECOND = 4
+
+    def __init__(self, recorder: Recorder):
+        super().__init__(refresh_rate=self.PER_SECOND)
+        self.recorder = recorder
+        self._next = 0.0
+
+    def get_metrics(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
+        return numbers(self.recorder)
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        last = self.trainer.max_epochs
+        return f"epoch {current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
+
+    def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        if time.monotonic() >= self._next:
+            super().on_train_batch_end(trainer, module, outputs, batch, batch_idx)
+            self._next = time.monotonic() + 1 / self.PER_SECOND
 
 
-Record = EventFile | MetricsCSV | ServiceLogger
+class Lines(pl.Callback):
+    """A line for each validation, where the output is no terminal."""
 
+    def __init__(self, recorder: Recorder, console: Console):
+        self.recorder, self.console = recorder, console
 
-@contextlib.contextmanager
-def open_records(
-    parts: "Parts", folder: Path | None, resumed: dict[str, Any] | None
-) -> Iterator[list[Record]]:
-    """All records of a run. Files are cut back to the checkpoint from which training resumes, or empty.
-
-    Args:
-        folder: of the run; None records nothing.
-        resumed: the content of the checkpoint.
-    """
-    if folder is None:
-        yield []
-        return
-    sizes = resumed["recorded"] if resumed else {}
-    # A run that began with TensorBoard keeps its events, whatever it is resumed with.
-    events = "tensorboard" in names_of(parts.config["logger"]) or sizes.keys() - {NAME}
-    loggers: list[Record] = []
-    try:
-        if events:
-            loggers.append(EventFile(folder, sizes))
-        if own_rank() == 0:
-            loggers.append(MetricsCSV(folder / NAME, sizes.get(NAME, 0)))
-            loggers += open_services(parts, folder)
-        yield loggers
-    except BaseException as error:
-        for logger in loggers:
-            if isinstance(logger, ServiceLogger):
-                logger.error = error
-        with contextlib.suppress(OSError):  # the disk is full, and that error is already on its way
-            close(loggers)
-        raise
-    close(loggers)
-
-
-def close(loggers: list[Record]) -> None:
-    """Close every logger, even if closing one fails."""
-    with contextlib.ExitStack() as stack:
-        for logger in loggers:
-            stack.callback(logger.close)
-
-
-def sizes_now(loggers: list[Record]) -> dict[str, int]:
-    """File -> its length in bytes after a flush. Checkpoints keep this."""
-    return {name: size for logger in loggers for name, size in logger.sizes().items()}
-
-
-def open_services(parts: "Parts", folder: Path) -> list[ServiceLogger]:
-    """The loggers of services. The service's packages are imported only if they are asked for.
-
-    Raises ValueError with one line if a service cannot be reached.
-    """
-    found: list[ServiceLogger] = []
-    names = names_of(parts.config["logger"])
-    if "wandb" in names:
-        from normexp.training.loggers.wandb_run import WandbRun
-
-        found.append(WandbRun(parts, folder))
-    if "mlflow" in names:
-        from normexp.training.loggers.mlflow_run import MlflowRun
-
-        try:
-            found.append(MlflowRun(parts, folder))
-        except BaseException as error:
-            for logger in found:
-                logger.error = error
-                logger.close()
-            raise
-    return found
+    def on_validation_end(self, trainer, module) -> None:
+        last = trainer.max_epochs
+        epoch = f"epoch {trainer.current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
+        shown = "  ".join(f"{name} {text}" for name, text in numbers(self.recorder).items())
+        self.console.print(f"{epoch}  step {trainer.global_step}  {shown}", highlight=False)

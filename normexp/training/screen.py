@@ -4,9 +4,9 @@ network of characters writes.
 Results are shown without loading torch.
 """
 
+import csv
 import json
 import math
-import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,18 +23,29 @@ from normexp.config.settings import RECORDED, how_to_look
 from normexp.format import pluralize
 from normexp.machine import precision_here
 from normexp.runs.summary import failed, learning_rate, other_numerics
-from normexp.training.folder import WAIT
-from normexp.training.recipe_hint import Curves, hint, recorded
 
 if TYPE_CHECKING:
     import torch
 
-    from normexp.training.parts import Parts
+    from normexp.training.build import Parts
 
 WRITTEN = 200  # characters of a text
 # What changes a training and is no part of most recipes.
 BESIDE, SHORTENED = ("label_smoothing", "early_stopping"), ("limit_train_batches", "overfit_batches")
 ODD = 100.0  # times: gradients of the first and the last layer that differ by more vanish or explode
+
+
+Curves = dict[str, list[tuple[int, float]]]  # metric -> its steps and values
+
+
+def recorded(path: Path) -> Curves:
+    """What a run recorded; nothing where the file is absent."""
+    found: Curves = {}
+    if path.is_file():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                found.setdefault(row["metric"], []).append((int(row["step"]), float(row["value"])))
+    return found
 
 
 def make_console(*, quiet: bool = False) -> Console:
@@ -113,7 +124,6 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         lines = []
     for line in (*lines, *_vanishing(curves), f"{status_line(summary)} · {took}"):
         console.print(line, highlight=False)
-    show_hint([summary], [folder], console)
     if folder:
         study = folder if summary["config"].get("run_dir") else folder.parents[1]
         say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
@@ -136,7 +146,7 @@ def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
     return [line]
 
 
-def _debugged(summary: dict[str, Any], curves: "Curves") -> Iterator[str]:
+def _debugged(summary: dict[str, Any], curves: Curves) -> Iterator[str]:
     """The answers of debug=overfit, which trains on one batch, and of debug=nan, which watches every step."""
     config, steps = summary["config"], pluralize(summary["steps"], "step")
     if config["data"].get("train_size") == config["batch_size"]:
@@ -151,7 +161,7 @@ def _debugged(summary: dict[str, Any], curves: "Curves") -> Iterator[str]:
         yield f"is there a NaN or an infinite value? {next(yes, no)}"
 
 
-def _vanishing(curves: "Curves") -> list[str]:
+def _vanishing(curves: Curves) -> list[str]:
     """The gradient norm of the first layer beside that of the last, where they lie far apart."""
     ratios = curves.get("gradient_first_last_ratio/weight", [])
     odd = [
@@ -173,7 +183,7 @@ def _round(value: float) -> str:
     return f"{float(f'{value:.2g}'):,.10g}"
 
 
-def show_layers(curves: "Curves", console: Console) -> None:
+def show_layers(curves: Curves, console: Console) -> None:
     """What a network is at its initialization, a row for each layer."""
     columns = ("preactivation_std", "activation_std", "gradient_norm")
     layers = sorted(
@@ -200,14 +210,6 @@ def show_finished(path: Path, summary: dict[str, Any], config: dict[str, Any], c
     words = [*own, f"seed={config['seed'] + 1}"]
     again = f"to train again: {shlex.join(words)}" if command else None
     say(console, *filter(None, (asked_otherwise(config, choices, summary), again)))
-
-
-def show_hint(summaries: list[dict[str, Any]], folders: Sequence[Path | None], console: Console) -> None:
-    """Print the first hint of the runs, and how many runs have one."""
-    found = [words for run in zip(summaries, folders, strict=True) if (words := hint(*run))]
-    if found:
-        of = f"{len(found)} of {len(summaries)} runs: " if len(summaries) > 1 else ""
-        say(console, f"{of}{found[0]}", style="yellow")
 
 
 def status_line(summary: dict[str, Any]) -> str:
@@ -260,9 +262,9 @@ def _text(value: Any) -> str:
 
 
 def show_text(parts: "Parts", when: str, console: Console) -> None:
-    """Print what the network writes after the first window of the validation text. Does nothing for other data, and in
-    a run that is one of many."""
-    if console.quiet or os.environ.get(WAIT) or not hasattr(parts.data, "decode"):
+    """Print what the network writes after the first window of the validation text. Does nothing for other data, and
+    where the output is no terminal, as in a sweep."""
+    if console.quiet or not console.is_terminal or not hasattr(parts.data, "decode"):
         return
     text = parts.data.decode(written(parts)).replace("\n", "⏎")
     console.print(Text.assemble((f"text {when}", "bold"), f"  {text}"), highlight=False)

@@ -1,25 +1,47 @@
-"""Train a run, from plain values to a finished folder: build its parts (nothing is written until all are valid), skip a
-finished run, resume an unfinished one, write the summary last."""
+"""Train one run, top to bottom: build its parts (nothing is written until all are valid), skip a finished run, resume
+an unfinished one from its last checkpoint, write the summary last."""
 
 import contextlib
-import functools
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytorch_lightning as pl
 import torch
 from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
-from normexp.runs import finished_summary, write_summary
+from normexp.config.settings import early_stop
+from normexp.monitors.charts import measure_without_fit
+from normexp.monitors.guard import passes_as_in
+from normexp.runs import finished_summary, write_summary, write_test_examples
 from normexp.training import screen
+from normexp.training.build import Parts, build
+from normexp.training.checkpoint import (
+    LastCheckpoint,
+    RunState,
+    StopOnSignal,
+    Stopped,
+    WholeCheckpoints,
+    best_checkpoint,
+    ending_workers,
+    load_to_resume,
+    stopping,
+)
 from normexp.training.denormals import denormals
-from normexp.training.fit import fit
 from normexp.training.folder import RunFolder
-from normexp.training.lightning import own_rank
-from normexp.training.parts import Parts, build
-from normexp.training.screen import show_choices, show_result, show_text
-from normexp.training.survive import Interrupted, give_up, stopping
+from normexp.training.lightning import callbacks_of, keep_freed_memory, length, own_rank
+from normexp.training.loggers import log_results, open_loggers
+from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
+from normexp.training.result import (
+    PopulationStatistics,
+    final_metrics,
+    needs_population_statistics,
+    summarize,
+)
+
+WRITTEN_FOR = "2.6"  # the minor version of Lightning whose private loops epoch_loop.py builds on
 
 
 def train(spec: RunSpec, command: str = "") -> dict[str, Any]:
@@ -34,59 +56,153 @@ def train(spec: RunSpec, command: str = "") -> dict[str, Any]:
         return launch(build(spec, command=command))
 
 
-def run_folder(parts: Parts) -> RunFolder:
-    """The context that makes, locks and cleans the folder of a run."""
-    key = "run_dir" if parts.config["run_dir"] else "outputs"
-    return RunFolder(
-        parts.spec.folder,
-        parts.digest,
-        parts.spec.files(),
-        asked=f"{key}={parts.config[key]}",
-    )
-
-
-def make_console() -> Console:
-    """The console of a run, silent in the workers of a distributed one."""
-    return screen.make_console(quiet=own_rank() != 0)
-
-
 def launch(parts: Parts) -> dict[str, Any]:
-    """Train the run unless it is finished. Returns its summary. If interrupted, exits with 128 plus the signal."""
+    """Train the run of these parts unless it is finished. Returns its summary."""
+    config, path = parts.config, parts.spec.folder
+    console = screen.make_console(quiet=own_rank() != 0)
+    if config["fast_dev_run"]:
+        screen.show_choices(parts, None, console)
+        with stopping(None, console):
+            summary = fit(prepare(parts, None, console))
+        screen.show_result(summary, None, console)
+        return summary
+    if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
+        with contextlib.suppress(Stopped):
+            return fit(prepare(parts, path, console))
+        sys.exit()  # to Lightning, any other status means a broken worker
+    key = "run_dir" if config["run_dir"] else "outputs"
+    folder = RunFolder(path, parts.digest, parts.spec.files(), asked=f"{key}={config[key]}")
+    if folder.finished():
+        return show_finished(parts, console)
+    prepared = prepare(parts, path, console)
+    with stopping(folder, console), folder:
+        if folder.finished():  # another process has trained it meanwhile
+            return show_finished(parts, console)
+        screen.show_choices(parts, path, console)
+        if not folder.last_checkpoint.exists():
+            screen.show_text(parts, "before training", console)
+        summary = fit(prepared)
+        write_summary(path, summary)
+    screen.show_text(parts, "after training", console)
+    screen.show_result(summary, path, console)
+    return summary
+
+
+def show_finished(parts: Parts, console: Console) -> dict[str, Any]:
+    """Print that a run is finished, and what it found. Returns its summary."""
+    summary = finished_summary(parts.spec.folder)
+    screen.show_finished(parts.spec.folder, summary, parts.config, parts.choices, parts.command, console)
+    return summary
+
+
+@dataclass(kw_only=True)
+class Prepared:
+    """A run that can start.
+
+    Attributes:
+        folder: of the run; None means `fast_dev_run`: one batch of everything, nothing saved.
+    """
+
+    parts: Parts
+    folder: Path | None
+    console: Console
+    trainer: pl.Trainer
+    recorder: Recorder
+    stop: StopOnSignal
+    state: RunState
+    last: LastCheckpoint
+
+
+def prepare(parts: Parts, folder: Path | None, console: Console) -> Prepared:
+    """Make the trainer and its callbacks. Raises ValueError with one line; nothing is written."""
+    keep_freed_memory()
     config = parts.config
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
-    console = make_console()
-    if config["fast_dev_run"]:
-        show_choices(parts, None, console)
-        with stopping([], console):
-            summary = fit(parts, None, console)
-        show_result(summary, None, console)
-        return summary
-    path = parts.spec.folder
-    if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
-        with contextlib.suppress(Interrupted):
-            return fit(parts, path, console)
-        sys.exit()  # to Lightning, any other status means a broken worker
-    folder = run_folder(parts)
-    if folder.finished():
-        return show_finished(parts, path, console)
-    with stopping([folder], console), folder:
-        if folder.finished():  # another process has trained it meanwhile
-            return show_finished(parts, path, console)
-        show_choices(parts, path, console)
-        if folder.last_checkpoint.exists():
-            console.print("resuming from checkpoints/last.ckpt", highlight=False)
+    recorder, rule, state = Recorder(config["log_every_n_steps"]), early_stop(config), RunState(parts)
+    last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
+    stop = StopOnSignal(last.save)
+    callbacks = [
+        stop,
+        *([PopulationStatistics()] if needs_population_statistics(parts.module) else []),
+        recorder,
+        *([EarlyStopping(rule)] if rule else []),
+        *parts.monitors,
+        Bar(recorder) if console.is_terminal else Lines(recorder, console),
+        state,
+        *([best_checkpoint(last.path.parent), last] if last.path else []),
+    ]
+    no_step = config["max_steps"] == 0
+    trainer = parts.make_trainer(
+        **length(config),
+        **({"devices": 1, "strategy": "auto"} if no_step else {}),  # other processes would have no work
+        callbacks=callbacks,
+        enable_progress_bar=console.is_terminal,
+        default_root_dir=folder,
+        fast_dev_run=folder is None,
+        num_sanity_val_steps=0,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        log_every_n_steps=2**31,  # never: the recorder logs, Lightning does not
+    )
+    trainer.strategy.checkpoint_io = WholeCheckpoints()
+    use_own_loop(trainer, console)
+    parts.data.trainer = trainer
+    # Convert now. Lightning converts after loading, and a float32 module would round the checkpoint's float64 weights.
+    trainer.precision_plugin.convert_module(parts.module)
+    if mode := config["compile"]:
+        parts.module.model.compile(mode="default" if mode is True else mode)
+    return Prepared(
+        parts=parts, folder=folder, console=console, trainer=trainer, recorder=recorder, stop=stop, state=state,
+        last=last,
+    )  # fmt: skip
+
+
+def fit(run: Prepared) -> dict[str, Any]:
+    """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it."""
+    parts, trainer, path = run.parts, run.trainer, run.last.path
+    no_step = parts.config["max_steps"] == 0
+    resumed = load_to_resume(path, parts) if path and path.exists() and not no_step else None
+    if resumed:
+        torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
+        at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"
+        run.console.print(at, highlight=False)
+    with open_loggers(parts, run.folder, resumed) as loggers, run.stop:
+        trainer.loggers = loggers
+        # Dropout draws the same stream, no matter what initialization or an earlier run of this process drew.
+        torch.manual_seed(parts.config["seed"])
+        if no_step:
+            take_no_step(parts, trainer, run.last)
         else:
-            show_text(parts, "before training", console)
-        summary = fit(parts, path, console, lost=functools.partial(give_up, folder, console))
-        write_summary(path, summary)
-    show_text(parts, "after training", console)
-    show_result(summary, path, console)
+            with ending_workers(trainer):
+                trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
+        metrics, examples = final_metrics(parts, trainer)
+        summary = summarize(parts, trainer, run.recorder, run.state, metrics)
+        if run.folder and own_rank() == 0:
+            write_test_examples(run.folder, examples)
+        log_results(loggers, summary)
     return summary
 
 
-def show_finished(parts: Parts, path: Path, console: Console) -> dict[str, Any]:
-    """Print that a run is finished, and what it found. Returns its summary."""
-    summary = finished_summary(path)
-    screen.show_finished(path, summary, parts.config, parts.choices, parts.command, console)
-    return summary
+def use_own_loop(trainer: pl.Trainer, console: Console) -> None:
+    """Train with the loop of epoch_loop.py if it was written for this version of Lightning."""
+    if f"{pl.__version__}.".startswith(f"{WRITTEN_FOR}."):
+        from normexp.training.epoch_loop import install
+
+        install(trainer)
+    else:
+        console.print(
+            f"Lightning {pl.__version__}: its own loop trains, more slowly than this project's, which knows "
+            f"{WRITTEN_FOR}; a resumed run may validate at other steps",
+            highlight=False,
+        )
+
+
+def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:
+    """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
+    parts.module.to(trainer.strategy.root_device)
+    with passes_as_in(trainer):  # autocast, or float64 by default, as in training
+        measure_without_fit(callbacks_of(trainer), parts.module, parts.data, trainer.loggers)
+    if last.path:
+        trainer.strategy.connect(parts.module)
+        last.save(trainer)

@@ -17,7 +17,7 @@ from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.claims.verify_claims import verify_all
 from normexp.config.run_spec import specs
-from normexp.training.parts import build
+from normexp.training.build import build
 
 WORDS = (
     "recipe=plain", "trainer=cpu", "optimizer=sgd", "data=digits", "data.train_size=64", "model=mlp", "model.depth=1",

@@ -6,8 +6,8 @@ from made_sets import make_cifar, make_idx
 
 from normexp.claims.spec.bank import load_bank
 from normexp.config.run_spec import specs
-from normexp.lit_model import LitModel
 from normexp.runs import read_summary
+from normexp.training.lit_model import LitModel
 from normexp.training.train import train
 
 CELLS = load_bank("gpu").cells

@@ -19,7 +19,7 @@ from normexp.config.errors import one_line_errors
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
 from normexp.config.options import choices
 from normexp.config.run_spec import specs
-from normexp.training.parts import build
+from normexp.training.build import build
 
 OFFLINE = ["digits", "text_file", "python_docs", "image_folder", "module"]
 GROUPS = {

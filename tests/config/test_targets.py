@@ -10,7 +10,7 @@ from normexp.config.compose import compose
 from normexp.config.construct import LIGHTNING, construct, resolve_target
 from normexp.config.folder import ALLOWED, allow_from, allowed_packages
 from normexp.config.run_spec import resolved, specs
-from normexp.training.parts import build
+from normexp.training.build import build
 
 NOT_ALLOWED = "not a class of normexp, torch or Lightning"
 # path, name, packages that are allowed, what is said

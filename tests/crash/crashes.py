@@ -1,7 +1,8 @@
-"""Runs that are stopped at one point and started again, compared with an uninterrupted run.
+"""Runs that are killed at one point and started again, compared with an uninterrupted run.
 
-    python tests/crash/crashes.py SCENARIO FOLDER [--full-disk] [--points N] [--twice]
+    python tests/crash/crashes.py SCENARIO FOLDER [--points N] [--twice]
 
+A point is a call that changes files: an fsync, a rename, a new folder, a file that goes, numbers that a logger gets.
 This process imports everything once and forks a child for each launch, so that a launch takes half a second. Prints one
 JSON line a point, {"point", "operation", "result"}; the result is "same" or the first difference.
 """
@@ -12,12 +13,12 @@ import json
 import os
 import random
 import shutil
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-import kill_points
 import torch
 import torch.utils.tensorboard
 from results import difference, results
@@ -25,7 +26,8 @@ from results import difference, results
 from normexp.config.errors import one_line_errors
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
-from normexp.training.parts import build
+from normexp.training.build import build
+from normexp.training.loggers import MetricsCSV, TensorBoard
 from normexp.training.train import launch
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
@@ -49,17 +51,42 @@ SCENARIOS = {
     "bf16": [*MLP, "trainer=bf16", "trainer.accelerator=cpu", "optimizer=adam"],
     "accumulation": [*MLP, "trainer.accumulate_grad_batches=2", "max_epochs=3", "val_every_n_steps=3"],
     "diverged": [*MLP, "norm=none", "lr=1e12", "max_epochs=3"],
+    "early": [*MLP, "early_stopping=1", "max_epochs=30", "lr=0.5"],
     "precise": [*MLP, "norm=batchnorm_precise", "max_steps=7", "val_every_n_steps=2"],
     "no step": [*MLP, "max_steps=0"],
 }  # fmt: skip
+
+
+class Points:
+    """Counts calls from 1, and kills this process at one of them."""
+
+    def __init__(self, at: int | None):
+        self.at = at
+        self.seen: list[str] = []
+
+    def watch(self, owner: object, name: str) -> None:
+        real = getattr(owner, name)
+
+        def call(*args, **kwargs):
+            self.seen.append(f"{name} {args[0] if args and isinstance(args[0], (str, Path)) else ''}".strip())
+            if len(self.seen) == self.at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*args, **kwargs)
+
+        setattr(owner, name, call)
+
+    def watch_all(self) -> None:
+        for name in ("replace", "rename", "fsync", "unlink", "mkdir"):
+            self.watch(os, name)
+        for logger in (MetricsCSV, TensorBoard):
+            self.watch(logger, "log_metrics")
 
 
 def child(folder: Path, action: Callable[[], None]) -> int:
     """Exit status of `action` in a fork of this process that stands in `folder`; negative if it was killed."""
     sys.stdout.flush()
     if pid := os.fork():
-        status = os.waitpid(pid, 0)[1]
-        return os.waitstatus_to_exitcode(status)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     code = 1
     try:
         os.chdir(folder)
@@ -78,27 +105,20 @@ def child(folder: Path, action: Callable[[], None]) -> int:
 
 
 class Case:
-    def __init__(self, scenario: str, folder: Path, full_disk: bool):
+    def __init__(self, scenario: str, folder: Path):
         self.folder = folder
-        self.act = kill_points.fill_disk if full_disk else kill_points.die
         (self.spec,) = specs(SCENARIOS[scenario])
         self.loaded = build(self.spec).data  # forks share it
-
-    def launch(self) -> None:
-        torch.manual_seed(random.randrange(2**31))  # nothing may hang on what came before
-        launch(build(self.spec))
 
     def start(self, place: Path, at: int | None) -> int:
         place.mkdir(exist_ok=True)
 
         def action() -> None:
-            points = kill_points.Points(place, at, self.act)
-            kill_points.watch(points)
-            try:
-                self.launch()
-            finally:
-                if at is None:
-                    (place.with_suffix(".points")).write_text("\n".join(points.seen))
+            torch.manual_seed(random.randrange(2**31))  # nothing may hang on what came before
+            points = Points(at)
+            points.watch_all()
+            launch(build(self.spec))
+            place.with_suffix(".points").write_text("\n".join(points.seen))
 
         return child(place, action)
 
@@ -107,25 +127,18 @@ class Case:
         place = self.folder / "whole"
         if self.start(place, None):
             raise RuntimeError(place.with_suffix(".log").read_text())
-        self.expected = self.found(place)
+        self.expected = results(place / self.spec.folder)
         return place.with_suffix(".points").read_text().split("\n")
 
-    @staticmethod
-    def found(place: Path) -> dict[str, dict]:
-        return {
-            str(path.parent.relative_to(place)): results(path.parent)
-            for path in sorted(place.rglob("summary.json"))
-        }
-
-    def stopped(self, *points: int) -> str:
-        """Launch once for each point and stop there, then launch until the end."""
+    def killed(self, *points: int) -> str:
+        """Launch once for each point and die there, then launch until the end."""
         place = self.folder / ("at-" + "-".join(map(str, points)))
         for point in points:
             self.start(place, point)
         if self.start(place, None):
             lines = place.with_suffix(".log").read_text().strip().split("\n")
             return f"did not go on: {lines[-1]}"
-        found = difference(self.expected, self.found(place))
+        found = difference(self.expected, results(place / self.spec.folder))
         if found is None:
             shutil.rmtree(place)
         return found or "same"
@@ -135,24 +148,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("scenario")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--full-disk", action="store_true")
     parser.add_argument("--points", type=int, help="so many, evenly over the run; all of them without")
-    parser.add_argument("--twice", action="store_true", help="the second launch is stopped too")
-    parser.add_argument(
-        "--rest", type=float, default=0.0, help="seconds between checkpoints; 0: one each epoch"
-    )
+    parser.add_argument("--twice", action="store_true", help="the second launch is killed too")
     asked = parser.parse_args()
-    checkpoint.REST = asked.rest
+    checkpoint.REST = 0.0  # a checkpoint each epoch
     folder = asked.folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    case = Case(asked.scenario, folder, asked.full_disk)
+    case = Case(asked.scenario, folder)
     operations = case.whole()
     draw = random.Random(0)
     count = min(asked.points or len(operations), len(operations))
     for point in (1 + (2 * index + 1) * len(operations) // (2 * count) for index in range(count)):
         points = (point, draw.randint(1, point)) if asked.twice else (point,)
-        row = {"point": points, "operation": operations[point - 1], "result": case.stopped(*points)}
+        row = {"point": points, "operation": operations[point - 1], "result": case.killed(*points)}
         print(json.dumps(row), flush=True)
 
 

@@ -195,7 +195,7 @@ OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", 
 
 def test_a_summary_says_what_of_own_data_was_counted(tmp_path):
     from normexp.config.run_spec import specs
-    from normexp.training.parts import build
+    from normexp.training.build import build
     from normexp.training.train import launch
 
     small = ["model.depth=1", "model.width=4", "max_steps=1", "batch_size=8", f"outputs={tmp_path}"]
@@ -205,7 +205,7 @@ def test_a_summary_says_what_of_own_data_was_counted(tmp_path):
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
     from normexp.config.run_spec import specs
-    from normexp.training.parts import build
+    from normexp.training.build import build
 
     overrides = OVERRIDES
     parts = build(specs(overrides, allowed=["own_sets"])[0])

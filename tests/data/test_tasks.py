@@ -12,7 +12,7 @@ from normexp.config.run_spec import specs
 from normexp.data import Digits
 from normexp.data.transforms import Tasks, new_order
 from normexp.runs import read_summary
-from normexp.training.parts import build
+from normexp.training.build import build
 from normexp.training.train import train
 
 SMALL = (

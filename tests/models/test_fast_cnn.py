@@ -7,10 +7,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from normexp.config.compose import compose
-from normexp.lit_model import EVALUATED_AT_ONCE, LitModel, loss_and_right
 from normexp.models import CNN, MLP
 from normexp.models.cnn import Whitening
 from normexp.norms import BatchNorm
+from normexp.training.lit_model import EVALUATED_AT_ONCE, LitModel, loss_and_right
 
 
 def cnn(**options) -> CNN:

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from normexp.config.run_spec import specs
-from normexp.lit_model import LitModel
 from normexp.models import OwnNetwork
 from normexp.norms import Original
 from normexp.runs import load_test_examples
 from normexp.schedules import Constant
-from normexp.training.parts import build
+from normexp.training.build import build
+from normexp.training.lit_model import LitModel
 from normexp.training.train import launch
 
 SMALL = [

@@ -17,7 +17,7 @@ from torchvision.models import list_models
 from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Timm, Torchvision
 from normexp.norms.layers import is_norm
-from normexp.training.parts import build
+from normexp.training.build import build
 from normexp.training.screen import show_choices
 
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")

@@ -9,7 +9,7 @@ from torch import nn
 from normexp.config.run_spec import specs
 from normexp.monitors import Adaptation, AdversarialNoise
 from normexp.monitors.loss_landscape import attacked
-from normexp.training.parts import build
+from normexp.training.build import build
 
 CNN = ["model=cnn", "data=digits", "model.width=4", "model.depth=[1,1]", "trainer=cpu"]
 

@@ -14,7 +14,7 @@ from normexp.config.compose import compose
 from normexp.config.run_spec import runs_of
 from normexp.monitors import Charts, Monitor, measure_without_fit
 from normexp.monitors.activations import PLACES
-from normexp.training.parts import build
+from normexp.training.build import build
 
 # The transformer over text warns of norms that run over tokens.
 pytestmark = pytest.mark.filterwarnings("ignore:gpt with .*:UserWarning")

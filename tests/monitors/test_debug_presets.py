@@ -11,7 +11,7 @@ from normexp.cli import train as train_command
 from normexp.config.compose import compose
 from normexp.config.run_spec import specs
 from normexp.monitors import Activations, FirstNotFinite
-from normexp.training.parts import build
+from normexp.training.build import build
 
 
 @pytest.mark.integration

@@ -13,7 +13,7 @@ from normexp.config.run_spec import specs
 from normexp.monitors import Gradients, Stream
 from normexp.monitors.gradients import angle
 from normexp.monitors.representation import attention_numbers, outliers
-from normexp.training.parts import build
+from normexp.training.build import build
 
 SMALL = [
     "data.context_length=8",

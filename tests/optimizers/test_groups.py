@@ -9,11 +9,11 @@ from torch import nn
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import specs
 from normexp.config.settings import decay_of
-from normexp.lit_model import LitModel
 from normexp.models import GPT, MLP
 from normexp.norms import norm_named
 from normexp.optimizers import Muon, roles
 from normexp.schedules import Constant
+from normexp.training.lit_model import LitModel
 
 ROLES = {
     "pre": {"input_norms": 8, "qk": 8, "final": 2, "matrices": 11, "others": 9},
@@ -38,7 +38,7 @@ def groups(model, decay, *, optimizer=torch.optim.AdamW, weight_decay=0.1):
     made = functools.partial(optimizer, lr=0.1, weight_decay=weight_decay)
     module = LitModel(model, made, Constant(), total_steps=1, decay=decay)
     names = {parameter: name for name, parameter in model.named_parameters()}
-    groups = module.optimizers_of(list(module.parameters()), fused=False).param_groups
+    groups = module.make_optimizers(fused=False).param_groups
     return {names[p]: (g["weight_decay"], g.get("muon")) for g in groups for p in g["params"]}
 
 
@@ -103,7 +103,7 @@ def test_a_step_shrinks_what_decays_and_nothing_else(make_parts):
     )
     model, module = parts.module.model, parts.module
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = module.optimizers_of(list(module.parameters()), fused=False)["optimizer"]
+    optimizer = module.make_optimizers(fused=False)["optimizer"]
     for group in optimizer.param_groups:
         group["lr"] = 0.1
     for parameter in model.parameters():

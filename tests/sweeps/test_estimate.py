@@ -6,7 +6,7 @@ from normexp.config.run_spec import specs
 from normexp.sweeps import estimate
 from normexp.sweeps.estimate import Estimates, timed, watching, work_of
 from normexp.sweeps.options import Options
-from normexp.training.parts import build
+from normexp.training.build import build
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 

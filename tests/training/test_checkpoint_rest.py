@@ -5,8 +5,8 @@ import torch
 
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
+from normexp.training.build import build
 from normexp.training.checkpoint import LastCheckpoint
-from normexp.training.parts import build
 from normexp.training.train import launch
 
 RUN = ["trainer=cpu", "model.width=8", "model.depth=1", "max_epochs=5", "batch_size=512", "monitor=none"]

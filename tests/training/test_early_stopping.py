@@ -7,30 +7,7 @@ import pytest
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
-from normexp.config.settings import EarlyStop, early_stop
-from normexp.training.recorder import without_progress
-
-
-def history(*accuracies: float) -> list[dict[str, float]]:
-    return [{"val_accuracy": value, "val_loss": 1 - value} for value in accuracies]
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "loss"])
-@pytest.mark.parametrize(
-    ("values", "delta", "waited"),
-    [
-        ((), 0, 0),
-        ((0.5,), 0, 0),
-        ((0.5, 0.6, 0.7), 0, 0),
-        ((0.5, 0.7, 0.6, 0.7), 0, 2),  # equal is no better
-        ((0.5, 0.55, 0.59), 0.1, 2),  # by more than min_delta over the best, not over the last
-        ((0.5, 0.55, 0.65), 0.1, 0),
-        ((0.5, float("nan"), 0.4, 0.6), 0, 0),
-        ((float("nan"), 0.4), 0, 0),
-    ],
-)
-def test_validations_without_progress_are_counted(values, delta, waited, metric):
-    assert without_progress(history(*values), EarlyStop(1, metric, delta)) == waited
+from normexp.config.settings import early_stop
 
 
 def validations(folder) -> list[tuple[int, float]]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from normexp.training import fit
+from normexp.training import train as training
 from normexp.training.epoch_loop import PlainEpochLoop, install
 
 HOOKS = [
@@ -101,7 +101,7 @@ def test_lightning_of_another_minor_version_trains_with_its_own_loop_and_says_so
     options = ["norm=batchnorm", "max_steps=7", "val_every_n_steps=3"]
     summary, folder = train(*options, f"outputs={tmp_path / 'known'}")
     capsys.readouterr()
-    monkeypatch.setattr(fit.pl, "__version__", "2.61.0")
+    monkeypatch.setattr(training.pl, "__version__", "2.61.0")
     trainers = []
     plain, other = train(*options, f"outputs={tmp_path / 'unknown'}", callbacks=[Keep(trainers)])
     assert not isinstance(trainers[0].fit_loop.epoch_loop, PlainEpochLoop)

@@ -8,7 +8,7 @@ import pytest
 
 from normexp.cli import report as command
 from normexp.config.run_spec import specs
-from normexp.training.parts import build
+from normexp.training.build import build
 from normexp.training.train import launch
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2", "norm=batchnorm"]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from test_run import AtStep
+from test_one_run import AtStep
 
 from normexp.runs import load_summaries, read_summary
 from normexp.training.train import launch

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from normexp.runs import load_test_examples
-from normexp.training.fit import evaluate, evaluate_each
+from normexp.training.result import evaluate, evaluate_each
 
 
 def test_a_run_on_images_keeps_each_test_image(train, make_parts):
@@ -43,7 +43,7 @@ def test_a_run_on_text_keeps_each_window(train, tmp_path):
 
 def test_collecting_examples_changes_no_number_and_ends(make_parts):
     parts = make_parts("data.eval_batch_size=100")
-    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = parts.make_trainer(enable_checkpointing=False)
     parts.data.trainer = trainer
     plain = evaluate(parts.module, parts.data.evaluation_loader("test"), trainer)
     result, right, _ = evaluate_each(parts.module, parts.data.evaluation_loader("test"), trainer)

@@ -7,8 +7,6 @@ import torch
 from rich.console import Console
 
 from normexp.runs.columns import flatten
-from normexp.training.progress import EpochMeans, TimedProgressBar
-from normexp.training.recorder import Recorder
 from normexp.training.screen import (
     show_choices,
     show_layers,
@@ -29,20 +27,6 @@ def screen(show, *arguments, width: int = 80, **named) -> str:
     text = io.StringIO()
     show(*arguments, Console(file=text, width=width), **named)
     return text.getvalue()
-
-
-def test_the_training_accuracy_is_that_of_the_whole_epoch():
-    generator = torch.Generator().manual_seed(0)
-    # More values than wait to be written at a time.
-    losses, accuracies = torch.rand(2, 600, generator=generator, dtype=torch.float64)
-    own = EpochMeans()
-    assert own.read() is None
-    for batch, (loss, accuracy) in enumerate(zip(losses, accuracies, strict=True), 1):
-        own.add(loss, accuracy)
-        if batch in (7, 300, 600):  # reading in between changes nothing
-            assert own.read() == pytest.approx(
-                (losses[:batch].mean().item(), accuracies[:batch].mean().item())
-            )
 
 
 def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
@@ -66,27 +50,6 @@ def test_the_screen_says_what_decides_the_training(train, make_parts):
     assert "· data.seed=7" in text
     summary, _ = train(*options)
     assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
-
-
-def test_a_line_of_progress_fits_a_terminal_of_a_hundred_columns():
-    recorder = Recorder(20)
-    recorder.history, recorder.seconds = [{"val_loss": 0.0645, "val_accuracy": 0.9792}], 1.0
-    bar = TimedProgressBar(recorder, Console(width=100, force_terminal=True))
-    bar._of_epoch.add(torch.tensor(12.3456), torch.tensor(1.0))
-    bar._samples = 123_456
-    text = bar._numbers()
-    assert text == "train 100.00% (loss 12.3456)  val 97.92% (loss 0.0645)  123,456/s"
-    assert len("⠏ epoch 15/20 ") + 6 + len(" 239/340 00:03 ") + len(text) <= 100
-
-
-@pytest.mark.parametrize(
-    ("width", "said"), [(80, "train 50.00% (0.2500)"), (120, "train 50.00% (loss 0.2500)")]
-)
-def test_a_narrow_screen_has_a_shorter_line(width, said):
-    bar = TimedProgressBar(Recorder(20), Console(file=io.StringIO(), width=width, force_terminal=True))
-    bar._of_epoch.add(torch.tensor(0.25), torch.tensor(0.5))
-    assert bar._numbers() == said
-    assert len("epoch 12/20 ━━━━━━ 1120/6800 --:-- ") + 2 * len(said) + 2 <= width
 
 
 def result(tmp_path, rows: list[tuple], **changes) -> str:
@@ -155,15 +118,6 @@ def test_a_network_at_its_start_is_told_by_layer():
     assert [line.split() for line in lines[2:4]] == [
         ["layer01", "│", "1.5", "│", "1.5"], ["layer02", "│", "2.5", "│", "2.5"]
     ]  # fmt: skip
-
-
-def test_the_bar_keeps_the_validation_and_shows_the_speed():
-    recorder = Recorder(20)
-    recorder.history, recorder.seconds = [{"val_loss": 0.25, "val_accuracy": 0.9}], 4.0
-    recorder.latest = {"loss": 1.0, "accuracy": 0.5}  # as after a window of training
-    bar = TimedProgressBar(recorder, Console(file=io.StringIO(), width=160))
-    bar._samples, bar._began = 600, 1.0
-    assert bar._numbers() == "val 90.00% (loss 0.2500)  200 samples/s"
 
 
 def test_text_that_a_network_writes_changes_nothing(make_parts):

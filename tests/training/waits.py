@@ -14,8 +14,8 @@ from rich.console import Console
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from normexp.config.run_spec import specs
-from normexp.training.fit import fit
-from normexp.training.parts import build
+from normexp.training.build import build
+from normexp.training.train import fit, prepare
 
 # item(), int(), bool(); the places of a mask.
 WAITING = {
@@ -80,5 +80,5 @@ def waits(overrides: list[str]) -> dict[str, float]:
         parts = build(*specs(options))
         counted = CountedSteps()
         parts.monitors.append(counted)
-        fit(parts, Path(place), Console(file=io.StringIO()))
+        fit(prepare(parts, Path(place), Console(file=io.StringIO())))
     return {line: count / (LAST - FIRST) for line, count in counted.waits.lines.items()}

@@ -219,7 +219,7 @@ class Pilot:
         import torch
 
         from normexp.config.run_spec import specs
-        from normexp.training.parts import build
+        from normexp.training.build import build
 
         threads = torch.get_num_threads()
         torch.set_num_threads(1)

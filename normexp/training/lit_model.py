@@ -143,18 +143,17 @@ class LitModel(pl.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self.validation_result = self.evaluation_result()
-        # For ModelCheckpoint. The recorder writes to the loggers.
-        self.log("val/accuracy", self.validation_result["accuracy"], logger=False)
+        # For the callbacks of Lightning that look at it. The recorder writes to the loggers.
+        self.log_dict({f"val/{name}": value for name, value in self.validation_result.items()}, logger=False)
 
     def configure_optimizers(self):
         # Fused kernels take a quarter of the time. With a gradient scaler, they hide the true gradients.
-        return self.optimizers_of(list(self.parameters()), fused=not self.trainer.precision.startswith("16"))
+        return self.make_optimizers(fused=not self.trainer.precision.startswith("16"))
 
-    def optimizers_of(self, parameters: list[nn.Parameter], *, fused: bool):
-        """Optimizer and schedule for `parameters`: the model's own, or those of replicas, with leading axes."""
+    def make_optimizers(self, *, fused: bool):
+        """The optimizer, with its schedule if the rate varies."""
         groups = parameter_groups(
             self.model,
-            parameters,
             weight_decay=self.make_optimizer.keywords.get("weight_decay") or 0.0,
             decay=self.decay,
             matrices_apart=getattr(self.make_optimizer.func, "takes_matrices_apart", False),

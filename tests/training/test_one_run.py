@@ -1,10 +1,7 @@
-"""One run from parts to folder: what it leaves, how it resumes, and that a failure leaves nothing."""
+"""One run from parts to folder: what it leaves, and what its numbers are."""
 
 import csv
-import functools
 import json
-import os
-import signal
 
 import pytest
 import torch
@@ -12,7 +9,7 @@ from pytorch_lightning import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from normexp.runs import load
-from normexp.training.loggers.files import COLUMNS
+from normexp.training.loggers import COLUMNS
 
 
 class AtStep(Callback):
@@ -82,76 +79,6 @@ def test_finished_run_is_not_trained_again(train):
     again, same = train(callbacks=[AtStep(1, lambda: pytest.fail("trained again"))])
     assert (same, again) == (folder, json.loads(json.dumps(first)))
     assert (folder / "summary.json").stat().st_mtime_ns == before
-
-
-@pytest.mark.integration
-def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path):
-    """In the middle of an epoch, at its end, and in the next one."""
-    # dropout and augmentation draw random numbers at every step
-    options = [
-        "model=transformer",
-        "model.depth=1",
-        "model.width=16",
-        "model.dropout=0.2",
-        "data.augment=true",
-    ]
-    options += ["log_every_n_steps=4", "schedule=warmup_cosine"]
-    _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
-    for step, signum in ((5, signal.SIGINT), (17, signal.SIGTERM), (23, signal.SIGINT)):
-        own = [*options, f"outputs={tmp_path / str(step)}"]
-        check_that_it_resumes(functools.partial(train, *own), whole, step, signum)
-
-
-def check_that_it_resumes(train, whole, step, signum):
-    handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(SystemExit) as stopped:
-        train(callbacks=[AtStep(step, lambda: os.kill(os.getpid(), signum))])
-    assert stopped.value.code == 128 + signum
-    summary, folder = train()
-    assert summary["steps"] == 34
-    assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
-    assert curve(folder) == curve(whole)
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2])
-def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path, signum):
-    """Then the signal goes to whoever answered it before, as submitit does, which starts the job again. Ctrl-C goes no
-    further."""
-    handed_on = []
-    before = signal.signal(
-        signum, lambda number, _: handed_on.append((number, len(list(tmp_path.rglob("last.ckpt")))))
-    )
-    try:
-        with pytest.raises(SystemExit) as stopped:
-            train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signum))])
-    finally:
-        signal.signal(signum, before)
-    assert stopped.value.code == 128 + signum
-    assert handed_on == ([] if signum == signal.SIGINT else [(signum, 1)])
-    assert len(list(tmp_path.rglob("last.ckpt"))) == 1
-    assert not list(tmp_path.rglob("summary.json"))
-
-
-def test_error_leaves_no_folder(train, tmp_path):
-    def fail():
-        raise RuntimeError("boom")
-
-    with pytest.raises(RuntimeError, match="boom"):
-        train(callbacks=[AtStep(3, fail)])
-    assert not (tmp_path / "outputs").exists()
-
-
-def test_error_while_resuming_keeps_the_earlier_checkpoint(train, tmp_path):
-    def fail():
-        raise RuntimeError("boom")
-
-    with pytest.raises(SystemExit):
-        train(callbacks=[AtStep(3, lambda: os.kill(os.getpid(), signal.SIGINT))])
-    with pytest.raises(RuntimeError, match="boom"):
-        train(callbacks=[AtStep(5, fail)])
-    (folder,) = (tmp_path / "outputs" / "runs" / "mlp").iterdir()
-    assert torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["global_step"] == 3
 
 
 def test_diverged_run_is_a_result(train):
@@ -248,14 +175,14 @@ def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(
 
 
 def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
-    from normexp.training.fit import final_metrics
+    from normexp.training.result import final_metrics
 
     summary, folder = train("norm=batchnorm")
     parts = make_parts("norm=batchnorm")
     parts.module.load_state_dict(
         torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     )
-    trainer = parts.make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
+    trainer = parts.make_trainer(enable_checkpointing=False)
     parts.data.trainer = trainer
     assert final_metrics(parts, trainer)[0] == summary["metrics"]
 

@@ -1,1 +1,0 @@
-"""Where the numbers of a run go: its own files, TensorBoard, and services (Weights & Biases, MLflow)."""
