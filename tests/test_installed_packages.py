@@ -104,7 +104,7 @@ def test_its_norm_divides_by_the_mean_magnitude_of_each_sample(place):
             {"other": {"normexp.norms": {"rmsnorm": "other"}}},
             "norm=rmsnorm: other brings it, and normexp has its",
         ),
-        ({"other": {"normexp.banks": {"big": "other"}}}, "bank=big: other says .* has no bank/big.yaml"),
+        ({"other": {"normexp.banks": {"big": "other"}}}, "bank=big: other says .* has no banks/big.yaml"),
         (
             {"gone": {"normexp.banks": {"big": "gone"}}},
             r"allow_targets=\[gone\]: is no folder of Python files",

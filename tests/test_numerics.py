@@ -1,16 +1,12 @@
 """Small runs of every family compute the bits that `normexp.NUMERICS` stands for."""
 
 import json
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
+from numerics import RECORD, RUNS, compute, kind
 
 import normexp
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
-from numerics import RECORD, RUNS, compute, kind
 
 REMEDY = "raise NUMERICS and run `python scripts/numerics.py`"
 

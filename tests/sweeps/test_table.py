@@ -89,13 +89,13 @@ def cut_off(folder):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (cut_off, "metrics.csv: cut off or damaged after"),
+        (cut_off, r"metrics.csv: damaged \(cut off\)"),
         (lambda folder: (folder / "metrics.csv").write_text("a,b\n1,2\n"), "written by another version"),
         (lambda folder: (folder / "metrics.csv").unlink(), "absent, though the run has a summary"),
         (lambda folder: (folder / "summary.json").write_text("{"), "no valid JSON"),
         (
             lambda folder: (folder / "summary.json").write_text('{"versions": {"normexp": "0.0.1"}}'),
-            "written by normexp 0.0.1, lacks choices, ",
+            r"summary.json: damaged \(lacks status\)",
         ),
     ],
 )
