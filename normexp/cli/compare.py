@@ -27,16 +27,14 @@ def main(args: SimpleNamespace) -> None:
     spec, *_ = specs([*overrides, "norm=none"])
     model, data = (spec.choices[group] for group in ("model", "data"))
     args.name = args.name or f"{args.module.replace(':', '.') or model}-{data}"
-    design = design_of(
-        options, overrides, recipe=spec.choices["recipe"], text=data in ("text_file", "python_docs"),
-        labels={"data": data, "model": model},
-    )  # fmt: skip
+    text = data in ("text_file", "python_docs")
+    design = design_of(options, overrides, recipe=spec.choices["recipe"], text=text)
     out = Path(args.out) / args.name
     result = compare(design, out, shlex.join(["normexp", "compare", *args.typed]), args.engine)
     if result is None:
         return
     page = write(result, out, typed(sys.argv))
     print(
-        f"\nseen here ({result.ended}): {finding(result.last, design.baseline, result.measure)}\n"
+        f"\nseen here ({result.ended}): {finding(result.last, design.baseline, design.measure)}\n"
         f"page: {page}, with table.tex, methods.txt and figures/*.pdf"
     )

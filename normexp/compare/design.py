@@ -1,4 +1,4 @@
-"""The design of a comparison: the words of the command as a claim over one setting, with its looks fixed beforehand."""
+"""The design of a comparison, fixed before its first run: norms, rates, margin and looks, from the command's words."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.spec.cell import BankCell
-from normexp.claims.spec.claim import Claim
 from normexp.config.folder import listed
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
 LENGTHS = ("max_steps", "max_epochs")
-METRICS = {"test/error": "share of wrong answers on test", "test/loss": "cross-entropy on test, in nats"}
 
 
 @dataclass(frozen=True)
@@ -21,20 +18,37 @@ class Design:
     """One comparison.
 
     Attributes:
-        claim: with the seeds of the first look; the first arm is the baseline.
+        norms: the first is the baseline.
+        levels: the batch sizes; "" alone for that of the configuration.
+        rates: learning rates, the same for every norm; empty for those around the recipe's own.
+        margin: the smallest difference that matters, or `practical`.
+        measure: `error` or `loss`, on test.
         looks: numbers of seeds at which the table is looked at.
         budget: minutes of one core after which no further look begins.
         words: overrides of `normexp train` that all runs share.
     """
 
-    claim: Claim
+    name: str
+    norms: tuple[str, ...]
+    levels: tuple[Any, ...]
+    rates: tuple[float, ...]
+    margin: Any
+    measure: str
     looks: tuple[int, ...]
     budget: float
     words: tuple[str, ...]
 
     @property
     def baseline(self) -> str:
-        return next(iter(self.claim.arms))
+        return self.norms[0]
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """Each norm against the baseline, at each batch size."""
+        return [
+            Comparison(kind="different", baseline=self.baseline, margin=self.margin, arm=norm, at=level)
+            for norm, level in itertools.product(self.norms[1:], self.levels)
+        ]
 
 
 def overrides_of(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
@@ -72,54 +86,33 @@ def packages(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*imported, *listed(options["allow_targets"])]))
 
 
-def refuse_twice(key: str, values: Sequence[float]) -> None:
-    """Raise ValueError with one line for a value that stands twice in a list."""
-    if twice := [value for place, value in enumerate(values) if value in values[:place]]:
-        shown = ",".join(f"{value:.15g}" for value in values)
-        raise ValueError(f"{key}={shown}: {twice[0]:.15g} stands there twice; keep one")
-
-
-def design_of(
-    options: Mapping[str, Any], words: Sequence[str], *, recipe: str, text: bool, labels: Mapping[str, str]
-) -> Design:
-    """The claim of a comparison. Raises ValueError with one line for a mistake.
+def design_of(options: Mapping[str, Any], words: Sequence[str], *, recipe: str, text: bool) -> Design:
+    """The design of a comparison. Raises ValueError with one line for a mistake.
 
     Args:
         recipe: that the model trains with, unless the words name another.
         text: whether the data is a text, whose default metric is the loss.
     """
-    norms, sizes, most = options["norms"], options["batch_sizes"] or [], options["seeds"]
+    norms, most = options["norms"], options["seeds"]
     if len(norms) < 2 or len(set(norms)) < len(norms):
         raise ValueError(
             f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
         )
     for key in ("batch_sizes", "rates"):
-        refuse_twice(key, options[key] or ())
-    rates = tuple(sorted(options["rates"] or ()))
+        values = options[key] or ()
+        if twice := [value for place, value in enumerate(values) if value in values[:place]]:
+            shown = ",".join(f"{value:.15g}" for value in values)
+            raise ValueError(f"{key}={shown}: {twice[0]:.15g} stands there twice; keep one")
     metric = options["metric"] or ("test/loss" if text else "test/error")
     own_recipe = any(word.startswith("recipe=") for word in words)
-    shared = tuple(words) if own_recipe else (f"recipe={recipe}", *words)
-    levels: list[int | None] = [*sizes] or [None]
-    pairs = itertools.product(norms[1:], levels)
-    rule: dict[str, Any] = {"kind": "different", "baseline": norms[0], "margin": options["margin"]}
-    comparisons = [Comparison(**rule, arm=norm, at=level) for norm, level in pairs]
-    looks = tuple(dict.fromkeys(min(FIRST * 2**k, most) for k in range(32) if FIRST * 2 ** (k - 1) < most))
-    claim = Claim(
-        id="compare",
+    return Design(
         name=options["name"],
-        sentence=f"{' and '.join(norms[1:])} differ from {norms[0]} by more than the margin",
-        source="this command",
-        covers=(),
-        evidence="training",
-        kind="ours",
-        measure=METRICS[metric],
-        metric=metric,
-        better="lower",
-        arms={norm: [f"norm={norm}"] for norm in norms},
-        factor={"batch_size": sizes} if sizes else {},
-        seeds=looks[0],
-        comparisons=comparisons,
-        settings={"here": list(shared)},
-        cells={"here": BankCell(name="here", overrides=shared, rates=rates, labels=dict(labels))},
+        norms=tuple(norms),
+        levels=tuple(options["batch_sizes"] or [""]),
+        rates=tuple(sorted(options["rates"] or ())),
+        margin=options["margin"],
+        measure=metric.partition("/")[2],
+        looks=tuple(dict.fromkeys(min(FIRST * 2**k, most) for k in range(32) if FIRST * 2 ** (k - 1) < most)),
+        budget=options["budget"],
+        words=tuple(words) if own_recipe else (f"recipe={recipe}", *words),
     )
-    return Design(claim, looks, options["budget"], shared)

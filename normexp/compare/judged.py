@@ -1,16 +1,14 @@
 """The differences of one look: paired over seeds, Holm over comparisons, and the error rate divided among the looks."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.settings_count import runs_with_guesses
-from normexp.claims.spec.claim import Claim
+from normexp.compare.design import Design
 
 BETTER, WORSE, EQUAL, OPEN = "smaller", "larger", "equal within the margin", "not decided"
 VERBS = {OPEN: "is not decided against", EQUAL: "equals, within the margin,"}
@@ -42,7 +40,6 @@ class Arm:
     level: Any
     mean: float
     interval: Ends
-    values: list[float]
     failed: int
 
 
@@ -56,35 +53,41 @@ class Look:
     differences: list[Difference]
 
     @property
-    def decided(self) -> bool:
-        return all(difference.word != OPEN for difference in self.differences)
+    def open(self) -> list[Difference]:
+        """The differences that are not decided."""
+        return [difference for difference in self.differences if difference.word == OPEN]
 
 
-def look(setting: Setting, claim: Claim, looks: int) -> Look:
-    """Judge one look of `looks` planned ones. Each may spend ALPHA / looks, so that all together err in at most ALPHA,
-    by whatever rule they stop (Bonferroni over looks, Holm within one)."""
-    alpha, failed = ALPHA / looks, {key: int(arm.failed.sum()) for key, arm in setting.outcomes.items()}
-    outcomes = runs_with_guesses(setting, setting.outcomes) or paired_runs(dict(setting.outcomes))
-    arms, differences = [], []
-    for norm, level in itertools.product(claim.arms, claim.levels):
-        values = outcomes[norm, level].values
-        mean = SeedMean.of(values)
-        arms.append(
-            Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), values.tolist(), failed[norm, level])
-        )
-    reads = [(comparison, comparison.reads(outcomes)) for comparison in claim.comparisons]
-    effects = [
-        (comparison, read, SeedMean.of(comparison.effects(read)), comparison.margin_in(read, setting.measure))
-        for comparison, read in reads
+def look(setting: Setting, design: Design) -> Look:
+    """Judge one look of those planned. Each may spend an equal part of ALPHA, so that all together err in at most
+    ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one)."""
+    alpha = ALPHA / len(design.looks)
+    failed = {key: int(arm.failed.sum()) for key, arm in setting.outcomes.items()}
+    outcomes = runs_with_guesses(setting, setting.outcomes) or paired_runs(setting.outcomes)
+    arms = []
+    for (norm, level), runs in outcomes.items():
+        mean = SeedMean.of(runs.values)
+        arms.append(Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), failed[norm, level]))
+    means = [
+        (comparison, SeedMean.of(comparison.effects(read)), comparison.margin_in(read, setting.measure))
+        for comparison in design.comparisons
+        for read in [comparison.reads(outcomes)]
     ]
-    p_values = holm([mean.p_of(comparison, margin) for comparison, _, mean, margin in effects])
-    for (comparison, read, mean, margin), p in zip(effects, p_values, strict=True):
-        lost = sum(failed[key] for key in read if key[0] == comparison.arm)
-        word = word_of(mean.effect, margin) if p <= alpha else OPEN
-        named, level = comparison.named_arm, "" if comparison.at is None else comparison.at
-        interval = mean.interval(1 - alpha)
-        differences.append(Difference(named, level, mean.effect, interval, margin, float(p), word, lost))
-    return Look(claim.seeds, alpha, arms, differences)
+    p_values = holm([mean.p_of(comparison, margin) for comparison, mean, margin in means])
+    differences = [
+        Difference(
+            norm=comparison.named_arm,
+            level=comparison.at,
+            effect=mean.effect,
+            interval=mean.interval(1 - alpha),
+            margin=margin,
+            p=float(p),
+            word=word_of(mean.effect, margin) if p <= alpha else OPEN,
+            failed=failed[comparison.named_arm, comparison.at],
+        )
+        for (comparison, mean, margin), p in zip(means, p_values, strict=True)
+    ]
+    return Look(len(next(iter(setting.outcomes.values())).seeds), alpha, arms, differences)
 
 
 def word_of(effect: float, margin: float) -> str:
@@ -98,15 +101,28 @@ def at(level: Any, before: str = " at ") -> str:
 
 
 def finding(look: Look, baseline: str, measure: str) -> str:
-    """The result in sentences."""
+    """The result in sentences; of what is not decided, why."""
     sentences = []
     for difference in look.differences:
         low, high = (show(end, measure, sign=True) for end in difference.interval)
         numbers = f"{show(difference.effect, measure, sign=True)} {UNITS[measure][0]} ({low} to {high})"
         verb = VERBS.get(difference.word, f"is {difference.word} than")
         where = at(difference.level, " at batch size ")
-        sentences.append(f"The {measure} of {difference.norm}{where} {verb} that of {baseline}: {numbers}.")
+        why = f"; {why_open(difference, measure)}" if difference.word == OPEN else ""
+        sentences.append(
+            f"The {measure} of {difference.norm}{where} {verb} that of {baseline}: {numbers}{why}."
+        )
     return " ".join(sentences)
+
+
+def why_open(difference: Difference, measure: str) -> str:
+    """Why a difference is not decided."""
+    (low, high), margin = difference.interval, difference.margin
+    if not np.isfinite(low):
+        return "its seeds give no interval"
+    if any(low < end < high for end in (-margin, margin)):
+        return f"the interval holds an end of the margin, ±{show(margin, measure)}"
+    return "the interval would decide it alone, but not beside the other comparisons"
 
 
 def show(value: float, measure: str, *, sign: bool = False) -> str:
@@ -115,18 +131,3 @@ def show(value: float, measure: str, *, sign: bool = False) -> str:
         return "unknown" if value != value else "−∞" if value < 0 else "∞"
     number = 100 * value if measure == "error" else value
     return f"{number:{'+' if sign else ''}.{UNITS[measure][2]}f}".replace("-", "−")
-
-
-def table_tex(look: Look, claim: Claim, measure: str) -> str:
-    """A table for LaTeX with booktabs: norms in rows, batch sizes in columns, mean and half of the 95% interval."""
-    shown = f"test {measure} ({UNITS[measure][1]})".replace("%", "\\%")
-    rows = pd.DataFrame({"norm": [norm.replace("_", "\\_") for norm in claim.arms]})
-    for level in claim.levels:
-        cells = []
-        for arm in (arm for arm in look.arms if arm.level == level):
-            half = (arm.interval[1] - arm.interval[0]) / 2
-            width = f" \\pm {show(half, measure)}" if np.isfinite(half) else ""
-            cells.append(f"${show(arm.mean, measure)}{width}$".replace("−", "-"))
-        rows[at(level, "batch ") or shown] = cells
-    style = rows.style.hide(axis="index").to_latex(hrules=True, column_format=f"l{'r' * len(claim.levels)}")
-    return f"% {shown}: mean and half of its 95\\% interval; needs \\usepackage{{booktabs}}\n{style}"

@@ -1,19 +1,30 @@
 """Train a comparison look by look until it is decided, its seeds are spent or its budget is."""
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.choose_rates import tuned_runs
-from normexp.claims.evidence.plan import Known, most_missing, plan
-from normexp.claims.rounds import Rounds
+from normexp.claims.judge.outcomes import Setting
 from normexp.compare.design import Design
 from normexp.compare.judged import Look, at, look
+from normexp.config.run_spec import RunSpec, specs
 from normexp.format import pluralize
-from normexp.sweeps.estimate import Estimates, core_minutes
+from normexp.runs import failed, finished_summary
 from normexp.sweeps.options import Options
+from normexp.sweeps.run import run
+
+LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the recipe's own rate
+EDGE_SHARE, MOST_WIDENINGS = (
+    0.2,
+    2,
+)  # if more of a norm's seeds take the lowest or highest rate, the grid goes on there
+SPLITS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,8 +36,6 @@ class Result:
     runs: pd.DataFrame
     chosen: pd.DataFrame
     ended: str
-    measure: str
-    seconds: float
 
     @property
     def last(self) -> Look:
@@ -37,78 +46,135 @@ def compare(
     design: Design, out: Path, command: str, options: Options, say: Callable[[str], None] = print
 ) -> Result | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
+    (spec,) = specs([*design.words, f"norm={design.baseline}"])
+    rates = design.rates or tuple(float(f"{spec.config['lr'] * step:.2g}") for step in LADDER)
     looks: list[Look] = []
-    spent, estimates, ended = 0.0, Estimates(), ""
-    for place, seeds in enumerate(design.looks):
-        claim = dataclasses.replace(design.claim, seeds=seeds)
-        rounds = Rounds([claim], out, command=command)
-        known = require(rounds, claim.id)
-        cost = seconds_of(known, estimates)
-        if place == 0:
-            for line in cost_lines(design, known, estimates):
-                say(line)
+    ended, widenings, runs = f"all {design.looks[-1]} seeds are trained", 0, pd.DataFrame()
+    for seeds in design.looks:
+        if looks:
+            new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * len(rates)
+            if runs["seconds"].sum() + new * runs["seconds"].mean() > 60 * design.budget:
+                ended = f"the budget of {design.budget:g} minutes of one core would not hold {seeds} seeds"
+                break
+        while True:
+            planned = grid(design, rates, seeds, out)
+            folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+            names = [" ".join(f"{key}={value}" for key, value in key_of(spec).items()) for spec in planned]
+            cells = run(planned, options, folder=folder, names=names, command=command, what="comparison")
             if options.plan:
+                most = pluralize(len(grid(design, rates, design.looks[-1], out)), "run")
+                say(
+                    f"looks at {', '.join(map(str, design.looks))} seeds, until all is decided: at most {most}"
+                )
                 return None
-        elif spent + cost > 60 * design.budget:
-            held = f"the next look at {seeds} seeds"
-            ended = f"the budget of {design.budget:g} minutes of one core would not hold {held}"
-            break
-        rounds.run(options, lambda claim, known: None)
-        known = require(rounds, claim.id)
-        runs, _ = known.cell_runs(known.claim.cells["here"], known.claim.seed_range)
-        require_one(bool((runs["status"] == "completed").any()), runs, "diverged; write lower rates=")
-        setting = known("", claim.settings)[0]
-        learned = not all(outcomes.failed.all() for outcomes in setting.outcomes.values())
-        require_one(learned, runs, "failed to learn; train longer, or write other rates=")
-        looks.append(look(setting, known.claim, len(design.looks)))
-        spent += cost
-        words = ", ".join(
-            f"{difference.norm}{at(difference.level)}: {difference.word}"
-            for difference in looks[-1].differences
-        )
-        say(f"look {place + 1} of {len(design.looks)}, {seeds} seeds: {words}")
-        if looks[-1].decided:
+            if lost := [cell for cell in cells if cell.state == "failed"]:
+                raise ValueError(f"{pluralize(len(lost), 'run')} failed, the first: {lost[0].error}")
+            runs = pd.DataFrame(map(row_of, planned))
+            wider = widened(runs, design.measure)
+            if len(wider) == len(rates) or widenings == MOST_WIDENINGS:
+                break
+            rates, widenings = wider, widenings + 1
+        check_learned(runs)
+        chosen = best(runs, design.measure)
+        looks.append(look(setting_of(chosen, design), design))
+        words = (f"{own.norm}{at(own.level)}: {own.word}" for own in looks[-1].differences)
+        say(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds: {', '.join(words)}")
+        if not looks[-1].open:
             ended = "every difference is decided"
             break
-    ended = ended or f"all {design.looks[-1]} seeds are trained"
-    chosen = tuned_runs(runs, known.measure)
-    return Result(design, looks, runs, chosen, ended, known.measure, float(runs["seconds"].sum()))
+    return Result(design, looks, runs, best(runs, design.measure), ended)
 
 
-def require(rounds: Rounds, name: str) -> Known:
-    """What is known of the claim. Raises ValueError with the reason if it cannot run."""
-    if name in rounds.failed:
-        raise ValueError(rounds.failed[name])
-    return rounds.known[name]
-
-
-def require_one(good: bool, runs: pd.DataFrame, failed: str) -> None:
-    """Raise ValueError with one line if no run is good: then there is nothing to judge."""
-    if not good:
-        rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].unique()))
-        raise ValueError(f"rates={rates}: every run of {' and '.join(runs['norm'].unique())} {failed}")
-
-
-def seconds_of(known: Known, estimates: Estimates) -> float:
-    """Seconds of one core for the runs that are missing; 0 for those on a GPU, which nobody can time beforehand."""
-    return sum(estimates.seconds(spec) or 0.0 for spec in plan(known.claim, known))
-
-
-def cost_lines(design: Design, known: Known, estimates: Estimates) -> list[str]:
-    """The cost, before anything starts: of the first look, and of all."""
-    missing, seconds = most_missing(known.claim, known), seconds_of(known, estimates)
-    rates = known.claim.cells["here"].rates
-    per_seed, looks = len(known.claim.arms) * len(known.claim.levels) * len(rates), design.looks
-    shown = ", ".join(f"{rate:g}" for rate in rates)
-    lines = [
-        f"plan: {', '.join(known.claim.arms)} at {pluralize(len(rates), 'rate')} ({shown}), "
-        "each seed at its own best on validation",
-        f"  first look, {looks[0]} seeds: {missing} of {per_seed * looks[0]} runs to train, {core_minutes(seconds)}",
-    ]
-    if len(looks) > 1 and missing:
-        most = core_minutes(seconds / missing * per_seed * looks[-1])
-        lines.append(
-            f"  looks at {', '.join(map(str, looks))} seeds, until all differences are decided: at most "
-            f"{per_seed * looks[-1]} runs, {most}; budget {design.budget:g} minutes; more where a grid of rates widens"
+def grid(design: Design, rates: tuple[float, ...], seeds: int, out: Path) -> list[RunSpec]:
+    """The runs of a look: every norm, batch size, rate and seed."""
+    own = [f"outputs={out / 'cache'}", "name=runs", "monitor=none"]
+    return [
+        spec
+        for norm, level in itertools.product(design.norms, design.levels)
+        for spec in specs(
+            [*design.words, *own, f"norm={norm}", *([f"batch_size={level}"] if level else [])],
+            seeds=range(seeds),
+            rates=rates,
         )
-    return lines
+    ]
+
+
+def key_of(spec: RunSpec) -> dict[str, Any]:
+    """What tells the runs of a comparison apart."""
+    return {"norm": spec.choices["norm"], **{key: spec.config[key] for key in ("batch_size", "lr", "seed")}}
+
+
+def row_of(spec: RunSpec) -> dict[str, Any]:
+    """A finished run as one flat row. It failed if it diverged or learned no more than guessing gives."""
+    summary = finished_summary(spec.folder)
+    numbers = {name: summary["metrics"].get(name.replace("_", "/")) for name in SPLITS}
+    guess = summary["chance_loss"] or math.inf
+    loss = numbers["train_loss"]
+    return {
+        **key_of(spec),
+        "status": summary["status"],
+        "failed": failed(summary) or loss is None or loss >= guess,
+        **numbers,
+        "guess": guess,
+        "seconds": summary["seconds"],
+        "folder": str(spec.folder),
+    }
+
+
+def best(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The run of each norm, batch size and seed at its best rate on validation; one that failed only if all did."""
+    error = 1 - runs["val_accuracy"].astype(float)
+    first, second = ("val_loss", "error") if measure == "loss" else ("error", "val_loss")
+    order = runs.assign(error=error).sort_values(["failed", first, second, "lr"])
+    return order.drop_duplicates(["norm", "batch_size", "seed"]).sort_index().drop(columns="error")
+
+
+def widened(runs: pd.DataFrame, measure: str) -> tuple[float, ...]:
+    """The rates, and one more at each end that more than a fifth of the seeds of a norm take. It sees which rate is
+    best, and never how norms compare."""
+    rates = sorted(runs["lr"].unique().tolist())
+    taken = best(runs, measure)
+    shares = [
+        taken.assign(edge=(taken["lr"] == end) & ~taken["failed"])
+        .groupby(["norm", "batch_size"])["edge"]
+        .mean()
+        for end in (rates[0], rates[-1])
+    ]
+    low, high = (len(rates) > 1 and bool((share > EDGE_SHARE).any()) for share in shares)
+    below = [float(f"{rates[0] ** 2 / rates[1]:.3g}")] if low else []
+    above = [float(f"{rates[-1] ** 2 / rates[-2]:.3g}")] if high else []
+    return (*below, *rates, *above)
+
+
+def check_learned(runs: pd.DataFrame) -> None:
+    """Raise ValueError with one line if every run failed: then there is nothing to judge."""
+    if runs["failed"].all():
+        rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].unique()))
+        diverged = (runs["status"] != "completed").all()
+        why = (
+            "diverged; write lower rates="
+            if diverged
+            else "failed to learn; train longer, or write other rates="
+        )
+        raise ValueError(f"rates={rates}: every run of {' and '.join(runs['norm'].unique())} {why}")
+
+
+def setting_of(chosen: pd.DataFrame, design: Design) -> Setting:
+    """The chosen runs for the judge."""
+    value = 1 - chosen["test_accuracy"] if design.measure == "error" else chosen["test_loss"]
+    level = "" if design.levels == ("",) else chosen["batch_size"]
+    guess = float(chosen["guess"].max())
+    return Setting.of_table(
+        pd.DataFrame(
+            {
+                "arm": chosen["norm"],
+                "factor": level,
+                "seed": chosen["seed"],
+                "value": value.astype(float),
+                "failed": chosen["failed"],
+            }
+        ),
+        "here",
+        measure=design.measure,
+        guess=guess if design.measure == "loss" else 1 - math.exp(-guess),
+    )

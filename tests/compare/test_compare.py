@@ -16,8 +16,9 @@ from normexp.cli.command import parse
 from normexp.cli.compare import main
 from normexp.compare import page
 from normexp.compare.design import design_of, overrides_of, packages
-from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show, table_tex
-from normexp.compare.run import Result
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show
+from normexp.compare.page import table_tex
+from normexp.compare.run import Result, best, widened
 
 NETWORK = """
 from torch import nn
@@ -31,7 +32,7 @@ class Net(nn.Sequential):
 def design(rest=(), text=False, **options):
     options = {"norms": "none,batchnorm", "name": "mine", **options}
     given = vars(parse("compare", [f"{key}={value}" for key, value in options.items()]))
-    return design_of(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text, labels={})
+    return design_of(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text)
 
 
 def setting(differences, seeds=10, failed=()):
@@ -53,18 +54,16 @@ def setting(differences, seeds=10, failed=()):
     )
 
 
-def test_words_become_a_claim_with_its_looks():
+def test_words_become_a_design_with_its_looks():
     found = design(rest=["model.width=8"], batch_sizes="[2,8]", margin="0.01", seeds="16", rates="0.1,0.01")
     assert found.looks == (5, 10, 16)
-    assert found.claim.factor == {"batch_size": [2, 8]}
-    assert [(c.arm, c.baseline, c.at, c.margin) for c in found.claim.comparisons] == [
+    assert [(c.arm, c.baseline, c.at, c.margin) for c in found.comparisons] == [
         ("batchnorm", "none", 2, 0.01),
         ("batchnorm", "none", 8, 0.01),
     ]
-    cell = found.claim.cells["here"]
-    assert cell.rates == (0.01, 0.1)
-    assert cell.overrides == ("recipe=mlp", "model=mlp", "data=digits", "model.width=8")
-    assert design(text=True).claim.metric == "test/loss"
+    assert found.rates == (0.01, 0.1)
+    assert found.words == ("recipe=mlp", "model=mlp", "data=digits", "model.width=8")
+    assert design(text=True).measure == "loss"
     assert design(rest=["recipe=plain"]).words[0] == "model=mlp"
     assert design(seeds="5").looks == (5,)
 
@@ -93,8 +92,12 @@ def test_own_network_and_data_are_named_and_allowed():
     options = {**vars(parse("compare", [])), "module": "pack.nets:Net"}
     words = overrides_of(options, ["data=other:Data", "max_epochs=2"])
     assert words == [
-        "model=module", "model.path=pack.nets.Net", "data=module", "data.path=other.Data", "max_epochs=2",
-    ]  # fmt: skip
+        "model=module",
+        "model.path=pack.nets.Net",
+        "data=module",
+        "data.path=other.Data",
+        "max_epochs=2",
+    ]
     assert packages(options, ["data=other:Data"]) == ["pack", "other"]
     with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
         overrides_of({**vars(parse("compare", [])), "module": "pack"}, [])
@@ -107,9 +110,9 @@ def test_own_network_and_data_are_named_and_allowed():
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
-    found = design(norms="none,batchnorm,layernorm", margin="0.01")
+    found = design(norms="none,batchnorm,layernorm", margin="0.01", seeds="40")
     one = setting({"batchnorm": -3, "layernorm": 0.1})
-    result = look(one, found.claim, looks=4)
+    result = look(one, found)
     assert result.alpha == 0.05 / 4
     for own, name in zip(result.differences, ("batchnorm", "layernorm"), strict=True):
         difference = one.outcomes[name, ""].values - one.outcomes["none", ""].values
@@ -117,7 +120,7 @@ def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
         assert own.interval == pytest.approx((twin.low, twin.high))
         assert own.effect == pytest.approx(difference.mean())
     assert [own.word for own in result.differences] == [BETTER, EQUAL]
-    assert result.decided
+    assert not result.open
     p = [2 * stats.t.sf((0.01 - abs(result.differences[1].effect)) / sem(one, "layernorm"), 9)]
     p += [2 * stats.t.sf((abs(result.differences[0].effect) - 0.01) / sem(one, "batchnorm"), 9)]
     assert result.differences[1].p == pytest.approx(max(p[0], 2 * min(p)) if p[0] > p[1] else 2 * p[0])
@@ -129,38 +132,39 @@ def sem(one, name):
 
 
 def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
-    found = design(margin="0.01")
-    near = look(setting({"batchnorm": -1}), found.claim, 1)
+    found = design(margin="0.01", seeds="5")
+    near = look(setting({"batchnorm": -1}), found)
     assert near.differences[0].word == OPEN
-    assert not near.decided
-    bad = look(setting({"batchnorm": -3}, failed=range(10)), found.claim, 1).differences[0]
+    assert near.open
+    assert "the interval holds an end of the margin, ±1.00" in finding(near, "none", "error")
+    bad = look(setting({"batchnorm": -3}, failed=range(10)), found).differences[0]
     assert (bad.word, bad.failed) == (WORSE, 10)
     assert bad.effect == pytest.approx(0.8, abs=0.01)
 
 
 def test_equal_arms_are_called_different_at_most_as_often_as_promised():
     """Under no difference at all and a tiny margin, in whichever look one stops."""
-    found, wrong, looks = design(margin="1e-9"), 0, (5, 10, 20)
+    found, wrong = design(margin="1e-9"), 0
     random = np.random.default_rng(1)
     for _ in range(300):
         values = random.normal(size=(2, 20))
-        for seeds in looks:
+        for seeds in found.looks:
             outcomes = {
                 (norm, ""): Outcomes(np.arange(seeds), own[:seeds], np.zeros(seeds, bool))
                 for norm, own in zip(("none", "batchnorm"), values, strict=True)
             }
-            if look(Setting("here", outcomes), found.claim, len(looks)).decided:
+            if not look(Setting("here", outcomes), found).open:
                 wrong += 1
                 break
     assert stats.binomtest(wrong, 300, 0.05, "greater").pvalue > 0.001
 
 
 def test_finding_and_latex_say_the_numbers():
-    found = design(margin="0.01")
-    result = look(setting({"batchnorm": -3}), found.claim, 1)
+    found = design(margin="0.01", seeds="5")
+    result = look(setting({"batchnorm": -3}), found)
     text = finding(result, "none", "error")
     assert text.startswith("The error of batchnorm is smaller than that of none: −3.")
-    tex = table_tex(result, found.claim, "error")
+    tex = table_tex(result, found)
     assert tex.count("\\\\") == 3
     assert "−" not in tex
     assert f"{100 * result.arms[1].mean:.2f}" in tex
@@ -184,22 +188,20 @@ def test_where_every_run_fails_one_line_says_so(words, message, tmp_path, monkey
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
-@pytest.mark.integration
-def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tmp_path, monkeypatch):
-    found = design(margin="0.01")
-    judged = look(setting({"batchnorm": -3}, failed=[4]), found.claim, 1)
+def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tmp_path):
+    found = design(margin="0.01", seeds="5")
+    judged = look(setting({"batchnorm": -3}, failed=[4]), found)
     runs = pd.DataFrame(
-        {"norm": norm, "level": "", "lr": 0.1, "status": status, "test_accuracy": 0.9, "folder": "a"}
-        for norm in found.claim.arms
+        {"norm": norm, "lr": 0.1, "status": status, "seconds": 30.0}
+        for norm in found.norms
         for status in ("completed", "diverged")
     )
-    steps = pd.DataFrame({"metric": "val/accuracy", "step": [1, 2], "value": [0.5, 0.6]})
-    monkeypatch.setattr(page, "load", lambda folder: steps)
-    result = Result(found, [judged], runs, runs, "every difference is decided", "error", 60.0)
+    result = Result(found, [judged], runs, runs, "every difference is decided")
     text = html.unescape(page.write(result, tmp_path, "normexp compare").read_text())
     (difference,) = judged.differences
     for words in (
         "<th>difference in error</th>",
+        "<figure>",
         f"<td>{show(difference.effect, 'error', sign=True)}</td>",
         "Diverged runs: batchnorm at rate 0.1: 1; none at rate 0.1: 1.",
         "href='table.tex'",
@@ -212,9 +214,7 @@ def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tm
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs LaTeX with booktabs")
 def test_the_table_compiles_in_latex(tmp_path):
     found = design(norms="none,batchnorm_noisy", margin="0.01")
-    (tmp_path / "t.tex").write_text(
-        table_tex(look(setting({"batchnorm_noisy": -3}), found.claim, 1), found.claim, "error")
-    )
+    (tmp_path / "t.tex").write_text(table_tex(look(setting({"batchnorm_noisy": -3}), found), found))
     (tmp_path / "main.tex").write_text(
         "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{t}\\end{document}\n"
     )
@@ -238,7 +238,7 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
         "seeds=5",
     ]
     assert main([*words, "--plan"]) == 0
-    assert "20 of 20 runs to train" in capsys.readouterr().out
+    assert "looks at 5 seeds, until all is decided: at most 20 runs" in capsys.readouterr().out
     assert not (tmp_path / "outputs").exists()
     assert main([*words, "--workers", "0"]) == 0
     out = tmp_path / "outputs" / "compare" / "their_net.Net-digits"
@@ -246,8 +246,47 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     assert result["finding"] in shown.replace("&#43;", "+")
     assert "Seen here" in shown
     assert len(result["looks"][-1]["arms"]) == 2
-    for name in ("values", "curves", "rates"):
-        assert (out / "figures" / f"{name}.pdf").stat().st_size > 2000
+    assert (out / "figures" / "differences.pdf").stat().st_size > 2000
     assert "booktabs" in (out / "table.tex").read_text()
     assert "5 paired seeds" in (out / "methods.txt").read_text()
     assert (out / "tables" / "chosen.csv").read_text().count("\n") == 11
+
+
+def made_runs():
+    """Two norms, two seeds and three rates: the validation accuracy of each."""
+    accuracies = {
+        ("none", 0): (0.5, 0.7, 0.6), ("none", 1): (0.5, 0.7, 0.9),
+        ("batchnorm", 0): (0.5, 0.7, 0.7), ("batchnorm", 1): (0.9, 0.8, 0.7),
+    }  # fmt: skip
+    rows = [
+        {
+            "norm": norm,
+            "batch_size": 8,
+            "seed": seed,
+            "lr": lr,
+            "val_accuracy": own,
+            "val_loss": 1 - own,
+            "failed": False,
+        }
+        for (norm, seed), values in accuracies.items()
+        for lr, own in zip((0.001, 0.01, 0.1), values, strict=True)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_each_seed_takes_its_own_best_rate_and_a_failed_run_only_if_all_failed():
+    runs = made_runs()
+    found = best(runs, "error").set_index(["norm", "seed"])["lr"].to_dict()
+    assert found == {("none", 0): 0.01, ("none", 1): 0.1, ("batchnorm", 0): 0.01, ("batchnorm", 1): 0.001}
+    runs["failed"] = runs["lr"] < 0.1
+    assert set(best(runs, "loss")["lr"]) == {0.1}
+    runs["failed"] = True
+    assert len(best(runs, "error")) == 4
+
+
+def test_the_grid_of_rates_goes_on_where_more_than_a_fifth_of_the_seeds_take_an_edge():
+    runs = made_runs()
+    assert widened(runs, "error") == (0.0001, 0.001, 0.01, 0.1, 1.0)
+    runs["failed"] = runs["lr"] == 0.001
+    assert widened(runs, "error") == (0.001, 0.01, 0.1, 1.0)
+    assert widened(runs[runs["lr"] == 0.1], "error") == (0.1,)
