@@ -324,11 +324,11 @@ def facts(**changes):
         ({"cells": {"small": {**CELL, "rates": [0.1, 0.01, 1]}}}, r"small.rates=.*: must rise, each once"),
         (
             {"cells": {"small": {**CELL, "test": "fixed"}}},
-            "small.test=fixed: choose from test set, cut again, blocks",
+            "small.test=fixed: must be test set, cut again or blocks",
         ),
         (
             {"cells": {"small": {**CELL, "labels": {"data": "d"}}}},
-            "small.labels=.*: must name data and model",
+            "must name data and model",
         ),
         ({"cells": {"small": ["model=mlp"]}}, "small.overrides: must name data and model"),
         (

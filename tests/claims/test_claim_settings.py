@@ -40,7 +40,6 @@ seeds: 20
 kind: paraphrase
 settings: [digits_mlp, digits_cnn, mnist_mlp, mnist_cnn, {tanh: [model=mlp, data=digits, model.activation=tanh],
   deep: [model=mlp, data=digits, model.depth=12]}]
-universal: true
 paper_effect: {value: 10.6 points, where: table 2, size: 'ResNet-50, 1.28M images', effect: 0.4}
 manipulation: {metric: logged/shift, measure: shift, comparison: {kind: smaller, arm: a, baseline: b, log: true}}
 comparison: {kind: smaller, arm: a, baseline: b, log: true, margin: 0.1}
@@ -58,7 +57,7 @@ def test_a_claim_over_settings_reads_cells_of_the_bank_and_its_own(tmp_path):
     claim = read(GOOD, tmp_path)
     assert list(claim.settings) == ["digits_mlp", "digits_cnn", "mnist_mlp", "mnist_cnn", "tanh", "deep"]
     assert claim.settings["mnist_cnn"] == ["model=cnn", "data=mnist", "batch_size=4"]
-    assert (claim.kind, claim.universal, claim.drawn) == ("paraphrase", True, False)
+    assert (claim.kind, claim.drawn) == ("paraphrase", False)
     assert claim.paper_effect["effect"] == 0.4
     assert claim.manipulation.comparison == Comparison(kind="smaller", arm="a", baseline="b", log=True)
     assert claim.values == 2 * 20 * 6
@@ -98,7 +97,7 @@ def line(key: str, text: str, of: str = GOOD) -> str:
             "margin=practical: is for the difference of two arms in points of error or in nats",
         ),
         ("evidence", "evidence: law\nfunction: a.b", "manipulation: needs function, as evidence=law has"),
-        ("paper_effect", "paper_effect: {value: 3}", "paper_effect={'value': 3}: must be like {value"),
+        ("paper_effect", "paper_effect: {value: 3}", "paper_effect.value=3: must be text"),
         ("manipulation", "manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
         ("manipulation", "manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation: "),
         (
@@ -106,7 +105,6 @@ def line(key: str, text: str, of: str = GOOD) -> str:
             "manipulation: {metric: x, measure: m, comparison: {kind: smaller, arm: c, baseline: b}}",
             "arm=c: is not among the arms",
         ),
-        ("settings", "", "universal: is for claims over several settings"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line(key, text, message, tmp_path):
@@ -172,7 +170,7 @@ def test_the_protocol_is_all_that_decides_and_nothing_else(tmp_path):
     claim = read(GOOD, tmp_path)
     same = [("kind", "kind: ours"), ("paper_effect", ""), ("sentence", "sentence: t")]
     other = [
-        ("universal", ""), ("manipulation", ""),
+        ("manipulation", ""),
     ]  # fmt: skip
     for key, text in same:
         assert read(line(key, text), tmp_path).protocol == claim.protocol, key

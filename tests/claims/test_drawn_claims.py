@@ -273,23 +273,6 @@ def test_a_setting_near_its_margin_gets_two_more_seeds_and_others_do_not(tmp_pat
     assert seeds_of(claim) == [[0, 4]]
 
 
-def test_the_worst_setting_of_a_universal_sentence_is_trained_again_with_ten_fresh_seeds(tmp_path, bank):
-    def accuracy(key):
-        return 0.5 if key.arm == "none" else 0.8 if key.setting == "d001" else 0.6
-
-    claim = claim_of(tmp_path, bank, universal=True, **TWO_NORMS)
-    asked = []
-    made = MadeRuns(tmp_path / "runs", lambda key: asked.append(key) or accuracy(key))
-    known = Known(claim, None, made)
-    assert missing_keys(claim, known) == []
-    fresh = {(key.setting, key.seed) for key in asked if key.seed >= 4}
-    assert fresh == {("d002", seed) for seed in range(4, 14)}
-    again, _ = known.worst(known("", claim.settings))
-    assert (again.name, len(again.outcomes["none", ""].seeds)) == ("d002", 10)
-    assert seeds_of(claim) == [[0, 14]]
-    assert len(known.finished(claim.cells["d002"])["seed"].unique()) == 12
-
-
 def kept_grid(tmp_path, bank, names):
     """A ledger with the grid of these settings."""
     for name in names:

@@ -12,23 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.spec.cell import CELL, GRID, LENGTHS, SHARED, BankCell, labels_of
+from normexp.claims.spec.cell import LENGTHS, BankCell, labels_of
+from normexp.claims.spec.files import BankFile, check
 from normexp.claims.spec.population import RATES, Population, read_population, with_pilot
-from normexp.claims.spec.shape import (
-    TEXTS,
-    WHOLE,
-    Shape,
-    check,
-    keyed,
-    mapping_of,
-    optional,
-)
 from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
 SMALL = "small"  # the bank of the project's registered claims
 BANKS = CONFIGS / "banks"
-CELLS = mapping_of({"anyOf": [CELL, TEXTS]}, minProperties=1, title="cells by name; see docs/claims.md")
-BANK: Shape = keyed({"shared": SHARED, "cells": CELLS, "grid": optional(GRID)}, "cells")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +122,7 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
     node = parse_yaml(text, path)
     if isinstance(node, dict) and "strata" in node:
         return drawn_bank(node, path, pilots)
-    check(node, BANK, f"{path}: ")
+    check(node, BankFile, f"{path}: ")
     grid = node.get("grid") or {}
     in_grid = grid.get("cells", list(node["cells"])) if grid else []
     if strange := set(in_grid) - node["cells"].keys():
@@ -159,13 +149,6 @@ def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], 
     rates, overrides = node.get("rates") or [], (*shared, *node["overrides"])
     if rates != sorted(set(rates)):
         raise ValueError(f"{path}: cells.{name}.rates={rates}: must rise, each once")
-    if facts := node.get("facts") or {}:
-        check(facts["validation"], WHOLE, f"{path}: ", f"cells.{name}.facts.validation")
-        if facts["chance"] >= 1:
-            raise ValueError(
-                f"{path}: cells.{name}.facts.chance={facts['chance']}: must be a share below 1, that of the most "
-                "frequent answer"
-            )
     labels = node.get("labels") or labels_of(overrides)
     if not {"data", "model"} <= set(labels):
         raise ValueError(
@@ -178,7 +161,7 @@ def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], 
         rates=tuple(map(float, rates)),
         norms=norms,
         **{key: node[key] for key in ("test", "replicas", "seconds") if key in node},
-        **facts,
+        **(node.get("facts") or {}),
     )
 
 

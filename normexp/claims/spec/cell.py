@@ -5,9 +5,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
-
-from normexp.claims.spec.shape import OBJECT, POSITIVE, SWITCH, TEXTS, WHOLE, keyed, listed, optional
+from typing import Literal
 
 Sample = Literal["test set", "cut again", "blocks"]
 FACTS = ("validation", "chance", "guess_loss", "test_to_train")
@@ -39,33 +37,6 @@ NAMES = {
         "sandwich": "Peri-LN",
     },
 }
-SHARED = optional(TEXTS)
-CELL = keyed(
-    {
-        "overrides": {**TEXTS, "minItems": 1},
-        "labels": optional(
-            {
-                **OBJECT,
-                "required": ["data", "model"],
-                "wanted": "must name data and model, such as {data: MNIST, model: MLP}",
-            }
-        ),
-        "rates": optional(listed(POSITIVE, minItems=3, wanted="must be three or more positive numbers")),
-        "test": {"enum": [*get_args(Sample), None]},
-        "replicas": SWITCH,
-        "facts": optional(keyed(dict.fromkeys(FACTS, POSITIVE), " ".join(FACTS))),
-        "seconds": POSITIVE,
-    },
-    "overrides",
-)
-GRID = keyed(
-    {
-        "norms": {**TEXTS, "minItems": 1, "wanted": "must be a list of norms"},
-        "seeds": WHOLE,
-        "cells": TEXTS,
-    },
-    "norms seeds",
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,18 +11,10 @@ from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
 from normexp.claims.spec.bank import SMALL, Bank, load_bank, sample
 from normexp.claims.spec.cell import BankCell, labels_of
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim, Manipulation
-from normexp.claims.spec.claim_checks import CLAIM, COMPARISON, SAMPLE
-from normexp.claims.spec.shape import TEXTS, check, fits, mapping_of, shorten
+from normexp.claims.spec.files import GONE, ClaimFile, ComparisonFile, check, shorten
 from normexp.config.folder import CONFIGS, parse_yaml, read_text
 from normexp.runs.table import FEWEST_SEEDS
 
-LARGER = "larger settings are cells of a bank now; leave it out and ask with bank=gpu"
-GONE = {
-    "full": LARGER,
-    "paper": LARGER,
-    "contrast": "a word depends on nothing now; leave it out, and ask when a claim holds over drawn settings",
-    "failed": "a failed run counts as a guess, and the row says what holds given that all trained; leave it out",
-}
 OF_TEST = ("test/error", "test/loss")
 SEED = "seed"
 DOCUMENT = re.compile(r"^id:[ \t]*['\"]?([\w.-]+)", re.M)
@@ -95,7 +87,7 @@ def read_claim(path: Path, bank: Bank | None = None, name: str = "") -> Claim:
         for key, instead in GONE.items():
             if key in node:
                 raise ValueError(f"{key}: {instead}")
-        check(node, CLAIM, "")
+        check(node, ClaimFile)
         node.pop("id", None)
         comparisons = node.pop("comparison", [])
         claim = Claim(
@@ -115,7 +107,9 @@ def read_claim(path: Path, bank: Bank | None = None, name: str = "") -> Claim:
 def _parse(text: str, path: Path) -> dict[str, Any]:
     node = parse_yaml(text, path)
     if node is None:
-        raise ValueError(f"is empty; write {', '.join(CLAIM['required'])} and what docs/claims.md says")
+        raise ValueError(
+            "is empty; write name, sentence, source, covers, evidence and what docs/claims.md says"
+        )
     if not isinstance(node, dict):
         raise ValueError(f"{shorten(node)}: must be keys with values such as name: my_claim")
     return node
@@ -126,7 +120,8 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
     parts: dict[str, Any] = {}
     settings, training = node.get("settings"), node["evidence"] == "training"
     other = bank is not None and bank.name != SMALL and training
-    if settings and fits(settings, SAMPLE) and not (other and bank and not bank.drawn):
+    sampled = isinstance(settings, dict) and isinstance(settings.get("first"), int)
+    if sampled and not (other and bank and not bank.drawn):
         parts = sample(settings, bank)
         if ("at" in settings) != training:
             raise ValueError("settings.at: is final or early for trained networks, and absent for others")
@@ -136,7 +131,7 @@ def _parts(node: dict[str, Any], path: Path, bank: Bank | None) -> dict[str, Any
         listed = isinstance(settings, list) and all(
             isinstance(entry, str) and entry not in bank.cells for entry in settings
         )
-        is_other = fits(settings, SAMPLE) or (other and path.parent == CONFIGS / "claims" and listed)
+        is_other = sampled or (other and path.parent == CONFIGS / "claims" and listed)
         cells = bank.cells if is_other else read_settings(settings, bank)
         parts = {
             "settings": {name: list(cell.overrides) for name, cell in cells.items()},
@@ -157,9 +152,8 @@ def read_settings(node: Any, bank: Bank) -> dict[str, BankCell]:
     Args:
         bank: in which names are looked up first, and whose labels are asked. Names of shipped cells are always known.
     """
-    overrides = fits(node, mapping_of(TEXTS)) and any(
-        "=" in word for words in node.values() for word in words
-    )
+    overrides = isinstance(node, dict) and all(isinstance(words, list) for words in node.values())
+    overrides = overrides and any("=" in word for words in node.values() for word in words)
     if isinstance(node, dict) and not overrides:
         if names := bank.with_labels(node):
             return {name: bank.cells[name] for name in names}
@@ -225,10 +219,8 @@ def _check(claim: Claim) -> None:
         if not getattr(claim.manipulation, needed):
             raise ValueError(f"manipulation: needs {needed}, as evidence={claim.evidence} has")
         _check_comparison(claim, claim.manipulation.comparison)
-    alone = {"universal": claim.universal, "rate": claim.rate != "own"}
-    if not over_settings and any(alone.values()):
-        key = next(name for name, given in alone.items() if given)
-        raise ValueError(f"{key}: is for claims over several settings; name them under settings")
+    if not over_settings and claim.rate != "own":
+        raise ValueError("rate: is for claims over several settings; name them under settings")
     if over_settings:
         _check_family(claim)
 
@@ -346,5 +338,5 @@ def _bound(bound: Any, arm: str, place: int) -> float:
 
 
 def _comparison(node: dict[str, Any], path: Path) -> Comparison:
-    check(node, COMPARISON, "", "comparison")
+    check(node, ComparisonFile, "comparison.")
     return Comparison.read(node, str(path))

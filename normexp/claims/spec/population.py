@@ -16,50 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from normexp.claims.spec.cell import FACTS, GRID, SHARED, BankCell, length_of, value_of
-from normexp.claims.spec.shape import (
-    ANY,
-    OBJECT,
-    POSITIVE,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    check,
-    fits,
-    keyed,
-    listed,
-    mapping_of,
-    optional,
-    shorten,
-)
+from normexp.claims.spec.cell import FACTS, BankCell, length_of, value_of
+from normexp.claims.spec.files import Between, PopulationFile, Values, check, shorten
 
 TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
-LENGTH = ("updates", "passes", "start_seconds", "seconds", "learned", "gain", "early", "widenings", "seed")
-SEED = {"type": "integer", "minimum": 0, "wanted": "must be a whole number of at least 0"}
-ABOVE_1 = {
-    "type": "number",
-    "exclusiveMinimum": 1,
-    "wanted": "must be above 1, a divisor of the final length",
-}
-OTHERS = {"updates": WHOLE, "ngrams": WHOLE, "early": ABOVE_1, "widenings": WHOLE, "seed": SEED}
-RISING = listed(POSITIVE, minItems=3)
-STRATUM = keyed({"share": WHOLE, "fixed": SHARED, "choose": optional(OBJECT)}, "share")
-POPULATION = keyed(
-    {
-        "seed": SEED,
-        "settings": WHOLE,
-        "shared": SHARED,
-        "choose": optional(OBJECT),
-        "strata": mapping_of(STRATUM, minProperties=1, title="kinds of models by name"),
-        "rates": mapping_of(RISING, wanted="must be three or more positive numbers for each optimizer"),
-        "length": keyed(dict.fromkeys(LENGTH, POSITIVE) | OTHERS, " ".join(LENGTH)),
-        "grid": keyed({key: GRID["properties"][key] for key in ("norms", "seeds")}, "norms seeds"),
-    }
-)
-NAMED = mapping_of(TEXTS, minProperties=1)
-BETWEEN = keyed({"key": TEXT, "low": POSITIVE, "high": POSITIVE}, "key low high")
-SOME = listed(ANY, minItems=1, wanted="must be a list of one or more values")
-VALUES = keyed({"key": TEXT, "values": SOME}, "key values")
 MOST_DRAWS = 1000  # of a stratum
 RATES = 3  # of the grid, round the best of the pilot
 DIGITS = 2  # of a drawn number that is not whole
@@ -151,8 +111,10 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
 def read_population(node: dict[str, Any], path: Path) -> Population:
     """Check the yaml of a population."""
     trained = any(key in node for key in TRAINED)
-    needed = ["seed", "settings", "strata", *(TRAINED if trained else ())]
-    check(node, {**POPULATION, "required": needed}, f"{path}: ")
+    check(node, PopulationFile, f"{path}: ")
+    for key in TRAINED if trained else ():
+        if key not in node:
+            raise ValueError(f"{path}: {key}: is missing; add it")
     for optimizer, rates in node.get("rates", {}).items():
         if rates != sorted(set(rates)):
             raise ValueError(f"{path}: rates.{optimizer}={rates}: must rise, each once")
@@ -211,7 +173,9 @@ def _check_choice(choice: Any, where: str, earlier: Mapping[str, Any]) -> None:
             _check_choice(choice[value], f"{where}.{value}", earlier)
     elif isinstance(choice, dict) and "key" in choice:
         _check_key(choice, where)
-    elif not fits(choice, NAMED):
+    elif not (
+        isinstance(choice, dict) and choice and all(isinstance(words, list) for words in choice.values())
+    ):
         raise ValueError(
             f"{where}={shorten(choice)}: must be names with overrides, or a key with low and high, or with "
             "values"
@@ -219,11 +183,7 @@ def _check_choice(choice: Any, where: str, earlier: Mapping[str, Any]) -> None:
 
 
 def _check_key(choice: dict[str, Any], where: str) -> None:
-    shape = VALUES if "values" in choice else BETWEEN
-    if strange := sorted(map(str, choice.keys() - shape["properties"].keys())):
-        keys = ", ".join(shape["properties"])
-        raise ValueError(f"{where}.{strange[0]}: no such key; the keys are {keys}")
-    check(choice, shape, f"{where}.")
+    check(choice, Values if "values" in choice else Between, f"{where}.")
     if "values" in choice:
         return
     low, high = choice["low"], choice["high"]
