@@ -150,7 +150,7 @@ def chosen(**choices):
         ),
         (
             chosen(w={"key": "a", "low": 8, "hihg": 9}),
-            "choose.w.hihg: no such key; did you mean high\? the keys are key, low, high",
+            r"choose.w.hihg: no such key; did you mean high\? the keys are key, low, high",
         ),
         (chosen(w={"key": "a", "low": 8}), "choose.w.high: is missing; add it"),
         (chosen(w={"key": "a", "values": []}), r"choose.w.values=\[\]: must be a list of one or more values"),
