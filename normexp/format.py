@@ -7,6 +7,12 @@ from collections.abc import Collection
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
+def printable(text: str) -> str:
+    """A stranger's text as a terminal may show it: what would move the cursor, color or clear the screen becomes what
+    it is written as. Line ends stay."""
+    return UNPRINTABLE.sub(lambda found: found[0] if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+
+
 def duration(seconds: float) -> str:
     """4 s, 3:20 min, 2:05 h"""
     if seconds < 60:

@@ -8,6 +8,7 @@ import pytest
 from committed import text_of
 from hydra.errors import OverrideParseException
 
+from normexp.claims.judge.plain_words import with_scope
 from normexp.claims.spec import select
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
 from normexp.cli import verify as command
@@ -234,3 +235,35 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     said = capsys.readouterr()
     assert re.fullmatch(r"Error: X91: norm\.epss: no such key; did you mean norm\.eps\?.*\n", said.err)
     assert "Error" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("metric", "metric: test/error\nbetter: higher", "better=higher: test/error is better lower"),
+        (
+            "comparison",
+            "comparison: {kind: equivalent, arm: a, baseline: b, margin: 1.5}",
+            r"margin=1.5: no two values of test/accuracy differ by more; give one below 1",
+        ),
+        ("seeds", "seeds: 10\nfixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
+        (
+            "arms",
+            "arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}",
+            "arms: data.train_size differs between them",
+        ),
+        ("sentence", 'sentence: "S\\e[2J1"', r"S\\x1b\[2J1: has a character that no line can show"),
+        ("source", 'source: "O\\e]0;x\\a"', "has a character that no line can show"),
+    ],
+)
+def test_a_claim_that_would_say_what_it_does_not_ask_is_refused(key, value, message, tmp_path):
+    lines = [value if line.startswith(f"{key}:") else line for line in GOOD.splitlines()]
+    with pytest.raises(ValueError, match=message) as caught:
+        read("\n".join(lines) + "\n", tmp_path)
+    assert "\n" not in str(caught.value)
+    assert "\x1b" not in str(caught.value)
+
+
+def test_the_line_of_a_verdict_says_that_a_loss_was_allowed():
+    verdict = {"verdict": "supported", "scope": "in 20 of 24 drawn settings", "comparison": {"margin": -0.5}}
+    assert with_scope(verdict) == "supported in 20 of 24 drawn settings; being up to 0.5 worse was allowed"

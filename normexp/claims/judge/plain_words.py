@@ -136,6 +136,9 @@ def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
         seen = f"{number(verdict['effect'])}{ends(verdict['interval'])}, {verdict['n_seeds']} seeds"
         scope = seen if word == SEEN else f"{seen}, asked was {describe_question(verdict['comparison'])}"
     says = word.upper() if upper else word
+    margin = (verdict.get("comparison") or {}).get("margin", 0)
+    if isinstance(margin, int | float) and margin < 0:  # the sentence alone would say more
+        scope = f"{scope}; being up to {number(-margin)} worse was allowed".lstrip("; ")
     if not scope:
         return says
     return f"{says}{' ' if scope.startswith(('in ', 'by ')) else ': '}{scope}"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
+from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS, Comparison
 from normexp.claims.spec.bank import SMALL, Bank, load_bank, sample
-from normexp.claims.spec.cell import BankCell, labels_of
+from normexp.claims.spec.cell import BankCell, labels_of, value_of
 from normexp.claims.spec.claim import TUNING_SEEDS, Claim, Manipulation
 from normexp.claims.spec.files import GONE, ClaimFile, ComparisonFile, check, shorten
 from normexp.config.folder import CONFIGS, parse_yaml, read_text
@@ -213,6 +213,7 @@ def _check(claim: Claim) -> None:
     _check_overwritten(claim)
     for comparison in claim.comparisons:
         _check_comparison(claim, comparison)
+    _check_measure(claim)
     if claim.search:
         _check_search(claim)
     if claim.manipulation:
@@ -244,6 +245,32 @@ def _check_overwritten(claim: Claim) -> None:
                     f"{where}={shorten(words)}: the factor sets {key} in every arm; leave it out, or take another "
                     "factor"
                 )
+
+
+def _check_measure(claim: Claim) -> None:
+    """Refuse a direction or a margin with which the metric cannot say no, and arms that see other data."""
+    for metric in claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric or ""]:
+        name = metric.rpartition("/")[2]
+        best = {"error": "lower", "loss": "lower", "accuracy": "higher"}.get(name)
+        if best and claim.better not in (None, best):
+            raise ValueError(f"better={claim.better}: {metric} is better {best}; change it or leave it out")
+        margins = [
+            c.margin for c in claim.comparisons if c.kind in EQUAL and not c.log and c.margin != PRACTICAL
+        ]
+        if name in ("error", "accuracy") and margins and max(margins) >= 1:
+            raise ValueError(
+                f"margin={max(margins)}: no two values of {metric} differ by more; give one below 1"
+            )
+    set_by_all = set.intersection(*(_keys(words) for words in claim.arms.values())) if claim.arms else set()
+    if claim.evidence == "training" and (ignored := sorted(_keys(claim.fixed) & set_by_all)):
+        raise ValueError(f"fixed: every arm sets {ignored[0]} itself; leave it out there")
+    for key in ("data.train_size", "data.val_size", "data.split_seed"):
+        chosen = {value_of(key, words) for words in claim.arms.values() if not isinstance(words, dict)}
+        if len(chosen) > 1:
+            raise ValueError(
+                f"arms: {key} differs between them, and a seed is compared with itself on the same examples; write it "
+                "into fixed"
+            )
 
 
 def _keys(words: Iterable[str]) -> set[str]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from normexp.claims.judge.comparison import Kind
+from normexp.format import printable
 
 Text = Annotated[str, Field(pattern=r"\S")]
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
@@ -279,6 +280,10 @@ class PopulationFile(File):
 def check(node: Any, model: type[File], where: str = "") -> None:
     """Raise ValueError with one line, `where` before it, for the first mistake: a key that is missing or unknown, or a
     value of another form."""
+    if (text := _unprintable(node)) is not None:
+        raise ValueError(
+            f"{where}{printable(shorten(text))}: has a character that no line can show; leave it out"
+        )
     try:
         model.model_validate(node)
     except ValidationError as error:
@@ -302,6 +307,14 @@ def _said(error: ValidationError, node: Any, model: type[File]) -> str:
         hint = f"did you mean {near[0]}? " if near else ""
         return f"{key}: no such key; {hint}the keys are {', '.join(place.known)}"
     return f"{key}={shorten(place.value)}: must be {place.wanted}"
+
+
+def _unprintable(node: Any) -> str | None:
+    """The first text in a file that a terminal would act on."""
+    if isinstance(node, str):
+        return node if printable(node) != node else None
+    parts = [*node, *node.values()] if isinstance(node, dict) else node if isinstance(node, list) else []
+    return next((text for part in parts if (text := _unprintable(part)) is not None), None)
 
 
 class _Place(NamedTuple):
