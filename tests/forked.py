@@ -85,4 +85,5 @@ def _use_server(address: str) -> None:
     """Let the jobs of this process be forks of the server that forked it. A server of its own would take five seconds
     for its imports."""
     own = forkserver._forkserver
-    own._forkserver_address, own._forkserver_pid, own.ensure_running = address, os.getppid(), lambda: None
+    own._forkserver_address, own._forkserver_pid = address, os.getppid()
+    own.ensure_running = forkserver.ensure_running = lambda: None

@@ -17,8 +17,6 @@ from normexp.sweeps.place import Place
 from normexp.training.screen import say
 
 SHOWN = 12  # most values of an axis that are written out
-LABEL = "runs"
-NARROW = 100  # letters of a screen
 RUNNING_SHOWN = 2
 
 
@@ -32,9 +30,7 @@ def show_plan(
         what: the name in the first line.
     """
     to_run = [cell for cell in cells if cell.state == "planned"]
-    rows = {what: pluralize(len(cells), "run")}
-    for key, values in axes(cells).items():
-        rows[f"  {key}"] = shortened(values)
+    rows = {what: pluralize(len(cells), "run"), **axes(cells)}
     if len(to_run) < len(cells):
         rows["finished"] = f"{pluralize(len(cells) - len(to_run), 'run')}, skipped"
     if place is not None:
@@ -52,50 +48,44 @@ def show_plan(
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
     console.print(grid, highlight=False)
     if to_run:  # not in the table, which would break a path into lines that cannot be copied
-        width = max(map(len, rows))
-        console.print(f"[bold]{'logs':<{width}}[/bold]  {escape(str(logs))}", highlight=False, soft_wrap=True)
+        say(console, f"{'logs':<{max(map(len, rows))}}  {logs}")
 
 
 def threads(cells: Sequence[Cell], place: Place, options: Options) -> str:
     """`1 thread each`, with a remedy where most cores would idle."""
     numbers = sorted({threads_of(cell.spec, options) for cell in cells})
     text = f"{' to '.join(map(str, numbers))} {'thread' if numbers == [1] else 'threads'} each"
-    idle = cores() >= 2 * max(numbers) * min(place.at_once, len(cells))
-    return text + ("; threads=2 or more use more cores" if idle and options.place == "here" else "")
+    here = options.place == "here" and options.workers is None
+    idle = here and cores() >= 2 * max(numbers) * min(place.at_once, len(cells))
+    return f"{text}; threads=2 or more use more cores" if idle else text
+
+
+def axes(cells: Sequence[Cell]) -> dict[str, str]:
+    """Key -> its values: `0 … 199` for whole numbers in a row; of many others, the first ones and the last."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        for part in cell.name.split():
+            key, _, value = part.partition("=")
+            found.setdefault(f"  {key}", {})[value] = None
+    texts = {}
+    for key, values in found.items():
+        given = list(values)
+        texts[key] = ", ".join(given)
+        in_a_row = given[0].isdecimal() and given == [str(int(given[0]) + n) for n in range(len(given))]
+        if in_a_row and len(given) > 3:
+            texts[key] = f"{given[0]} … {given[-1]}"
+        elif len(given) > SHOWN:
+            texts[key] = f"{', '.join(given[: SHOWN - 1])}, … {given[-1]} ({len(given)} values)"
+    return texts
 
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:
     """Print how many runs ended how, and the failures with their reasons."""
-    console.print(
-        f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}", highlight=False
-    )
+    say(console, f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}")
     failed = [cell for cell in cells if cell.state == "failed"]
     say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.log}" for cell in failed))
     if left := [cell for cell in cells if cell.state in (*WAITING, "interrupted", "failed")]:
-        console.print(
-            f"{pluralize(len(left), 'run')} left: the same command goes on from here", highlight=False
-        )
-
-
-def axes(cells: Sequence[Cell]) -> dict[str, list[str]]:
-    """Key -> its values in order."""
-    values_of: dict[str, dict[str, None]] = {}
-    for cell in cells:
-        for part in cell.name.split():
-            key, _, value = part.partition("=")
-            values_of.setdefault(key, {})[value] = None
-    return {key: list(values) for key, values in values_of.items()}
-
-
-def shortened(values: Sequence[str]) -> str:
-    """`0 … 199` for consecutive whole numbers. Of many other values, the first ones and the last."""
-    if len(values) > 3 and all(map(str.isdecimal, values)):
-        numbers = list(map(int, values))
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return f"{values[0]} … {values[-1]}"
-    if len(values) > SHOWN:
-        return f"{', '.join(values[: SHOWN - 1])}, … {values[-1]} ({len(values)} values)"
-    return ", ".join(values)
+        say(console, f"{pluralize(len(left), 'run')} left: the same command goes on from here")
 
 
 class Board:
@@ -105,26 +95,23 @@ class Board:
     """
 
     def __init__(self, cells: Sequence[Cell], at_once: int, console: Console):
-        self.at_once, self.console, self.total = max(at_once, 1), console, len(cells)
+        self.at_once, self.console, self.total = at_once, console, len(cells)
         self._states = Counter(cell.state for cell in cells)
         self._last = {id(cell): cell.state for cell in cells}
         self._running: dict[int, Cell] = {}
         self._most = 0  # runs seen at a time; a queue may start fewer than it takes
         self._ended, self._taken = 0, 0.0  # runs that ended by themselves, and their seconds
-        # On a narrow screen the names of runs are cut, and the counts stay whole.
-        narrow = console.width < NARROW
+        whole = Column(no_wrap=True, min_width=len(f"{len(cells)}/{len(cells)}"))
         columns = (
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, min_width=len(LABEL))),
-            BarColumn(bar_width=10 if narrow else 30, table_column=Column(min_width=10)),
-            MofNCompleteColumn(
-                table_column=Column(no_wrap=True, min_width=len(f"{len(cells)}/{len(cells)}"))
-            ),
+            TextColumn("runs"),
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(table_column=whole),
             TextColumn("{task.fields[text]}", table_column=Column(no_wrap=True)),
         )
         self._progress = Progress(
             *columns, console=console, refresh_per_second=2, disable=not console.is_terminal
         )
-        self._task = self._progress.add_task(LABEL, total=len(cells), text="")
+        self._task = self._progress.add_task("runs", total=len(cells), text="")
 
     def __enter__(self) -> "Board":
         self._progress.start()
@@ -151,8 +138,7 @@ class Board:
             text = (
                 f"{self.settled}/{self.total}  {cell.state:<11} {cell.label}  {duration(cell.seconds or 0.0)}"
             )
-            text += f"  {cell.error}" if cell.error else ""
-            say(self.console, text + self._remaining())
+            say(self.console, f"{text}{f'  {cell.error}' if cell.error else ''}{self.remaining()}")
         if cell.state == "elsewhere" and not self.console.is_terminal:
             say(self.console, f"waits for another launch, which trains {cell.label}")
         self._draw()
@@ -162,23 +148,19 @@ class Board:
         """Number of cells that wait for nothing."""
         return self.total - sum(self._states[state] for state in WAITING)
 
-    def remaining(self) -> float:
-        """Remaining seconds, if the open runs take as long as those that ended."""
+    def remaining(self) -> str:
+        """The remaining time, if the open runs take as long as those that ended."""
         left = self.total - self.settled
         if not self._ended or not left:
-            return 0.0
-        return left * self._taken / self._ended / min(self._most or self.at_once, left)
-
-    def _remaining(self) -> str:
-        seconds = self.remaining()
-        return f"  remaining {duration(seconds)}, at the pace of {self._ended} of them" if seconds else ""
+            return ""
+        seconds = left * self._taken / self._ended / min(self._most or self.at_once, left)
+        return f"  remaining {duration(seconds)}, at the pace of {self._ended} of them"
 
     def _draw(self) -> None:
-        names = [cell.label for cell, _ in zip(self._running.values(), range(RUNNING_SHOWN), strict=False)]
-        hidden = len(self._running) - len(names)
-        more = f" and {hidden} more" if hidden else ""
-        text = f"{counts(self._states)}{self._remaining()}  {', '.join(names)}{more}"
-        self._progress.update(self._task, completed=self.settled, total=self.total, text=escape(text))
+        names = [cell.label for cell in self._running.values()]
+        more = f" and {len(names) - RUNNING_SHOWN} more" if len(names) > RUNNING_SHOWN else ""
+        text = f"{counts(self._states)}{self.remaining()}  {', '.join(names[:RUNNING_SHOWN])}{more}"
+        self._progress.update(self._task, completed=self.settled, text=escape(text))
 
 
 def counts(states: Counter[str]) -> str:

@@ -1,7 +1,6 @@
 """The place that the options name, and the plainest one: this process."""
 
 import signal
-from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -18,27 +17,12 @@ class Inside(Place):
 
     at_once = 1
 
-    def __init__(self) -> None:
-        self._waiting: deque[tuple[Job, Future[Outcome]]] = deque()
-
     def submit(self, job: Job) -> "Future[Outcome]":
         future: Future[Outcome] = Future()
-        self._waiting.append((job, future))
+        future.set_result(outcome := work(job))
+        if outcome.status == "interrupted":
+            signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
         return future
-
-    def look(self) -> None:
-        while self._waiting:
-            job, future = self._waiting.popleft()
-            future.set_result(outcome := work(job))
-            if outcome.status == "interrupted":
-                signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
-
-    def cancel(self, *, force: bool) -> None:
-        while self._waiting:
-            self._waiting.popleft()[1].set_result(Outcome("interrupted", 0.0))
-
-    def close(self) -> None:
-        self.cancel(force=False)
 
     def __str__(self) -> str:
         return "one by one, in this process"

@@ -101,15 +101,17 @@ def writing_to(log: Path) -> Iterator[None]:
     sys.stdout.flush()
     sys.stderr.flush()
     before = [os.dup(1), os.dup(2)]
-    with log.open("a") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-        # Where another program took the streams, as a notebook does, they have no files.
-        with contextlib.redirect_stdout(file), contextlib.redirect_stderr(file):
-            try:
-                yield
-            finally:
-                file.flush()
-                for number, descriptor in enumerate(before, start=1):
-                    os.dup2(descriptor, number)
-                    os.close(descriptor)
+    # Where another program took the streams, as a notebook does, they write to no descriptor.
+    with (
+        log.open("a", buffering=1, errors="replace") as file,
+        contextlib.redirect_stdout(file),
+        contextlib.redirect_stderr(file),
+    ):
+        try:
+            os.dup2(file.fileno(), 1)
+            os.dup2(file.fileno(), 2)
+            yield
+        finally:
+            for number, descriptor in enumerate(before, start=1):
+                os.dup2(descriptor, number)
+                os.close(descriptor)

@@ -11,7 +11,8 @@ class Lost(Exception):
 
 
 class Place(ABC):
-    """Computes jobs. It is used from one thread and never gets more than `at_once` jobs.
+    """Computes jobs. It is used from one thread and never gets more than `at_once` jobs. Its text says how runs are
+    computed, for the plan: `2 at a time`.
 
     Attributes:
         at_once: jobs that it takes now. A cluster may start fewer.
@@ -26,14 +27,8 @@ class Place(ABC):
     def look(self) -> None:  # noqa: B027  (most places need none)
         """See how the jobs get on. Called a few times per second."""
 
-    @abstractmethod
-    def cancel(self, *, force: bool) -> None:
+    def cancel(self, *, force: bool) -> None:  # noqa: B027
         """Ask all jobs to save and end, or kill them. Their futures end."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027
         """Give everything back. Jobs are left only after an error; they are asked to stop."""
-
-    @abstractmethod
-    def __str__(self) -> str:
-        """How runs are computed, for the plan: `2 at a time`."""

@@ -42,18 +42,18 @@ class RayCluster(Place):
                 f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
             ) from None
         self._ray = ray
-        need = {"CPU": threads, "GPU": options.gpus or 0, "memory": options.memory_in() or 0}
-        alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        needed = {name: amount for name, amount in need.items() if amount}
-        room = sum(min(int(has.get(name, 0) / amount) for name, amount in needed.items()) for has in alive)
+        needs = {"CPU": threads, "GPU": options.gpus, "memory": options.memory_in()}
+        needs = {name: amount for name, amount in needs.items() if amount}
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        room = sum(int(min(has.get(name, 0) / amount for name, amount in needs.items())) for has in nodes)
         if not room:  # a task that fits no node would wait without a message
             ray.shutdown()
-            wants = ", ".join(f"{amount:g} {name}" for name, amount in needed.items())
+            wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
             raise ValueError(f"place=ray: no node of the cluster at {address} has room for a run of {wants}")
         self.at_once = min(room, options.workers or room)
         # A worker ends after a task, as whatever a run left behind would reach the next one.
         self._task = ray.remote(max_calls=1, max_retries=0)(remote_work).options(
-            num_cpus=threads, num_gpus=need["GPU"], memory=need["memory"] or None
+            num_cpus=threads, num_gpus=needs.get("GPU", 0), memory=needs.get("memory")
         )
         self._open: dict[Future[Outcome], Any] = {}
 

@@ -81,108 +81,123 @@ def run(
 
     started = time.monotonic()
     with Record(folder, command, found), Board(found, place.at_once, console) as board, signals() as came:
-        for cell in changes(todo, place, job_of, came, partial(say, console)):
+        for cell in Launch(todo, place, job_of, came, partial(say, console)).changes():
             board.update(cell)
     show_end(found, time.monotonic() - started, console)
     if came:
         from normexp.training.checkpoint import hand_on  # loads torch
 
-        hand_on(came[0], signal.getsignal(came[0]))
+        hand_on(came[0], signal.getsignal(came[0]))  # submitit or Slurm may start this launch again
         sys.exit(128 + came[0])
     return found
 
 
-def changes(
-    cells: Sequence[Cell],
-    place: Place,
-    job_of: Callable[[Cell], Job],
-    came: Sequence[int],
-    say: Callable[[str], None],
-) -> Iterator[Cell]:
-    """Run cells, and yield one whenever its state changes.
+class Launch:
+    """Runs cells at a place.
 
     Args:
         came: the signals that came. The first stops the launch, a second one to end kills its runs.
         say: prints a line.
     """
-    waiting, open_cells = deque(cells), dict[Future[Outcome], tuple[Cell, float, float]]()
-    ended: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
-    answered, next_look = 0, 0.0
-    try:
-        while open_cells or (waiting and not came):
-            if not came and waiting and time.monotonic() >= next_look:
-                for _ in range(len(waiting)):
-                    if len(open_cells) >= place.at_once:
-                        break
-                    cell = waiting.popleft()
-                    if cell.summary_status():
-                        cell.state = "skipped"
-                    elif not cell.spec.config["fast_dev_run"] and in_use(cell.folder):
-                        waiting.append(cell)
-                        if cell.state == "elsewhere":
-                            continue
-                        cell.state = "elsewhere"
-                    else:
-                        cell.state = "running"
-                        future = place.submit(job_of(cell))
-                        open_cells[future] = cell, time.monotonic(), cell.checkpoint_time()
-                        future.add_done_callback(ended.put)
+
+    def __init__(
+        self,
+        cells: Sequence[Cell],
+        place: Place,
+        job_of: Callable[[Cell], Job],
+        came: Sequence[int],
+        say: Callable[[str], None],
+    ):
+        self.place, self.job_of, self.came, self.say = place, job_of, came, say
+        self._waiting = deque(cells)
+        self._open: dict[
+            Future[Outcome], tuple[Cell, float, float]
+        ] = {}  # with start, and time of the checkpoint then
+        self._ended: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
+        self._answered = 0  # of the signals
+        self._next_look = 0.0
+
+    def changes(self) -> Iterator[Cell]:
+        """Yield a cell whenever its state changes."""
+        try:
+            while self._open or (self._waiting and not self.came):
+                if self.came:
+                    self._stop()
+                elif time.monotonic() >= self._next_look:
+                    yield from self._start()
+                    self._next_look = 0.0 if self._open else time.monotonic() + LOOK_SECONDS
+                self.place.look()
+                with contextlib.suppress(queue.Empty):
+                    future = self._ended.get(timeout=POLL_SECONDS)
+                    cell, since, saved = self._open.pop(future)
+                    cell.seconds = time.monotonic() - since
+                    self._settle(cell, future, saved)
+                    if cell.state in ("planned", "elsewhere"):
+                        self._waiting.append(cell)
                     yield cell
-                next_look = 0.0 if open_cells else time.monotonic() + LOOK_SECONDS
-            force = sum(number in AT_ONCE for number in came) > 1
-            if came and answered < 1 + force:
-                if not answered:
-                    runs = pluralize(len(open_cells), "run")
-                    kills = "; Ctrl-C again kills them" if came[0] == signal.SIGINT else ""
-                    say(f"stopping: {runs} to save and end, or to leave the queue{kills}")
-                answered = 1 + force
-                place.cancel(force=force)
-            place.look()
-            with contextlib.suppress(queue.Empty):
-                future = ended.get(timeout=POLL_SECONDS)
-                cell, since, saved = open_cells.pop(future)
-                cell.seconds = time.monotonic() - since
-                settle(cell, future, saved, bool(came), say)
-                if cell.state in ("planned", "elsewhere"):
-                    waiting.append(cell)
+        finally:
+            self.place.close()
+
+    def _start(self) -> Iterator[Cell]:
+        """Fill the place. Cells that another launch trains come last."""
+        for _ in range(len(self._waiting)):
+            if len(self._open) >= self.place.at_once or self.came:
+                return
+            cell = self._waiting.popleft()
+            before, cell.state = cell.state, "running"
+            if cell.summary_status():
+                cell.state = "skipped"
+            elif not cell.spec.config["fast_dev_run"] and in_use(cell.folder):
+                cell.state = "elsewhere"
+                self._waiting.append(cell)
+            if cell.state != before:
                 yield cell
-    finally:
-        place.close()
+            if cell.state == "running":
+                since = time.monotonic(), cell.checkpoint_time()
+                future = self.place.submit(self.job_of(cell))
+                self._open[future] = cell, *since
+                future.add_done_callback(self._ended.put)
 
+    def _stop(self) -> None:
+        force = sum(number in AT_ONCE for number in self.came) > 1
+        if self._answered == 1 + force:
+            return
+        if not self._answered:
+            kills = "; Ctrl-C again kills them" if self.came[0] == signal.SIGINT else ""
+            runs = pluralize(len(self._open), "run")
+            self.say(f"stopping: {runs} to save and end, or to leave the queue{kills}")
+        self._answered = 1 + force
+        self.place.cancel(force=force)
 
-def settle(
-    cell: Cell, future: "Future[Outcome]", saved: float, stopping: bool, say: Callable[[str], None]
-) -> None:
-    """Note how a job ended. It is planned again if it was lost, unless it was lost often without getting on.
+    def _settle(self, cell: Cell, future: "Future[Outcome]", saved: float) -> None:
+        """Note how a job ended. Its cell waits again if it was lost, unless it was lost often without getting on.
 
-    Args:
-        saved: the time of its checkpoint when it was submitted.
-    """
-    error = future.exception()
-    if error is None:
-        outcome = future.result()
-        cell.state, cell.error, cell.seconds = outcome.status, outcome.error, outcome.seconds or cell.seconds
-        if cell.state == "elsewhere" and stopping:
+        Args:
+            saved: the time of its checkpoint when it was submitted.
+        """
+        error = future.exception()
+        if error is None:
+            outcome = future.result()
+            cell.state, cell.error = outcome.status, outcome.error
+            cell.seconds = outcome.seconds or cell.seconds
+        elif status := cell.summary_status():
+            cell.state = status
+        else:
+            cell.tries = 1 if cell.checkpoint_time() != saved else cell.tries + 1
+            why = (
+                KILLED
+                if isinstance(error, BrokenExecutor)
+                else f"{error}"
+                if isinstance(error, Lost)
+                else one_line(error)
+            )
+            cell.state = "planned"
+            if cell.tries >= TRIES:
+                cell.state, cell.error = "failed", f"{why} ({TRIES} times without a new checkpoint)"
+            elif not self.came:
+                self.say(f"again: {cell.run}: {why}; try {cell.tries + 1} of {TRIES}")
+        if self.came and cell.state in ("planned", "elsewhere"):
             cell.state = "interrupted"
-        return
-    if status := cell.summary_status():
-        cell.state = status
-        return
-    why = (
-        KILLED
-        if isinstance(error, BrokenExecutor)
-        else str(error)
-        if isinstance(error, Lost)
-        else one_line(error)
-    )
-    cell.tries = 1 if cell.checkpoint_time() != saved else cell.tries + 1
-    if stopping:
-        cell.state = "interrupted"
-    elif cell.tries >= TRIES:
-        cell.state, cell.error = "failed", f"{why} ({TRIES} times without a new checkpoint)"
-    else:
-        cell.state = "planned"
-        say(f"again: {cell.run}: {why}; try {cell.tries + 1} of {TRIES}")
 
 
 @contextlib.contextmanager

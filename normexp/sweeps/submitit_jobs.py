@@ -6,20 +6,25 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from normexp.format import duration, pluralize
+from normexp.format import duration
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Lost, Place
 
-MOST = 1000  # jobs of one launch that run or wait at a time; Slurm's default limit of an array is 1001
+MOST = {
+    "slurm": 1000,
+    "local": cores(),
+    "debug": 1,
+}  # jobs at a time; Slurm's default limit of an array is 1001
 DEFAULT_LIMIT = 3600.0  # seconds
-BEFORE_THE_END = 90  # seconds between the signal and the end of a job's time
 LOOK_SECONDS = 2.0
 FULL_SECONDS = 30.0  # wait after a full queue
 RESTARTS = 10**6  # after time limits; submitit asks for a number
@@ -33,40 +38,34 @@ class SubmititJobs(Place):
     """
 
     def __init__(self, options: Options, folder: Path, threads: int):
+        self.cluster = options.place
         try:
             import submitit
         except ImportError:
-            raise ValueError(f'place={options.place}: needs submitit; pip install "normexp[slurm]"') from None
-        self.cluster, self.limit = options.place, options.time_limit_in() or DEFAULT_LIMIT
+            raise ValueError(f'place={self.cluster}: needs submitit; pip install "normexp[slurm]"') from None
         if self.cluster == "slurm" and shutil.which("sbatch") is None:
             raise ValueError("place=slurm: no sbatch on the path; start this where jobs are submitted")
         if options.gpus and options.gpus % 1:
             raise ValueError(f"gpus={options.gpus}: a job of Slurm has whole GPUs; write gpus=1")
-        self.at_once = options.workers or {"slurm": MOST, "local": cores(), "debug": 1}[self.cluster]
-        memory = options.memory_in()
-        own = {
-            "slurm_max_num_timeout": RESTARTS,
-        }
-        self._executor = submitit.AutoExecutor(
-            folder, cluster=self.cluster, **(own if self.cluster == "slurm" else {})
-        )
-        parameters: dict[str, Any] = {
-            "name": "normexp",
-            "timeout_min": max(1, math.ceil(self.limit / 60)),
-            "cpus_per_task": threads,
-            "gpus_per_node": int(options.gpus) if options.gpus else None,
-            "mem_gb": memory / 1e9 if memory else None,
-            "stderr_to_stdout": True,
-            "slurm_array_parallelism": self.at_once,
-            "slurm_signal_delay_s": min(BEFORE_THE_END, int(self.limit / 6)),
-            **{f"slurm_{name}": value for name, value in options.slurm.items()},
-        }
+        self.at_once = options.workers or MOST[self.cluster]
+        self.limit, memory = options.time_limit_in() or DEFAULT_LIMIT, options.memory_in()
+        self._executor = submitit.AutoExecutor(folder, cluster=self.cluster, slurm_max_num_timeout=RESTARTS)
         try:
-            self._executor.update_parameters(**parameters)
+            self._executor.update_parameters(
+                name="normexp",
+                timeout_min=max(1, math.ceil(self.limit / 60)),
+                cpus_per_task=threads,
+                gpus_per_node=int(options.gpus) if options.gpus else None,
+                mem_gb=memory / 1e9 if memory else None,
+                stderr_to_stdout=True,
+                slurm_array_parallelism=self.at_once,
+                slurm_signal_delay_s=min(90, int(self.limit / 6)),
+                **{f"slurm_{name}": value for name, value in options.slurm.items()},
+            )
         except (NameError, ValueError) as error:
             raise ValueError(f"slurm: {str(error).splitlines()[0]}") from None
         self._new: list[tuple[Job, Future[Outcome]]] = []
-        self._open: list[tuple[Any, Job, Future[Outcome]]] = []
+        self._open: list[tuple[Any, Future[Outcome]]] = []
         self._next_look = 0.0
 
     def submit(self, job: Job) -> "Future[Outcome]":
@@ -81,65 +80,58 @@ class SubmititJobs(Place):
         self._next_look = time.monotonic() + LOOK_SECONDS
         if self._new:
             self._send()
-        for entry in list(self._open):
-            submitted, job, future = entry
-            if submitted.done():
-                self._open.remove(entry)
-                self._end(submitted, job, future)
+        ended = [entry for entry in self._open if entry[0].done()]
+        self._open = [entry for entry in self._open if entry not in ended]
+        for submitted, future in ended:
+            if (error := submitted.exception()) is None:
+                future.set_result(outcome := submitted.result())
+                if self.cluster == "debug" and outcome.status == "interrupted":
+                    signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
+            elif (state := submitted.state).startswith("CANCELLED"):
+                future.set_result(Outcome("interrupted", 0.0))
+            elif state == "OUT_OF_MEMORY":
+                future.set_result(Outcome("failed", 0.0, "out of memory; give it more (memory)"))
+            else:
+                why = str(error).splitlines()[-1] if state == "FINISHED" else state.lower()
+                future.set_exception(
+                    Lost(f"its job {submitted.job_id} ended ({why}); {submitted.paths.stdout}")
+                )
 
     def _send(self) -> None:
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
         try:
             with self._executor.batch():
-                submitted = [self._executor.submit(Restarting(job)) for job, _ in self._new]
+                calls = [
+                    partial(work, job) if self.cluster == "debug" else Restarting(job) for job, _ in self._new
+                ]
+                submitted = [self._executor.submit(call) for call in calls]
         except (FailedJobError, FailedSubmissionError) as error:
+            if self._open:  # what ends will make room
+                self._next_look = time.monotonic() + FULL_SECONDS
+                return
             lines = [line.strip() for line in str(error).splitlines() if "rror" in line]
-            if not self._open:  # nothing that ends will make room
-                why = "; ".join(dict.fromkeys(lines)) or error
-                raise ValueError(
-                    f"place={self.cluster}: {why}; workers=100 submits fewer at a time"
-                ) from None
-            self._next_look = time.monotonic() + FULL_SECONDS
-            return
-        self._open += [(own, *new) for own, new in zip(submitted, self._new, strict=True)]
+            why = "; ".join(dict.fromkeys(lines)) or error
+            raise ValueError(f"place={self.cluster}: {why}; workers=100 submits fewer at a time") from None
+        self._open += [(own, future) for own, (_, future) in zip(submitted, self._new, strict=True)]
         self._new = []
-
-    def _end(self, submitted: Any, job: Job, future: "Future[Outcome]") -> None:
-        error = submitted.exception()
-        if error is None:
-            future.set_result(submitted.result())
-        elif submitted.state.startswith("CANCELLED"):
-            future.set_result(Outcome("interrupted", 0.0))
-        elif submitted.state == "OUT_OF_MEMORY":
-            future.set_result(Outcome("failed", 0.0, "out of memory; give it more (memory)"))
-        else:
-            why = (
-                f"its job {submitted.job_id} ended as {submitted.state.lower()}; see {submitted.paths.stdout}"
-            )
-            future.set_exception(Lost(why))
 
     def cancel(self, *, force: bool) -> None:
         """Waiting jobs end at once, running ones after they have saved, or at once with `force`."""
         for _, future in self._new:
             future.set_result(Outcome("interrupted", 0.0))
         self._new = []
-        jobs = [submitted.job_id for submitted, *_ in self._open]
-        if self.cluster == "slurm" and jobs:
+        for submitted, _ in self._open if self.cluster == "local" else ():
+            os.kill(int(submitted.job_id), signal.SIGKILL if force else signal.SIGTERM)
+        if self.cluster == "slurm" and self._open:
+            jobs = [submitted.job_id for submitted, _ in self._open]
             for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
                 subprocess.run(["scancel", *more, *jobs], capture_output=True)
-        elif self.cluster == "local":
-            for number in jobs:
-                os.kill(int(number), signal.SIGKILL if force else signal.SIGTERM)
-        self._next_look = 0.0
-
-    def close(self) -> None:
-        """Do nothing: jobs that are left continue."""
 
     def __str__(self) -> str:
-        what = "jobs of Slurm" if self.cluster == "slurm" else f"jobs of submitit's {self.cluster} executor"
-        limit = f", {duration(self.limit)} at a time, then requeued" if self.cluster == "slurm" else ""
-        return f"{what}, at most {pluralize(self.at_once, 'job')} at a time{limit}"
+        if self.cluster != "slurm":
+            return f"{self.at_once} at a time by submitit's {self.cluster} executor"
+        return f"jobs of Slurm, at most {self.at_once}, {duration(self.limit)} at a time, then requeued"
 
 
 class Restarting:
@@ -149,6 +141,8 @@ class Restarting:
         self.job = job
 
     def __call__(self) -> Outcome:
+        # A cancel while the run has no handler of its own yet; submitit would pass it over.
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         return work(self.job)
 
     def checkpoint(self) -> Any:

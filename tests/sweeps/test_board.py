@@ -77,6 +77,10 @@ def test_a_line_of_progress_names_the_network_and_what_the_remaining_time_is_tak
 
 
 def test_axes_read_well():
-    first, second = cell("planned"), cell("planned")
-    first.name, second.name = "norm=none seed=0", "norm=none seed=1"
-    assert axes([first, second]) == {"norm": ["none"], "seed": ["0", "1"]}
+    cells = [cell("planned") for _ in range(5)]
+    for seed, own in enumerate(cells):
+        own.name = f"norm=none seed={seed}"
+    assert axes(cells) == {"  norm": "none", "  seed": "0 … 4"}
+    assert axes(cells[:2])["  seed"] == "0, 1"
+    cells[1].name = "seed=7"
+    assert axes(cells)["  seed"] == "0, 7, 2, 3, 4"
