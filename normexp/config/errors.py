@@ -72,6 +72,8 @@ def why(error: Exception) -> str:
 def one_line(error: BaseException) -> str:
     """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
     text = str(error).strip()
+    if isinstance(error, MemoryError):
+        return f"out of memory ({text or 'MemoryError'}): this process may take no more; raise its limit (ulimit -v)"
     if match := re.search(r"Could not override '([^']+)'", text):
         near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
         hint = f"did you mean {near[0]}? " if near else ""

@@ -17,7 +17,7 @@ from typing import Any
 from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT
 
 # A run's folder holds this from its first moment.
-LOCK, HYDRA, HYDRA_BEING_WRITTEN = ".lock", ".hydra", ".hydra.new"
+LOCK, HYDRA = ".lock", ".hydra"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
 OFF = {
@@ -165,7 +165,7 @@ def check_folder(folder: Path, digest: str) -> None:
 
 def _barely_begun(folder: Path) -> bool:
     """Whether a folder without identity holds only what a process leaves that was killed at its start."""
-    if {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA, HYDRA_BEING_WRITTEN}:
+    if {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA}:
         return False
     hydra = folder / HYDRA
     return not hydra.exists() or {entry.name for entry in hydra.iterdir()} <= HYDRA_FILES

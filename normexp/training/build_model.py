@@ -5,7 +5,7 @@ import contextlib
 import copy
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,20 +23,9 @@ MOST_TENSORS = 50_000  # takes a minute to build; a network of 10,000 layers has
 COPIES = 3  # weights, gradients, and at least as much for the optimizer
 
 
-class ModelSizes(Protocol):
-    """The sizes that a model needs to know of the data."""
-
-    @property
-    def input_shape(self) -> tuple[int, ...]: ...
-
-    @property
-    def num_classes(self) -> int: ...
-
-
-def build_model(
-    config: dict[str, Any], data: ModelSizes, allowed: Iterable[str] | None = None
-) -> torch.nn.Module:
-    """The model with its initial weights. Outside the norms, the weights depend on the seed and not on the norm.
+def build_model(config: dict[str, Any], data: Any, allowed: Iterable[str] | None = None) -> nn.Module:
+    """The model with its initial weights, for data of this `input_shape` and `num_classes`. Outside the norms, the
+    weights depend on the seed and not on the norm.
 
     Raises ValueError with one line, also for a model that memory cannot hold or that would take minutes to build.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from normexp.config.identity import HYDRA, HYDRA_BEING_WRITTEN, LOCK, check_folder, saved_identity
+from normexp.config.identity import HYDRA, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
 from normexp.runs.files import release, remove_unfinished
 from normexp.runs.summary import remedy
@@ -104,17 +104,14 @@ class RunFolder:
                 self._lock.release()
 
     def _write_hydra(self) -> None:
-        """Write all files or none: a folder that a killed process left must not look like another program's."""
-        new = self.path / HYDRA_BEING_WRITTEN
-        shutil.rmtree(new, ignore_errors=True)
-        new.mkdir()
+        """Write the files, the identity last: a folder without it is one that a killed process left."""
+        (self.path / HYDRA).mkdir(exist_ok=True)
         for name, text in {**self.files, "identity": self.digest}.items():
-            (new / name).write_text(text)
-        shutil.rmtree(self.path / HYDRA, ignore_errors=True)  # an incomplete one
-        new.rename(self.path / HYDRA)
+            (self.path / HYDRA / name).write_text(text)
 
     def _undo(self) -> None:
-        shutil.rmtree(self.path / HYDRA_BEING_WRITTEN, ignore_errors=True)
+        if self._made:
+            shutil.rmtree(self.path / HYDRA, ignore_errors=True)
         release(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use now stays
             for place in self._made:

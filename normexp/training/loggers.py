@@ -15,9 +15,9 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from normexp.config.identity import model_label
-from normexp.config.settings import mlflow_store, names_of, shown
+from normexp.config.settings import mlflow_store, names_of
 from normexp.runs import damaged
-from normexp.runs.summary import ECHOES, flat, learning_rate
+from normexp.runs.summary import flat, learning_rate
 from normexp.training.lightning import own_rank
 
 if TYPE_CHECKING:
@@ -179,16 +179,6 @@ def hyperparameters(summary: Mapping[str, Any]) -> dict[str, Any]:
     return row | {key: value for key, value in settings.items() if key not in row and value is not None}
 
 
-def settings_of(parts: "Parts") -> dict[str, Any]:
-    """Everything that tells runs apart: the chosen names and the values of the configuration, flat, each once."""
-    values = {
-        key: value
-        for key, value in flat(parts.config).items()
-        if shown(key) and value is not None and ECHOES.get(key) is None
-    }
-    return {**parts.choices, **values, "hash": parts.digest}
-
-
 @contextlib.contextmanager
 def _wandb(parts: "Parts", folder: Path) -> Iterator[Logger]:
     """Lightning's logger for Weights & Biases. The study is a group; a resumed run continues under its id, which a file
@@ -209,7 +199,7 @@ def _wandb(parts: "Parts", folder: Path) -> Iterator[Logger]:
             tags=[parts.choices[key] for key in ("model", "norm", "data")],
             settings=wandb.Settings(console="off", quiet=True),
         )
-        logger.log_hyperparams(settings_of(parts))
+        logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
     except (wandb.Error, OSError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise ValueError(f"logger=wandb: {reason}; run `wandb login`, or set WANDB_MODE=offline") from None
@@ -240,7 +230,7 @@ def _mlflow(parts: "Parts", folder: Path) -> Iterator[Logger]:
                 artifact_location=(outputs.absolute() / "mlruns").as_uri() if "sqlite" in uri else None,
             )
             known.write_text(str(logger.run_id))
-        logger.log_hyperparams(settings_of(parts))
+        logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
     except (MlflowException, OSError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".")
         raise ValueError(

@@ -1,8 +1,4 @@
-"""What a run prints: the choices before training, the result after it, what looks wrong in its recipe, and text that a
-network of characters writes.
-
-Results are shown without loading torch.
-"""
+"""What a run prints: the choices before training and the result after it, which is shown without loading torch."""
 
 import csv
 import json
@@ -25,11 +21,8 @@ from normexp.machine import precision_here
 from normexp.runs.summary import failed, learning_rate, other_numerics
 
 if TYPE_CHECKING:
-    import torch
-
     from normexp.training.build import Parts
 
-WRITTEN = 200  # characters of a text
 # What changes a training and is no part of most recipes.
 BESIDE, SHORTENED = ("label_smoothing", "early_stopping"), ("limit_train_batches", "overfit_batches")
 ODD = 100.0  # times: gradients of the first and the last layer that differ by more vanish or explode
@@ -170,17 +163,12 @@ def _vanishing(curves: Curves) -> list[str]:
         if ratio and (ratio <= 1 / ODD or ratio >= ODD)  # not NaN, which compares with nothing
     ]
     told = [
-        f"1 : {_round(1 / r)} at step {step:,}" if r < 1 else f"{_round(r)} : 1 at step {step:,}"
-        for step, r in odd
+        f"1 : {1 / r:,.0f} at step {step:,}" if r < 1 else f"{r:,.0f} : 1 at step {step:,}" for step, r in odd
     ]
     word = "vanishes toward the input" if odd and odd[0][1] < 1 else "explodes toward the input"
     return (
         [f"the gradient {word}: its norm in the first and the last layer is {', '.join(told)}"] if odd else []
     )
-
-
-def _round(value: float) -> str:
-    return f"{float(f'{value:.2g}'):,.10g}"
 
 
 def show_layers(curves: Curves, console: Console) -> None:
@@ -251,38 +239,10 @@ def asked_otherwise(asked: dict[str, Any], choices: dict[str, str], summary: dic
 
 
 def _words(key: str, config: dict[str, Any], choices: dict[str, str], summary: dict[str, Any]) -> str:
-    if key != "monitor":
-        return f"{key}={_text(summary['config'][key])}, not {_text(config[key])}"
-    found, asked = summary["choices"].get(key), choices.get(key)
-    return f"monitor={found}, not {asked}" if found != asked else f"other options of monitor={found}"
+    if key == "monitor":
+        return f"monitor={summary['choices'].get(key)}, not {choices.get(key)}, or with other options"
+    return f"{key}={_text(summary['config'][key])}, not {_text(config[key])}"
 
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
-
-
-def show_text(parts: "Parts", when: str, console: Console) -> None:
-    """Print what the network writes after the first window of the validation text. Does nothing for other data, and
-    where the output is no terminal, as in a sweep."""
-    if console.quiet or not console.is_terminal or not hasattr(parts.data, "decode"):
-        return
-    text = parts.data.decode(written(parts)).replace("\n", "⏎")
-    console.print(Text.assemble((f"text {when}", "bold"), f"  {text}"), highlight=False)
-
-
-def written(parts: "Parts", length: int = WRITTEN) -> "torch.Tensor":
-    """So many tokens, each drawn from the network's distribution after the window before it, (length,). Training sees
-    nothing of it: the network is in eval mode, and the random numbers are its own."""
-    import torch
-
-    from normexp.norms import evaluation_mode
-
-    own = torch.Generator().manual_seed(0)
-    window = parts.data.splits["val"].x[: parts.data.input_shape[0]].long()
-    place = next(parts.module.parameters()).device
-    with evaluation_mode(parts.module), torch.inference_mode():
-        for _ in range(length):
-            logits = parts.module(window[-parts.data.input_shape[0] :][None].to(place))[0, -1].float().cpu()
-            chance = torch.nan_to_num(logits.softmax(0), nan=1.0)
-            window = torch.cat([window, torch.multinomial(chance, 1, generator=own)])
-    return window[-length:]

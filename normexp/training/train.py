@@ -79,11 +79,8 @@ def launch(parts: Parts) -> dict[str, Any]:
         if folder.finished():  # another process has trained it meanwhile
             return show_finished(parts, console)
         screen.show_choices(parts, path, console)
-        if not folder.last_checkpoint.exists():
-            screen.show_text(parts, "before training", console)
         summary = fit(prepared)
         write_summary(path, summary)
-    screen.show_text(parts, "after training", console)
     screen.show_result(summary, path, console)
     return summary
 

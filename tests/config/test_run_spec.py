@@ -106,3 +106,9 @@ def test_a_launcher_whose_class_was_imported_twice_does_not_stop_its_jobs(monkey
     again = pickle.loads(run_spec._pickled(cfg))
     assert OmegaConf.to_container(again) == OmegaConf.to_container(cfg)
     assert again.hydra.launcher.timeout_min == 60
+
+
+def test_a_lack_of_memory_is_one_line():
+    from normexp.config.errors import one_line
+
+    assert one_line(MemoryError()).startswith("out of memory (MemoryError): this process may take no more")

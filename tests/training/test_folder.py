@@ -30,7 +30,7 @@ def test_what_happens_while_the_folder_is_made_leaves_nothing(tmp_path, monkeypa
         assert (made.path / ".hydra" / "identity").read_text() == "a" * 64
 
 
-@pytest.mark.parametrize("left", [".hydra/config.yaml", ".hydra/identity", ".hydra.new/config.yaml"])
+@pytest.mark.parametrize("left", [".hydra/config.yaml", ".hydra/identity"])
 def test_folder_of_a_process_killed_at_the_start_is_new(tmp_path, left):
     (tmp_path / left).parent.mkdir()
     for name in (left, ".lock"):
