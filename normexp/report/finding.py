@@ -31,11 +31,9 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     compared, and where. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        why = (
-            "no two arms have two seeds in common"
-            if len(study.arms) > 1
-            else "there is nothing to compare with"
-        )
+        why = "there is nothing to compare with"
+        if len(study.arms) > 1:
+            why = "no two arms have two seeds in common"
         if len(study.differences):
             why = "all seeds of two arms differ by the same, and their runs kept no test examples"
         return f"No difference has an interval: {why}. {scope(study)}"
@@ -43,11 +41,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = pluralize(most, "seed"), label(study.metric)
-    many = (
-        f", made wider to hold for {count} differences at once"
-        if (count := len(study.differences)) > 1
-        else ""
-    )
+    count = len(study.differences)
+    many = f", made wider to hold for {count} differences at once" if count > 1 else ""
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
     few = most < FEWEST_SEEDS
     if clear.empty and not few:
@@ -204,7 +199,7 @@ def answer(study: Study, baseline: str | None = None) -> tuple[list[str], dict[s
 
 
 def show_in_notebook(folder: Path) -> str:
-    """The same as HTML with the figure of the final values; where the folder is no study, the reason why."""
+    """The answer as HTML with the figure of the final values; where the folder is no study, the reason why."""
     from normexp.report.figures.results import final_values
     from normexp.report.style import Style, drawing_style
 
@@ -213,19 +208,14 @@ def show_in_notebook(folder: Path) -> str:
         names, cells, (how, sentence, *limits) = answer(study)
     except ValueError as error:
         return f"<p>{html.escape(f'no table: {error}')}</p>"
-    lines = ["".join(f"<th>{html.escape(name)}</th>" for name in names)]
-    for arm, arm_cells in cells.items():
-        values = (f"<b>{in_words(cell)}</b>" if cell["best"] else in_words(cell) for cell in arm_cells)
-        lines.append(f"<th>{html.escape(arm)}</th>" + "".join(f"<td>{value}</td>" for value in values))
+    rows = [[arm, *map(in_words, arm_cells)] for arm, arm_cells in cells.items()]
+    table = pd.DataFrame(rows, columns=names).to_html(index=False, border=0)
     picture = io.BytesIO()
     with drawing_style():
-        for drawing in final_values(study, Style(study.arms)):
-            drawing.figure.savefig(picture, format="png", dpi=110)
-    content = base64.b64encode(picture.getvalue()).decode()
-    image = f'<img alt="{html.escape(sentence)}" src="data:image/png;base64,{content}">'
-    table = "".join(f"<tr>{line}</tr>" for line in lines)
+        final_values(study, Style(study.arms))[0].figure.savefig(picture, format="png", dpi=110)
+    image = f'<img src="data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}">'
     notes = "<br>".join(map(html.escape, (how, *limits)))
-    return f"<p><b>{html.escape(sentence)}</b></p><table>{table}</table>{image}<p><small>{notes}</small></p>"
+    return f"<p><b>{html.escape(sentence)}</b></p>{table}{image}<p><small>{notes}</small></p>"
 
 
 def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[str]:

@@ -1,20 +1,13 @@
-"""For TensorBoard: one run per arm with the mean over its seeds, and the interval as bands. So 80 runs become four."""
+"""For TensorBoard: one run per arm with the mean over its seeds, so 80 runs become four."""
 
 import re
 import shutil
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from tensorboard.compat.proto.event_pb2 import Event
-from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-from tensorboard.compat.proto.tensor_pb2 import TensorProto
-from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
-from tensorboard.compat.proto.types_pb2 import DT_STRING
-from tensorboard.plugins.custom_scalar import layout_pb2
-from tensorboard.summary.writer.record_writer import RecordWriter
+from tensorboard.summary import Writer
 
 from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, as_text, label, spread_over
@@ -31,7 +24,6 @@ SHOWN = {
 LOGARITHMIC = {"gradient_norm/network": "gradient_norm/network (log10)"}
 # Beside those over steps, because batch sizes differ; TensorBoard opens the first two groups of tags alone.
 BY_SAMPLES = {"val/accuracy": "Accuracy/val by samples", "val/loss": "Loss/val by samples"}
-ENDS = ("low", "mean", "high")
 MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 
@@ -59,7 +51,7 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
     Old files are removed, because TensorBoard would show them too.
 
     Args:
-        rows: columns place (of the group's run, below `folder`), seed, step, metric, value.
+        rows: columns place (of the group's run, below `folder`), seed, step, metric, value; and samples, or not.
     """
     shutil.rmtree(folder, ignore_errors=True)
     tags = {**SHOWN, **LOGARITHMIC}
@@ -67,22 +59,18 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
     twice = recorded[recorded.duplicated(["place", "seed", "metric", "step"])]
     if len(twice):
         raise ValueError(f"{folder}: seed {twice['seed'].iloc[0]} has two runs in {twice['place'].iloc[0]}")
-    seeds = recorded.groupby("place", observed=True)["seed"].nunique()
-    means: dict[str, dict[str, pd.DataFrame]] = {}
-    for place in seeds[seeds > 1].index:
-        group = recorded[recorded["place"] == place]
-        means[str(place)] = {tag: mean_curve(group, name) for name, tag in tags.items()}
+    for place, group in recorded.groupby("place", observed=True):
+        if group["seed"].nunique() < 2:
+            continue
+        means = {tag: mean_curve(group, name) for name, tag in tags.items()}
         if "samples" in group:
             by = group.assign(step=group["samples"])
-            means[str(place)] |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
-    charts = {
-        (place.rpartition("/")[0], tag): None
-        for place, place_curves in means.items()
-        for tag in SHOWN.values()
-        if place_curves[tag]["low"].notna().any()
-    }
-    for place, place_curves in means.items():
-        write_run(folder / place, place_curves, place.rpartition("/")[0], list(charts))
+            means |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
+        writer = Writer(str(folder / str(place)))
+        for tag, curve in means.items():
+            for step, mean in zip(curve["step"], curve["mean"], strict=True):
+                writer.add_scalar(tag, float(mean), int(step))
+        writer.close()
     return folder if folder.exists() else None
 
 
@@ -101,62 +89,12 @@ def in_path(name: str) -> str:
 
 
 def mean_curve(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Columns step, mean, low, high, for the steps at which every run recorded the metric."""
+    """Columns step and mean, for the steps at which every run recorded the metric."""
     metric_rows = rows[rows["metric"] == metric].assign(all="")
     curve = curves(metric_rows, ["all"], "step", log=metric in LOGARITHMIC)
     if metric in LOGARITHMIC:
-        curve[["mean", "low", "high"]] = np.log10(curve[["mean", "low", "high"]])
+        curve["mean"] = np.log10(curve["mean"])
     return of_all_runs(curve, ["all"])
-
-
-def write_run(
-    folder: Path, means: Mapping[str, pd.DataFrame], level: str, charts: list[tuple[str, str]]
-) -> None:
-    """One event file: the means as scalars, their intervals, and the page of bands. Each run has the whole page: of
-    parts, TensorBoard would show the last run's first."""
-    folder.mkdir(parents=True)
-    with (folder / f"events.out.tfevents.{int(time.time()):010d}.mean").open("wb") as file:
-        writer = RecordWriter(file)
-        writer.write(Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
-        writer.write(event(0, [bands(charts)] if charts else []))
-        for tag, curve in means.items():
-            for row in curve.itertuples():
-                values = {tag: row.mean} | {
-                    interval_tag(tag, level, end): getattr(row, end) for end in ENDS if (level, tag) in charts
-                }
-                numbers = {name: float(value) for name, value in values.items() if value == value}
-                scalars = [Summary.Value(tag=name, simple_value=value) for name, value in numbers.items()]
-                writer.write(event(row.step, scalars))
-
-
-def event(step: int, values: list[Summary.Value]) -> bytes:
-    """One record of an event file."""
-    return Event(wall_time=time.time(), step=int(step), summary=Summary(value=values)).SerializeToString()
-
-
-def interval_tag(tag: str, level: str, end: str) -> str:
-    """The tag of an end of an interval. It has the level, because a chart shows all runs that have its tags."""
-    return f"interval/{tag}{', ' * bool(level)}{level}: {end}"
-
-
-def bands(charts: list[tuple[str, str]]) -> Summary.Value:
-    """The layout of the custom scalars: a chart for each level and tag, each mean inside its interval."""
-    layout = layout_pb2.Layout()
-    # TensorBoard draws such charts in reverse order.
-    category = layout.category.add(title="Mean over seeds, 95% interval")
-    for level, tag in reversed(charts):
-        low, mean, high = (interval_tag(tag, level, end) for end in ENDS)
-        series = layout_pb2.MarginChartContent.Series(value=mean, lower=low, upper=high)
-        category.chart.add(
-            title=f"{tag}{', ' * bool(level)}{level}", margin=layout_pb2.MarginChartContent(series=[series])
-        )
-    plugin = SummaryMetadata.PluginData(plugin_name="custom_scalars")
-    tensor = TensorProto(
-        dtype=DT_STRING, string_val=[layout.SerializeToString()], tensor_shape=TensorShapeProto()
-    )
-    return Summary.Value(
-        tag="custom_scalars__config__", tensor=tensor, metadata=SummaryMetadata(plugin_data=plugin)
-    )
 
 
 def address(study: Study) -> str:

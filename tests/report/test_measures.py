@@ -6,7 +6,7 @@ import pytest
 from fabricated import write_study
 
 from normexp.report.drawing import Drawing, Skipped
-from normexp.report.figures.layers import gradient_over_time, measured, percentiles_by_layer, smoothness
+from normexp.report.figures.layers import gradient_over_time, measured, smoothness
 from normexp.report.figures.results import choose_target
 from normexp.report.study import open_study
 from normexp.report.style import Style, drawing_style
@@ -54,11 +54,9 @@ def test_a_chapter_draws_what_there_is_and_says_what_is_not(study):
     assert "run with monitor=full" in skipped.reason
 
 
-def test_few_measurements_make_no_course_and_percentiles_go_by_layer(study):
+def test_few_measurements_make_no_course(study):
+    study.metrics = study.metrics[study.metrics["step"] < 60]
     with drawing_style():
-        (drawn,) = percentiles_by_layer(study, Style(study.arms))
-        assert [panel.get_title(loc="left") for panel in drawn.figure.axes] == study.arms
-        study.metrics = study.metrics[study.metrics["step"] < 60]
         (skipped,) = gradient_over_time(study, Style(study.arms))
     assert skipped.reason.startswith("measured at 3 steps")
 

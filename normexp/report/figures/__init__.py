@@ -17,7 +17,6 @@ FIGURES: dict[str, list[Make]] = {
         layers.gradient_by_depth,
         layers.gradient_over_time,
         layers.activation_bands,
-        layers.percentiles_by_layer,
         layers.saturation_by_layer,
     ],
     "The surface of the loss": [layers.smoothness],

@@ -197,31 +197,6 @@ def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
     return [Drawing("activation_bands", title, caption + more, figure)]
 
 
-def percentiles_by_layer(study: Study, style: Style) -> list[Drawing | Skipped]:
-    """Percentiles of what enters the non-linearities by layer, one panel per arm: dotted at first, solid at last."""
-    title, (place, rows) = "What enters each non-linearity", percentiles(study)
-    rows = rows[rows["percentile"].isin((15, 50, 85))]
-    if rows.empty or rows["depth"].max() < 2:
-        return [Skipped(title, "percentiles of several layers were not recorded; see monitor=light")]
-    figure, shown, _ = arm_panels(study, style, rows, "layer, input to output", place)
-    for arm, panel, arm_rows in shown:
-        ends = [
-            at_step(arm_rows, first).groupby(["depth", "percentile"])["value"].mean().unstack()
-            for first in (True, False)
-        ]
-        for number in ends[-1]:
-            for means, dash in zip(ends, (":", "-"), strict=True):
-                look = {"linestyle": dash, "linewidth": 1.6 if number == 50 else 0.9}
-                panel.plot(means.index, means[number], color=style.colour[arm], **look)
-        panel.fill_between(means.index, means[15], means[85], **shade(style.colour[arm]))
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-    caption = (
-        f"Percentiles 15, 50, 85 over a batch{study.at_middle()}, mean over seeds: dotted at the first measurement, "
-        "solid and filled at the last. A band that shrinks or widens with depth is a signal that vanishes or explodes."
-    )
-    return [Drawing("percentiles_by_layer", title, caption, figure)]
-
-
 # A metric, or two whose difference is shown; its words; whether the axis is logarithmic.
 Measure = tuple[str, str, bool]
 SMOOTHNESS: Sequence[Measure] = (

@@ -98,20 +98,13 @@ def note(study: Study) -> str:
     return " ".join(parts)
 
 
-RATES_TITLE = "The best learning rate"
-
-
 def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
-    """Accuracy over the learning rate with the rates at which runs failed, and the best rate over the study's axis."""
+    """Accuracy over the learning rate with the rates at which runs failed."""
     rates = sorted(study.summaries["lr"].unique())
     if study.rate_varies:
         yield accuracy_over_rate(study, style, rates)
     elif study.x != "lr":
-        yield Skipped(RATES_TITLE, f"no arm was run with several learning rates ({rates[0]:g})")
-    if study.rate_varies and study.x:
-        figure, (axes,) = new_figure(1, panel=(WIDTH, height_for(study.arms, 2.8)))
-        draw_best(study, style, axes, rates)
-        yield Drawing("learning_rates", RATES_TITLE, "The rate of best mean validation accuracy.", figure)
+        yield Skipped("Over the learning rate", f"no arm was run with several learning rates ({rates[0]:g})")
 
 
 def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawing:
@@ -149,25 +142,6 @@ def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: s
             clip_on=False, in_layout=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
     return draw_points(style, axes, arm, points, list(points), markersize=3)
-
-
-def draw_best(study: Study, style: Style, axes: Axes, rates: list[float]) -> None:
-    """The best learning rate against the factor of the study, with equal ones side by side."""
-    ends = {}
-    axes.set_yscale("log")
-    axes.set_ylim(rates[0] / 1.6, rates[-1] * 1.6)
-    plain_ticks(axes.yaxis, rates)
-    for place, arm in enumerate(study.arms):
-        best = study.chosen[study.chosen["arm"] == arm].groupby(study.x)["lr"].first()
-        # Moved aside and a little up or down, so that arms with equal rates do not hide each other.
-        up = (len(study.arms) - 1) / 2 - place
-        shift = (rates[-1] / rates[0]) ** (min(0.012, 0.15 / len(study.arms)) * up)
-        xs = [dodge(level, arm, study) for level in best.index]
-        axes.plot(xs, best * shift, marker=style.marker[arm], **style.line(arm))
-        ends[arm] = best.iloc[-1] * shift
-    scale_of_levels(axes, study)
-    axes.set_ylabel("best learning rate")
-    label_lines(axes, ends, style)
 
 
 CLOCKS = {
