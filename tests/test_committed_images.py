@@ -8,7 +8,6 @@ from committed import CLAIMS, ROOT, judged
 from matplotlib.image import imread
 
 from normexp.claims.pages.findings import draw
-from normexp.figures.laboratory import draw_laboratory
 
 IMAGES = ROOT / "docs" / "images"
 FINDINGS = sorted(path.stem.removeprefix("finding_") for path in IMAGES.glob("finding_*.png"))
@@ -32,9 +31,3 @@ def test_a_difference_is_seen(tmp_path):
 def test_findings_are_drawn_as_committed(name, tmp_path):
     draw(CLAIMS[name], judged(name), tmp_path / "f.png", ROOT)
     assert difference(tmp_path / "f.png", IMAGES / f"finding_{name}.png") < NEAR
-
-
-@pytest.mark.slow
-def test_the_laboratory_of_the_front_page_is_drawn_as_committed(tmp_path):
-    draw_laboratory(tmp_path / "i.png")
-    assert difference(tmp_path / "i.png", IMAGES / "initialization.png") < NEAR

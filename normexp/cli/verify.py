@@ -72,11 +72,6 @@ def main(args: SimpleNamespace) -> int:
         registries=[args.registry] if args.registry else None,
         keep_in=args.keep,
     )
-    if args.claim in ("demo", "initialization", "all"):
-        from normexp.figures.laboratory import draw_laboratory
-
-        draw_laboratory(args.out / "initialization.png")
-        print(f"figure: {args.out / 'initialization.png'}")
     for mistake in left_out:
         print(f"Error: {mistake}", file=sys.stderr)
     return BAD_INPUT if left_out else status

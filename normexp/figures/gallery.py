@@ -1,17 +1,136 @@
-"""Make named figures and the page that shows them. Each leaves NAME.png, .pdf and .json in a folder."""
+"""Named figures: their register, what makers of them use, and the work of the command: NAME.png, .pdf and .json of each
+in a folder, and a page that shows all.
+"""
 
+import contextlib
 import importlib
+import io
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from normexp.config.process import command
-from normexp.figures.lab import FIGURES, Lab, Named
-from normexp.figures.plot import Plot, draw
+from normexp.figures.plot import Line, Plot, draw
 from normexp.runs.files import write_text
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from normexp.api import Run
+    from normexp.claims.laws.network import Network
+
 ROOMS = ("of_training", "of_curvature", "of_initialization", "of_transformers")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A named figure.
+
+    Attributes:
+        title: what it asks.
+        source: the figure that it follows, with its paper.
+        paper: one sentence: what the paper's figure shows, and where this one differs.
+        make: a `Lab` -> its numbers.
+    """
+
+    name: str
+    title: str
+    source: str
+    paper: str
+    make: "Callable[[Lab], Plot]"
+
+
+FIGURES: dict[str, Named] = {}
+
+
+def figure(title: str, source: str, paper: str) -> "Callable[[Callable[[Lab], Plot]], Callable[[Lab], Plot]]":
+    """Register a maker under the name of its function."""
+
+    def register(make: "Callable[[Lab], Plot]") -> "Callable[[Lab], Plot]":
+        FIGURES[make.__name__] = Named(make.__name__, title, source, paper, make)
+        return make
+
+    return register
+
+
+@dataclass
+class Lab:
+    """Where a figure gets its numbers. Its runs lie under `folder`, so that the second time they are only read.
+
+    Attributes:
+        small: tiny sizes, which show that a figure works and nothing else.
+        say: is told the words of each run before it starts.
+    """
+
+    folder: Path
+    small: bool = False
+    say: Callable[[str], None] = lambda words: None
+    runs: list[Path] = field(default_factory=list)
+
+    def size(self, full: int, small: int) -> int:
+        """A number of steps, units, seeds or layers."""
+        return small if self.small else full
+
+    def train(self, *words: str, seeds: int = 1, rates: "Sequence[float] | None" = None) -> "list[Run]":
+        """The runs that the words of `normexp train` ask for, trained if they are not there. Spaces separate words.
+
+        Args:
+            seeds: train with the seeds from 0 to that.
+            rates: train at each of these learning rates.
+        """
+        from normexp.api import train
+
+        asked = " ".join(words).split()
+        self.say(" ".join(asked))
+        with contextlib.redirect_stdout(io.StringIO()):
+            shared = (*asked, f"outputs={self.folder}", "name=runs", "threads=1")
+            runs = [
+                train(*shared, f"seed={seed}", *(() if rate is None else (f"lr={rate}",)))
+                for rate in rates or (None,)
+                for seed in range(seeds)
+            ]
+        self.runs += [run.folder for run in runs if run.folder]
+        return runs
+
+    def network(self, *words: str, seed: int = 0) -> "Network":
+        """A network with its initial weights."""
+        from normexp.claims.evidence.initial import network
+
+        return network(tuple(" ".join(words).split()), seed)
+
+
+def trained(run: "Run") -> Any:
+    """A finished run's parts (`normexp.training.build.Parts`) with its last weights."""
+    from normexp.training import result
+
+    assert run.folder is not None
+    return result.trained(run.folder, run.summary)
+
+
+def recorded(runs: "Iterable[Run]", metric: str) -> "pd.DataFrame":
+    """What runs recorded of the metrics that match a regular expression: step, metric, value, seed, one row each."""
+    import pandas as pd
+
+    rows = pd.concat([run.metrics for run in runs])
+    return rows[rows["metric"].astype(str).str.fullmatch(metric)].sort_values("step")
+
+
+def over_steps(runs: "Sequence[Run]", metric: str, name: str, scale: float = 1.0) -> Line:
+    """The mean over runs of a metric against the step; the band of several is from smallest to largest."""
+    values = recorded(runs, metric).groupby("step")["value"].agg(["mean", "min", "max"]) * scale
+    low, high = (values[end].tolist() if len(runs) > 1 else None for end in ("min", "max"))
+    return Line(name, [int(step) for step in values.index], values["mean"].tolist(), low, high)
+
+
+def over_layers(runs: "Sequence[Run]", statistic: str, name: str, *, last: bool = True) -> Line:
+    """The mean over runs of a metric of layers, in forward order, at the last or first step."""
+    rows = recorded(runs, statistic)
+    rows = rows[rows["step"] == (rows["step"].max() if last else rows["step"].min())]
+    means = rows.groupby(rows["metric"].astype(str))["value"].mean().sort_index()
+    return Line(name, list(range(1, len(means) + 1)), means.tolist(), look="points")
 
 
 def figures() -> dict[str, Named]:

@@ -2,7 +2,7 @@
 
 from statistics import fmean, median_high
 
-from normexp.figures.lab import Lab, figure, recorded
+from normexp.figures.gallery import Lab, figure, recorded
 from normexp.figures.of_training import PLAIN
 from normexp.figures.plot import Line, Panel, Plot
 

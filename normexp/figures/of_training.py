@@ -2,7 +2,7 @@
 
 import math
 
-from normexp.figures.lab import Lab, figure, over_steps, recorded, trained
+from normexp.figures.gallery import Lab, figure, over_steps, recorded, trained
 from normexp.figures.plot import Line, Panel, Plot
 
 PLAIN = "recipe=plain optimizer=sgd schedule=constant data=digits"

@@ -2,7 +2,7 @@
 
 import math
 
-from normexp.figures.lab import Lab, figure, over_layers, trained
+from normexp.figures.gallery import Lab, figure, over_layers, trained
 from normexp.figures.plot import Line, Panel, Plot
 
 GPT = "norm=layernorm model=gpt data=python_docs batch_size=16"
