@@ -5,7 +5,6 @@ pandas, matplotlib and torch take seconds to import, so they are imported only w
 """
 
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -33,10 +32,10 @@ def main(args: SimpleNamespace) -> None:
     args.folders = [Path(word) for word in args.others if word not in filters]
     if not args.folders:
         raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
-    print(f"report: {watch(args) if args.watch else report(args)}")
+    print(f"report: {report(args)}")
 
 
-def report(args: SimpleNamespace, refresh: int | None = None) -> Path:
+def report(args: SimpleNamespace) -> Path:
     """Write the page of one study. Returns its path."""
     from normexp.report.finding import look_at, show_answer
     from normexp.report.page import write_report
@@ -47,30 +46,11 @@ def report(args: SimpleNamespace, refresh: int | None = None) -> Path:
     study = open_study(args.folders if others else first, args.metric, args.only)
     values = "-".join([*(folder.name for folder in others), *args.only.values()])
     out = args.out or first / (f"report-{in_path(values)}" if values else "report")
-    page = write_report(study, out, baseline=args.baseline, refresh=refresh, made_by=typed(sys.argv))
+    page = write_report(study, out, baseline=args.baseline, made_by=typed(sys.argv))
     means = write_mean_runs(study, out if args.out or values else first)
-    if not refresh:
-        show_answer(study, Console(width=None if sys.stdout.isatty() else 160), args.baseline)
-        print(*(look_at(means, address(study)) if means else ()), sep="\n")
+    show_answer(study, Console(width=None if sys.stdout.isatty() else 160), args.baseline)
+    print(*(look_at(means, address(study)) if means else ()), sep="\n")
     return page
-
-
-def watch(args: SimpleNamespace) -> Path:
-    """Write the report again and again until the last sweep of each folder has ended. The browser reloads by itself."""
-    from normexp.runs.unfinished import still_running
-
-    while True:
-        running = any(map(still_running, args.folders))
-        try:
-            page = report(args, refresh=args.watch if running else None)
-            print(f"{time.strftime('%H:%M:%S')} {page}", flush=True)
-        except ValueError as error:
-            if not running:
-                raise
-            print(f"{time.strftime('%H:%M:%S')} waiting: {error}", flush=True)
-        if not running:
-            return page
-        time.sleep(args.watch)
 
 
 @command("runs")

@@ -73,8 +73,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     return f"{text} {scope(study)}"
 
 
-def signs_of_recipe(study: Study) -> Iterator[str]:
-    """A sentence for each arm with runs that learned almost nothing, by the same sign as the hint of a single run."""
+def near_chance(study: Study) -> Iterator[str]:
+    """A sentence for each arm with runs that learned almost nothing."""
     runs = study.chosen
     if "train/loss" not in runs:
         return
@@ -86,10 +86,8 @@ def signs_of_recipe(study: Study) -> Iterator[str]:
             same &= runs[study.x].isin(levels)
             at = f" at {label(study.x)} {', '.join(f'{level:g}' for level in levels)}"
         ends = "ends" if len(arm_runs) == 1 else "end"
-        yield (
-            f"{len(arm_runs)} of {same.sum()} runs of {arm}{at} {ends} with a training loss near that of guessing: the "
-            "recipe, not the norm, is likely at fault."
-        )
+        runs_of_arm = f"{len(arm_runs)} of {same.sum()} runs of {arm}{at}"
+        yield f"{runs_of_arm} {ends} with a training loss near that of guessing."
 
 
 def points(study: Study) -> str:
@@ -127,7 +125,7 @@ def goes_with(study: Study, name: str, by: str) -> str:
 
 def cautions(study: Study) -> list[str]:
     """The limits of the comparison, one sentence each."""
-    return [*limits(study), *study.edges, *signs_of_recipe(study)]
+    return [*limits(study), *study.edges, *near_chance(study)]
 
 
 def stops_early(runs: pd.DataFrame) -> bool:

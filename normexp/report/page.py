@@ -37,14 +37,11 @@ ENVIRONMENT = jinja2.Environment(
 )
 
 
-def write_report(
-    study: Study, out: Path, *, baseline: str | None = None, refresh: int | None = None, made_by: str = ""
-) -> Path:
+def write_report(study: Study, out: Path, *, baseline: str | None = None, made_by: str = "") -> Path:
     """Write `index.html`, `report.md`, `figures/` and `tables/` under `out`. Returns the page's path.
 
     Args:
         baseline: the arm of the paired differences.
-        refresh: seconds after which a browser loads the page again, while a sweep runs.
         made_by: the command, for the page's foot.
     """
     table, style = comparison(study, baseline), Style(study.arms)
@@ -78,7 +75,7 @@ def write_report(
     return save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
         pictures=pictures, lists=lists(study), finding=sentence, provenance=[foot], runs_text=runs, made_by=made_by,
-        tables=tables, refresh=refresh,
+        tables=tables,
     )  # fmt: skip
 
 

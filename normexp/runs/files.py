@@ -3,8 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -15,13 +14,12 @@ BESIDE = ".new"
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path, *, on_disk: bool = True, before: Iterable[Path] = ()) -> Iterator[BinaryIO]:
+def atomic_write(path: Path, *, on_disk: bool = True) -> Iterator[BinaryIO]:
     """A file to write. If the block ends without an error, the file replaces `path`. After an error `path` stays as it
     was.
 
     Args:
         on_disk: wait until the disk has the file, so a power failure leaves the old file or the new one.
-        before: files that the new file refers to. They reach the disk before it appears.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}{BESIDE}")
     try:
@@ -29,14 +27,12 @@ def atomic_write(path: Path, *, on_disk: bool = True, before: Iterable[Path] = (
             yield file
             file.flush()
             if on_disk:
-                sync([beside, *before])
+                os.fsync(file.fileno())
         os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
-    if on_disk and os.name != "nt":  # Windows cannot open a folder
-        _sync(path.parent, os.O_RDONLY)
 
 
 def write_text(path: Path, text: str, *, on_disk: bool = True) -> None:
@@ -48,24 +44,6 @@ def write_text(path: Path, text: str, *, on_disk: bool = True) -> None:
 def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
     """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
     write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n", on_disk=on_disk)
-
-
-def sync(paths: Iterable[Path]) -> None:
-    """Wait until the disk has these files. All are flushed at once, which takes as long as one file."""
-    paths = list(paths)
-    if len(paths) == 1:
-        _sync(paths[0])
-    else:
-        with ThreadPoolExecutor(len(paths)) as pool:
-            list(pool.map(_sync, paths))
-
-
-def _sync(path: Path, how: int = os.O_RDWR) -> None:
-    descriptor = os.open(path, how)  # Windows flushes only files opened for writing
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -89,8 +67,8 @@ def alone(path: Path) -> Iterator[None]:
 
 
 def release(lock: "FileLock") -> None:
-    """Delete the lock's file and release the lock. Who waited for this file notices, and locks a new one (filelock
-    3.21)."""
+    """Delete the lock's file and release the lock. A process that waits for this file notices, and locks a new one
+    (filelock 3.21)."""
     if not lock.is_locked:  # another process holds it; an interruption ended the wait
         return
     with contextlib.suppress(OSError):  # still locked, so that no other process locks it meanwhile

@@ -1,8 +1,6 @@
 """Runs of a folder without a result, from what sweeps wrote of their cells."""
 
 import json
-import os
-import socket
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -35,27 +33,6 @@ def read_ledgers(path: Path) -> list[dict[str, Any]]:
             ) from None
         ledgers.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
     return ledgers
-
-
-def still_running(path: Path) -> bool:
-    """Whether the last launch still has runs to do and was not killed, as far as this machine can tell."""
-    return any(
-        cell["state"] in ("planned", "running", "elsewhere") and not _killed(sweep)
-        for sweep in read_ledgers(path)[-1:]
-        for cell in sweep["cells"]
-    )
-
-
-def _killed(sweep: dict[str, Any]) -> bool:
-    if sweep.get("host") != socket.gethostname():
-        return False
-    try:
-        os.kill(sweep["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # the process lives and belongs to another user
-        pass
-    return False
 
 
 def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:

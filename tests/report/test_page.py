@@ -168,9 +168,7 @@ def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["model=mlp"], "name the folder of a study"),
-        (["a", "--watch", "0"], "watch=0: must be a whole number of at least 1"),
-        (["--watch", "a"], "watch=a: must be a whole number of at least 1; put the others before it"),
-        (["--compare", "a", "b"], "--compare: write key=value with a key of metric, baseline, out, watch"),
+        (["--compare", "a", "b"], "--compare: write key=value with a key of metric, baseline, out"),
     ],
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
@@ -202,12 +200,6 @@ def test_deeper_networks_of_a_study_have_their_own_layers(tmp_path, monkeypatch)
     study = open_study(tmp_path)
     (drawing,) = activation_bands(study, Style(study.arms))
     assert drawing.figure.axes[0].get_ylabel() == "preactivation of layer02"
-
-
-def test_watch_ends_when_nothing_runs(first_figures, tmp_path):
-    write_study(tmp_path, ("none",), (8,), seeds=2)
-    assert command.main([str(tmp_path), "--watch", "1"]) == 0
-    assert 'http-equiv="refresh"' not in (tmp_path / "report" / "index.html").read_text()
 
 
 def test_usual_norms_keep_their_colour_in_every_study():
