@@ -154,6 +154,9 @@ def find_mistake(arguments: list[str]) -> str | None:
             return f"{argument}: claims are verified, not trained by hand; write {process.command('verify')} {argument}"
         # "." is what Lightning gives to each process that it starts for trainer=ddp.
         key, sweep = name.lstrip("+"), is_sweep(arguments)
-        if (key == "hydra.run.dir" and value.strip("\"'") != ".") or (key == "hydra.sweep.dir" and not sweep):
+        if (key == "hydra.run.dir" and value.strip("\"'") != ".") or key in (
+            "hydra.sweep.dir",
+            "hydra.sweep.subdir",
+        ):
             return f"{argument}: is not read; write {'outputs' if sweep else 'run_dir'}={value}"
     return None

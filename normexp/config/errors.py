@@ -32,6 +32,8 @@ MISFITS = {
     r"same reduction dim|shapes cannot be multiplied":
         f"a linear layer takes another number of features {TAKE_SHAPE}",
 }  # fmt: skip
+# Hydra's own launchers that are packages, and the extras that bring them.
+LAUNCHERS = {"joblib": "joblib", "submitit_local": "submitit", "submitit_slurm": "submitit"}
 
 
 def full_errors() -> bool:
@@ -84,6 +86,8 @@ def one_line(error: BaseException) -> str:
         r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
         text,
     ):
+        if match[1] == "hydra/launcher" and match[2] in LAUNCHERS:
+            return f'{match[1]}={match[2]}: needs a package; pip install "normexp[{LAUNCHERS[match[2]]}]"'
         hint = brought_hint(match[1], match[2]) or f"no such choice; {suggest(match[2], match[3].split())}"
         return f"{match[1]}={match[2]}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):

@@ -7,6 +7,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from normexp.cli import train
+from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
 from normexp.sweeps.choose import choose_place
 from normexp.sweeps.options import Options, options_of, take_flags
@@ -73,3 +74,16 @@ def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="place=slurm: no sbatch on the path"):
         choose_place(Options(place="slurm"), [RUN], tmp_path)
+
+
+def test_launcher_of_hydra_whose_package_is_absent_says_what_to_install():
+    where = "Available options in 'hydra/launcher':\n\tbasic\n\tnormexp\nConfig search path:"
+    said = f"Could not find 'hydra/launcher/joblib'\n\n{where}"
+    assert (
+        one_line(ValueError(said)) == 'hydra/launcher=joblib: needs a package; pip install "normexp[joblib]"'
+    )
+
+
+@pytest.mark.parametrize("key", ["hydra.sweep.dir", "hydra.sweep.subdir"])
+def test_folder_that_a_sweep_would_not_use_is_refused(key):
+    assert train.find_mistake(["-m", f"{key}=x", "seed=0,1"]) == f"{key}=x: is not read; write outputs=x"
