@@ -3,8 +3,7 @@
 import sys
 
 from normexp.cli.main import main
-from normexp.config.process import run_as_process
 
 if __name__ == "__main__":
     sys.argv[0] = "normexp"  # messages and records name the command
-    run_as_process(main)
+    sys.exit(main())

@@ -6,7 +6,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
 from normexp.cli.verify import main
-from normexp.config.process import run_as_process
 
 if __name__ == "__main__":
-    run_as_process(main, sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -3,6 +3,7 @@
 import signal
 import sys
 
+import hydra
 import pytest
 import torch
 from hydra._internal.utils import get_args_parser
@@ -10,8 +11,8 @@ from hydra._internal.utils import get_args_parser
 from normexp.cli import help, train
 from normexp.config import folder
 from normexp.config.compose import compose
-from normexp.config.construct import refused
 from normexp.config.errors import one_line, one_line_errors
+from normexp.config.targets import refused
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,6 @@ from normexp.config.errors import one_line, one_line_errors
         (["hydra.sweep.dir=x"], "hydra.sweep.dir=x: is not read; write run_dir=x"),
         (["-m", "hydra.run.dir=x"], "hydra.run.dir=x: is not read; write outputs=x"),
         (["experiment=depth", "++hydra.run.dir=x"], "is not read; write outputs=x"),
-        (["--experimental-rerun", "x"], "a pickle runs what is in it; write --config-path RUN/.hydra"),
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
@@ -177,7 +177,7 @@ def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):
     seen: list[str] = []
     monkeypatch.setenv(folder.ALLOWED, "")
     monkeypatch.setattr(train.process, "prepare", lambda: None)
-    monkeypatch.setattr(train, "task", lambda: seen.extend(sys.argv[1:]))
+    monkeypatch.setattr(hydra, "main", lambda **_: lambda _: lambda: seen.extend(sys.argv[1:]))
     monkeypatch.setattr(sys, "argv", ["train.py", *words])
     train.main()
     found = get_args_parser().parse_args(seen)

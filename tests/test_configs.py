@@ -125,7 +125,7 @@ def test_same_seed_gives_every_norm_the_same_weights_and_batches():
 def test_saved_configuration_builds_the_same_run():
     cfg, choices = compose(["norm=batchnorm", "seed=5"])
     again = OmegaConf.create(OmegaConf.to_yaml(cfg))
-    digests = [next(runs_of(one, (), choices=choices)).digest for one in (again, cfg)]
+    digests = [next(runs_of(one, choices, ())).digest for one in (again, cfg)]
     assert digests == [specs(["norm=batchnorm", "seed=5"])[0].digest] * 2
 
 

@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from normexp.config.compose import compose, plain_values
-from normexp.config.construct import resolve_target
 from normexp.config.folder import CONFIGS
 from normexp.config.identity import check_folder, config_hash, default_folder, processes_of
 from normexp.config.run_spec import specs
-from normexp.config.settings import NOT_IDENTITY
+from normexp.config.schema import NOT_IDENTITY
+from normexp.config.targets import resolve_target
 
 CONFIG = {
     "seed": 0,

@@ -12,7 +12,6 @@ from normexp.cli import main as commands
 from normexp.cli.command import help_of, parse
 from normexp.cli.help import commands as table
 from normexp.config import process as invocation
-from normexp.config.folder import long_flags
 
 INSTALLED = ["/usr/bin/normexp", "C:\\Scripts\\normexp.exe" if sys.platform == "win32" else "normexp"]
 
@@ -79,23 +78,6 @@ def test_first_word_chooses_the_command(monkeypatch, capsys, arguments, status, 
         found = stop.code
     assert found == status
     assert said in "".join(capsys.readouterr())
-
-
-@pytest.mark.parametrize(
-    ("argv", "expected"),
-    [
-        (["--config-path", "saved", "a=1"], ["--config-path={here}/saved", "a=1"]),
-        (["--config-path=/saved"], ["--config-path=/saved"]),
-        (["-cp=saved"], ["--config-path={here}/saved"]),
-        (["--config-path", "pkg://mine"], ["--config-path=pkg://mine"]),
-    ],
-)
-def test_relative_config_path_is_one_of_the_present_folder(monkeypatch, tmp_path, argv, expected):
-    from normexp.cli.train import absolute_config_path
-
-    monkeypatch.chdir(tmp_path)
-    found = [absolute_config_path(argument) for argument in long_flags(argv)]
-    assert found == [argument.format(here=tmp_path) for argument in expected]
 
 
 @pytest.mark.parametrize("name", [name for name in table() if name != "train"])

@@ -26,7 +26,7 @@ class NormexpLauncher(Launcher):
         self.options = Options(**options, slurm=more).check("hydra.launcher.")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        self.loader, self.config = hydra_context.config_loader, config
+        self.config = config
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
@@ -34,17 +34,13 @@ class NormexpLauncher(Launcher):
 
         if self.options.place == "here" and self.options.workers != 0:
             processes()  # whose server makes the imports of runs while this process composes
-        from normexp.config.compose import Composer, named_keys
         from normexp.config.process import restore_command
         from normexp.sweeps.grid import sweep
 
         restore_command()
-        using = Composer(
-            lambda overrides: self.loader.load_sweep_config(self.config, overrides), named_keys(sys.argv)
-        )
         folder = Path(self.config.hydra.sweep.dir)
         try:
-            status = sweep(list(map(list, job_overrides)), using, self.options, folder, list(sys.argv))
+            status = sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv))
         finally:
             _remove_if_unused(folder)
         if status:

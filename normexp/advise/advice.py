@@ -186,7 +186,7 @@ def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:
     if examples and updates:
         return examples, updates
     with fast_imports():
-        from normexp.config.construct import load_data
+        from normexp.config.targets import load_data
         from normexp.training.lightning import total_steps
 
     data = load_data(config, None)

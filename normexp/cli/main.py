@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from normexp import __version__
-from normexp.config.process import BAD_INPUT, fail, hide_command, run_as_process
+from normexp.config.process import BAD_INPUT, fail, hide_command
 
 
 def main() -> int:
@@ -49,9 +49,9 @@ def function_of(name: str) -> Callable[[Sequence[str]], int]:
     return pkgutil.resolve_name(f"normexp.cli.{commands()[name].get('at', f'{name}:main')}")
 
 
-def process() -> None:
+def process() -> int:
     """The installed script `normexp`. It finds the user's packages in the present folder, as `python -m` does, but
     last, so that a file there replaces no library."""
     with contextlib.suppress(FileNotFoundError):  # the folder was deleted
         sys.path.append(os.getcwd())
-    run_as_process(main)
+    return main()

@@ -15,7 +15,7 @@ from normexp.cli.command import command
 from normexp.cli.help import columns
 from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.options import installed
-from normexp.config.process import BAD_INPUT, fast_imports, tolerate_closed_stdout
+from normexp.config.process import BAD_INPUT, fast_imports
 from normexp.config.process import command as to_type
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def claims_in_lines() -> str:
 
 
 @command("verify", more=claims_in_lines)
-@tolerate_closed_stdout()
 def main(args: SimpleNamespace) -> int:
     """Judge the claims that the words name. Returns the exit status, which is 0 for any verdict."""
     for word in args.others:

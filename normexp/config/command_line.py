@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from normexp.config.options import GROUPS
+from normexp.config.folder import config_file
+from normexp.config.options import GROUPS, choices, suggest
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -47,6 +48,7 @@ def study_of(arguments: list[str]) -> str | None:
     return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
 
 
+OPTIONAL = ("preset", "experiment", "debug")
 ONE = ("model", "norm", "data", "optimizer", "schedule")  # groups of which a run has one choice
 
 
@@ -58,6 +60,10 @@ def check_choices(overrides: Iterable["Override"]) -> None:
         if key not in GROUPS or override.is_delete() or override.is_sweep_override():
             continue
         value, one = override.value(), key in ONE
+        if (
+            key in OPTIONAL and isinstance(value, str) and config_file(key, value) is None
+        ):  # Hydra would go on
+            raise ValueError(f"{key}={value}: no such choice; {suggest(value, list(choices(key)))}")
         if not all(isinstance(name, str) for name in (value if isinstance(value, list) else [value])):
             several = "" if one else f", or {key}=[NAME,NAME] for several"
             raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME{several}")

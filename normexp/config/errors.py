@@ -6,19 +6,15 @@ import os
 import re
 import shlex
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import brought_hint
 from normexp.config.options import GROUPS, choices, keys, suggest
-from normexp.config.process import (
-    BAD_INPUT,
-    FAILED,
-    INTERRUPTED,
-    command,
-    fail,
-    note_interrupt,
-    say_and_exit,
-)
+from normexp.config.process import BAD_INPUT, FAILED, INTERRUPTED, command, fail, note_interrupt, say_and_exit
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
 TAKE_SHAPE = (
     "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
@@ -34,6 +30,18 @@ MISFITS = {
 }  # fmt: skip
 # Hydra's own launchers that are packages, and the extras that bring them.
 LAUNCHERS = {"joblib": "joblib", "submitit_local": "submitit", "submitit_slurm": "submitit"}
+# Types of pydantic's errors -> what a value must be.
+MUST = {
+    "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
+    "bool_type": "true or false", "string_type": "text", "list_type": "a list such as [a,b]",
+    "tuple_type": "a list such as [a,b]", "dict_type": "keys with values", "model_type": "keys with values",
+    "model_attributes_type": "keys with values", "none_required": "null", "finite_number": "finite",
+    "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
+    "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
+}  # fmt: skip
+BRANCH = re.compile(
+    r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-"
+)  # of a union
 
 
 def full_errors() -> bool:
@@ -71,8 +79,84 @@ def why(error: Exception) -> str:
     return one_line(error)
 
 
+def checked(model: "type[BaseModel]", values: Any, path: str = "") -> Any:
+    """What pydantic makes of values. Raises ValueError with one line for the first mistake; `path` leads to them."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(of_validation(error, model, path)) from None
+
+
+def of_validation(error: "ValidationError", model: "type[BaseModel] | None" = None, path: str = "") -> str:
+    """The first mistake that pydantic found: key, value and remedy.
+
+    Args:
+        model: whose keys are suggested for one that is misspelt.
+        path: of the validated values.
+    """
+    found = error.errors(include_url=False)
+    where, told = _key(found[0]["loc"]), []
+    for one in found:
+        if _key(one["loc"]) == where:
+            told.append(_remedy(one, model, path))
+    key = f"{path}.{where}".strip(".")
+    if found[0]["type"] in ("extra_forbidden", "missing"):
+        remedy = told[0].replace("VALUE", f"{key}=VALUE")
+        return f"{key}: {remedy}" if key else remedy
+    value = found[0]["input"]
+    shown = str(value) if found[0]["type"] == "value_error" else repr(value)
+    return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(told))}"
+
+
+def _key(place: Iterable[int | str]) -> str:
+    """`norms[1].name` of a place, without the names that pydantic gives to the members of a union."""
+    text = ""
+    for part in place:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not BRANCH.match(part):
+            text += f".{part}"
+    return text.strip(".")
+
+
+def _remedy(one: Any, model: "type[BaseModel] | None", path: str) -> str:
+    kind, context = one["type"], one.get("ctx", {})
+    if kind == "missing":
+        return "is missing; add VALUE"
+    if kind == "extra_forbidden":
+        *above, word = one["loc"]
+        known = _keys_at(model, above)
+        around = "".join(f"{part}." for part in (path, _key(above)) if part)
+        near = difflib.get_close_matches(str(word), known, n=1)
+        hint = f"did you mean {around}{near[0]}?" if near else f"the keys are: {', '.join(known)}"
+        return f"no such key; {hint}"
+    if kind == "literal_error":
+        return f"choose from {context['expected'].replace(' or ', ', ').replace(chr(39), '')}"
+    if kind in MUST:
+        return f"must be {MUST[kind].format(**context).removesuffix('.0')}"
+    return str(context.get("error", one["msg"]))
+
+
+def _keys_at(model: Any, place: Iterable[int | str]) -> list[str]:
+    """The keys that a model has at a place inside it."""
+    from typing import get_args
+
+    def models(kind: Any) -> list[Any]:
+        return [kind] if hasattr(kind, "model_fields") else [m for own in get_args(kind) for m in models(own)]
+
+    found = models(model) if model else []
+    for part in place:
+        inner = [own.model_fields[part].annotation for own in found if part in own.model_fields]
+        found = [own for kind in inner for own in models(kind)] or found
+    return [field.alias or name for own in found for name, field in own.model_fields.items()]
+
+
 def one_line(error: BaseException) -> str:
-    """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
+    """An error in one line: messages of Hydra, OmegaConf and pydantic are shortened, others stay."""
+    if hasattr(error, "errors") and type(error).__module__.startswith("pydantic"):
+        return of_validation(error)  # type: ignore[arg-type]
     text = str(error).strip()
     if isinstance(error, MemoryError):
         return f"out of memory ({text or 'MemoryError'}): this process may take no more; raise its limit (ulimit -v)"
@@ -82,14 +166,20 @@ def one_line(error: BaseException) -> str:
         if match[1].startswith("trainer."):
             hint += f"other options of Lightning's Trainer take a plus, +{match[1]}=...; "
         return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
-    if match := re.search(
-        r"Could not find '([^']+)/([^'/]+)'\s+Available options in '[^']+':\s+((?:\S+\s*)*?)Config search",
-        text,
-    ):
-        if match[1] == "hydra/launcher" and match[2] in LAUNCHERS:
-            return f'{match[1]}={match[2]}: needs a package; pip install "normexp[{LAUNCHERS[match[2]]}]"'
-        hint = brought_hint(match[1], match[2]) or f"no such choice; {suggest(match[2], match[3].split())}"
-        return f"{match[1]}={match[2]}: {hint}"
+    if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
+        group, choice = match[1], match[2]
+        if group == "hydra/launcher" and choice in LAUNCHERS:
+            return f'{group}={choice}: needs a package; pip install "normexp[{LAUNCHERS[choice]}]"'
+        offered = (
+            match[1].split()
+            if (match := re.search(r"Available options in .*?:\s+((?:\S+\s*)*?)Config s", text))
+            else []
+        )
+        hint = (
+            brought_hint(group, choice)
+            or f"no such choice; {suggest(choice, offered or list(choices(group)))}"
+        )
+        return f"{group}={choice}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m: {command('train')} -m {match[1]}"
     if "missing EQUAL" in text:

@@ -2,8 +2,8 @@
 may be used.
 
 A value that equals its default is no part of the identity, so a new option with a default voids no finished run. The
-default of an option is that of the signature of its `_target_`; of a key at the root, that of OFF. So a changed default
-is a change of `normexp.NUMERICS`.
+default of an option is that of the signature of its `_target_`; of a key at the root, that of the schema. So a changed
+default is a change of `normexp.NUMERICS`.
 """
 
 import hashlib
@@ -14,17 +14,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from normexp.config.settings import GROUPS, NOT_IDENTITY, ROOT
+from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
 
 # A run's folder holds this from its first moment.
 LOCK, HYDRA = ".lock", ".hydra"
 HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
-OFF = {
-    "max_steps": None, "val_every_n_steps": None, "early_stopping": None, "label_smoothing": 0, "flush_denormal": True,
-}  # fmt: skip
+OFF = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
 OF_OPTIMIZERS = {"decay": "matrices"}  # an option of normexp that no class of torch takes
-COUNTED = tuple(key for key in (*(setting.key for setting in ROOT), *GROUPS) if key not in NOT_IDENTITY)
+COUNTED = tuple(key for key in Root.model_fields if key not in NOT_IDENTITY)
 
 
 def identity(
@@ -41,8 +39,7 @@ def identity(
         processes: that share a batch; each normalizes and augments its own part of it.
         allowed: the user's packages that `_target_` may name; by default those of the command line.
     """
-    asked = counted(config)
-    kept = {key: value for key, value in asked.items() if key not in OFF or value != OFF[key]}
+    kept = counted(config)
     if "max_steps" in kept:
         kept.pop("max_epochs", None)  # it is ignored
     for group in GROUPS:
@@ -53,8 +50,10 @@ def identity(
 
 
 def counted(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a resolved configuration that decide numbers, without paths, hardware and monitors."""
-    kept = {key: plain(config[key]) for key in COUNTED if key in config}
+    """The values of a resolved configuration that decide numbers, without paths, hardware and monitors, and
+    without keys at the root that are at their default."""
+    asked = {key: plain(config[key]) for key in COUNTED if key in config}
+    kept = {key: value for key, value in asked.items() if key not in OFF or value != OFF[key]}
     for group in GROUPS:
         if isinstance(node := kept.get(group), dict):
             kept[group] = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
@@ -77,7 +76,7 @@ def _differing(
 @cache
 def _defaults(target: str, allowed: tuple[str, ...] | None) -> dict[str, Any]:
     """The defaults of a class's options; none of a class that cannot be named in a configuration."""
-    from normexp.config.construct import resolve_target  # imports torch
+    from normexp.config.targets import resolve_target  # imports torch
 
     try:
         parameters = inspect.signature(resolve_target("", target, allowed)).parameters.values()

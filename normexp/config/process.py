@@ -1,15 +1,13 @@
 """The process of a command: how it was started, `normexp train ...` or `python train.py ...` (messages and records name
-that form), its fast start and end, Ctrl-C, closed output, and global state.
+that form), its fast start, Ctrl-C, and global state.
 
 A run's libraries are a million objects. By default Python collects garbage among them several times while they are
-imported, and takes them down one by one at the end. Without `fast_imports` and `run_as_process`, `train` of one epoch
-needs 1.5 times the CPU time, and `verify` of a law 1.3 times.
+imported, which takes a seventh of a short run's time.
 """
 
 import atexit
 import contextlib
 import gc
-import io
 import logging
 import os
 import random
@@ -17,18 +15,15 @@ import shlex
 import signal
 import sys
 import threading
-import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn
 
 from normexp.format import UNPRINTABLE
 
 SCRIPTS = ("verify", "report")
-STARTERS = {__name__, "normexp.cli.main", "runpy", "traceback"}
-BUFFERED = (io.BufferedWriter, io.BufferedRandom)
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 _sub_command: list[str] = []  # of `normexp train`; empty if a script was started
@@ -82,41 +77,6 @@ def fast_imports() -> Iterator[None]:
             gc.freeze()
             atexit.register(gc.unfreeze)  # where Python itself takes libraries down, it must know all of them
             gc.enable()
-
-
-def run_as_process(main: Callable[..., int | None], *arguments: object) -> NoReturn:
-    """Call a command and end this process with its status. An error ends it in Python's own way, and so does a script
-    that another program runs inside itself."""
-    ended = False
-    if _nothing_comes_after():
-        # What is registered first is called last, after threads have ended.
-        atexit.register(lambda: _exit_fast() if ended else None)
-    status = main(*arguments)
-    ended = not status
-    sys.exit(status)
-
-
-def _nothing_comes_after() -> bool:
-    """Whether Python itself started what calls this: one script or module, with nothing around it."""
-    frames = [frame for frame, _ in traceback.walk_stack(None)]
-    modules = [frame for frame in frames if frame.f_code.co_name == "<module>"]
-    others = {frame.f_globals.get("__name__") for frame in frames if frame not in modules}
-    return len(modules) == 1 and others <= STARTERS
-
-
-def _exit_fast() -> None:
-    """End this process with status 0 and leave its memory to the system. Does nothing in a process that is profiled, or
-    has an open file or a stream that takes nothing: then Python has more to do, or to say."""
-    tools = getattr(sys, "monitoring", None)  # from Python 3.12
-    if sys.getprofile() or sys.gettrace() or (tools and any(map(tools.get_tool, range(6)))):
-        return
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # proxies compute isinstance
-        files = [thing for thing in gc.get_objects() if issubclass(type(thing), BUFFERED)]
-        if all(file.closed or file.fileno() <= 2 for file in files):
-            os._exit(0)
 
 
 class EarlyInterrupt:
@@ -182,47 +142,6 @@ def say_and_exit(message: str, status: int) -> NoReturn:
     # What the user typed may hold signs that move the cursor.
     print("".join(c if c.isprintable() else repr(c)[1:-1] for c in message), file=sys.stderr)
     sys.exit(status)
-
-
-class _TolerantStream:
-    """A stream. Text that cannot be written is lost; the error stream says so once."""
-
-    def __init__(self, stream: TextIO):
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        self._tolerate(self._stream.write, text)
-        return len(text)
-
-    def flush(self) -> None:
-        self._tolerate(self._stream.flush)
-
-    def _tolerate(self, call: Callable[..., Any], *arguments: str) -> None:
-        try:
-            call(*arguments)
-        except OSError as error:
-            # From now on everything goes nowhere, also what the stream still holds when the process ends.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._stream.fileno())
-            os.close(nowhere)
-            with contextlib.suppress(OSError):
-                why = error.strerror or error
-                print(f"nothing can be printed any more ({why}); the work goes on", file=sys.stderr)
-
-
-def tolerant_stdout() -> TextIO:
-    """Where to print what is not the result of the work."""
-    return sys.stdout and _TolerantStream(sys.stdout)  # type: ignore[return-value]  # None where it was closed at the start
-
-
-@contextlib.contextmanager
-def tolerate_closed_stdout() -> Iterator[None]:
-    """Inside this context work goes on if standard output is closed or its disk is full."""
-    with contextlib.redirect_stdout(tolerant_stdout()):
-        yield
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from normexp.config.folder import CONFIGS, load_yaml
-from normexp.config.settings import GROUPS, value_at
+from normexp.config.schema import GROUPS, value_at
 
 OLDER = "older"  # recipe of a run that is older than recipes
 CHOSEN = ("optimizer", "schedule")  # groups that a recipe chooses from

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from normexp.config.folder import lies_in
 from normexp.config.identity import network_label
 from normexp.config.recipe import shipped
-from normexp.config.settings import NOT_IDENTITY
+from normexp.config.schema import NOT_IDENTITY
 from normexp.runs.summary import ECHOES, failed, flat, learning_rate
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 run is named before anything starts."""
 
 import contextlib
-import dataclasses
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,11 +9,10 @@ from pathlib import Path
 from rich.console import Console
 
 from normexp.config import process
-from normexp.config.compose import Composer
 from normexp.config.errors import one_line
+from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.process import typed
-from normexp.config.run_spec import RunSpec, specs
-from normexp.config.settings import how_to_look, writes_events
+from normexp.config.run_spec import RunSpec, specs_of
 from normexp.runs import read_summary
 from normexp.sweeps.cell import Cell
 from normexp.sweeps.estimate import kind_of
@@ -24,13 +21,11 @@ from normexp.sweeps.run import run
 from normexp.training.build import build
 from normexp.training.screen import make_console, say
 
-SEED = re.compile(r"seed=\d+")
 SHOWN = 3  # errors that a message shows; it counts the others
 
 
 def sweep(
     job_overrides: Sequence[Sequence[str]],
-    using: Composer,
     options: Options,
     folder: Path,
     argv: Sequence[str],
@@ -39,11 +34,10 @@ def sweep(
     run starts, if any cell cannot run.
 
     Args:
-        using: composes the cells.
         folder: of this launch.
         argv: the command line of the sweep.
     """
-    planned = plan(names(job_overrides), attempts_of(job_overrides, using), options.skip_invalid)
+    planned = plan(names(job_overrides), specs_of(job_overrides), options.skip_invalid)
     first = planned[0][1].config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
@@ -60,33 +54,6 @@ def sweep(
     if not options.plan:
         show_answer_of(Path(first["outputs"], first["name"]), cells, make_console())
     return int(any(cell.state in ("failed", "interrupted") for cell in cells))
-
-
-def attempts_of(job_overrides: Sequence[Sequence[str]], using: Composer) -> list[RunSpec | ValueError]:
-    """The run of each cell, or why it cannot run. Those that differ in the seed alone are composed once."""
-    attempts: dict[tuple[str, ...], RunSpec | ValueError] = {}
-    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
-    for overrides in job_overrides:
-        alike.setdefault(tuple(o for o in overrides if not SEED.fullmatch(o)), []).append(tuple(overrides))
-    for shared, (first, *others) in alike.items():
-        attempts[first] = _attempt(first, using)
-        if len(others) > 1 and not isinstance(attempts[first], ValueError):
-            seeds = [int(o.partition("=")[2]) for cell in others for o in cell if SEED.fullmatch(o)]
-            with contextlib.suppress(ValueError):  # the messages of each cell follow
-                for cell, spec in zip(others, specs(shared, seeds=seeds, using=using), strict=True):
-                    attempts[cell] = dataclasses.replace(spec, overrides=cell)
-        for cell in others:
-            if cell not in attempts:
-                attempts[cell] = _attempt(cell, using)
-    return [attempts[tuple(overrides)] for overrides in job_overrides]
-
-
-def _attempt(overrides: Sequence[str], using: Composer) -> RunSpec | ValueError:
-    try:
-        (spec,) = specs(overrides, using=using)
-        return spec
-    except ValueError as error:
-        return error
 
 
 def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from normexp.config.errors import one_line
 from normexp.config.folder import allowed_packages
+from normexp.config.loggers import names_of
 from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
-from normexp.config.settings import names_of
 from normexp.training.folder import Busy
 
 AT_ONCE = (signal.SIGINT, signal.SIGTERM)  # the second of these kills

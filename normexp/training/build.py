@@ -8,10 +8,9 @@ import torch
 from pytorch_lightning import Callback, Trainer
 from torch import nn
 
-from normexp.config.checks import check_compiler, check_kinds
-from normexp.config.construct import construct, load_data, refused
+from normexp.config.checks import check_compiler, check_kinds, class_options, decay_of
 from normexp.config.run_spec import RunSpec
-from normexp.config.settings import class_options, decay_of
+from normexp.config.targets import construct, load_data, refused
 from normexp.data.base import DataModule
 from normexp.training.build_model import build_model, rehearse
 from normexp.training.lightning import quiet_lightning, total_steps

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.nn.parameter import is_lazy
 
-from normexp.config.construct import construct, refused
+from normexp.config.targets import construct, refused
 from normexp.machine import in_bytes, memory
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from normexp.config.identity import model_label
-from normexp.config.settings import mlflow_store, names_of
+from normexp.config.loggers import mlflow_store, names_of
 from normexp.runs import damaged
 from normexp.runs.summary import flat, learning_rate
 from normexp.training.lightning import own_rank

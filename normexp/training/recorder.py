@@ -12,7 +12,7 @@ from pytorch_lightning.loggers import TensorBoardLogger
 from rich.console import Console
 from torch import Tensor
 
-from normexp.config.settings import EarlyStop
+from normexp.config.schema import EarlyStop
 from normexp.training.lightning import Pace, all_gather, data_of, of_this_process
 from normexp.training.loggers import MetricsCSV
 

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.identity import model_label
-from normexp.config.process import tolerant_stdout
+from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes
-from normexp.config.settings import RECORDED, how_to_look
+from normexp.config.schema import RECORDED
 from normexp.format import pluralize
 from normexp.machine import precision_here
 from normexp.runs.summary import failed, learning_rate, other_numerics
@@ -42,9 +42,8 @@ def recorded(path: Path) -> Curves:
 
 
 def make_console(*, quiet: bool = False) -> Console:
-    """A console that is wide if the output is a file, and text in a notebook. A run does not end where it can no longer
-    print."""
-    console = Console(quiet=quiet, file=tolerant_stdout())
+    """A console that is wide if the output is a file, and text in a notebook."""
+    console = Console(quiet=quiet)
     if console.is_terminal:
         return console
     return Console(quiet=quiet, file=console.file, width=160, force_terminal=False, force_jupyter=False)

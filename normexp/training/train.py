@@ -12,7 +12,7 @@ import torch
 from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
-from normexp.config.settings import early_stop
+from normexp.config.schema import early_stop
 from normexp.monitors.charts import measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import finished_summary, write_summary, write_test_examples

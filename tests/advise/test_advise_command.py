@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 import yaml
 from made_settings import NORMS, made
-from normexp.claims.spec.files import Length
 from test_forecast import planted
 
 import normexp.claims.evidence.measured as evidence
 from normexp.advise.advice import at_edge, beside, labels_of_own
 from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.files import Length
 from normexp.claims.spec.registry import read_registry
 from normexp.cli.bank import advise as main
 from normexp.config.errors import one_line

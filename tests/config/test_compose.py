@@ -9,7 +9,7 @@ from hydra import initialize_config_dir
 from hydra.errors import ConfigCompositionException
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from normexp.config.compose import VALUES, Composer, compose
+from normexp.config.compose import VALUES, compose
 from normexp.config.errors import one_line
 from normexp.config.folder import CONFIGS
 
@@ -37,21 +37,12 @@ def by_hydra(overrides) -> DictConfig:
 @pytest.mark.parametrize("overrides", OVERRIDES, ids=" ".join)
 def test_equals_what_hydra_composes(overrides):
     expected, (task, choices) = by_hydra(overrides), compose(overrides)
-    assert choices == expected.hydra.runtime.choices
+    assert choices == {k: v for k, v in expected.hydra.runtime.choices.items() if "hydra/" not in k}
     with open_dict(expected):
         del expected["hydra"]
     assert OmegaConf.to_container(task, resolve=False) == OmegaConf.to_container(expected, resolve=False)
     assert OmegaConf.to_container(task, resolve=True) == OmegaConf.to_container(expected, resolve=True)
     assert OmegaConf.is_struct(task)
-
-
-def test_hydra_is_asked_once_for_all_values_of_the_same_choices():
-    asked = []
-    own = Composer(lambda overrides: asked.append(overrides) or by_hydra(overrides))
-    for key in ("model.depth", "batch_size"):
-        found = [own.compose(("norm=none", f"{key}={value}")) for value in (1, 2, 3)]
-        assert [OmegaConf.select(cfg, key) for cfg in found] == [1, 2, 3]
-    assert asked == [["norm=none"]]
 
 
 def test_no_list_of_defaults_reads_a_value():

@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 
 from normexp.cli import train
 from normexp.config import process as cli
-from normexp.config.compose import check_command_line, compose
+from normexp.config.compose import compose
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import ALLOWED, CONFIGS, allow_from
 from normexp.config.options import choices
@@ -84,7 +84,6 @@ def launch_until_the_first_step(arguments: list[str]) -> None:
         cli.fail(mistake, cli.BAD_INPUT)
     with one_line_errors():
         allow_from(arguments)
-        check_command_line(arguments)
         build(*specs(arguments))
 
 

@@ -61,7 +61,7 @@ def test_nothing_where_there_is_no_repository_commit_or_git(repository, tmp_path
 
 
 def test_run_records_the_commit(train, monkeypatch):
-    from normexp.training import fit as summarize
+    from normexp.training import checkpoint as summarize
 
     monkeypatch.setattr(summarize, "checkout", lambda: {"commit": "c" * 40, "dirty": True})
     assert train("max_steps=0", "seed=1")[0]["checkout"] == {"commit": "c" * 40, "dirty": True}

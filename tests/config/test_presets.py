@@ -5,10 +5,10 @@ import torch
 import yaml
 
 from normexp.config.compose import compose
-from normexp.config.construct import construct
 from normexp.config.folder import CONFIGS
 from normexp.config.options import choices
 from normexp.config.run_spec import resolved, specs
+from normexp.config.targets import construct
 
 PRESETS = sorted(choices("preset"))
 TEXT = ["data=python_docs", "model.depth=1", "model.width=16", "model.heads=2"]

@@ -8,7 +8,7 @@ from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.recipe import changes
 from normexp.config.run_spec import resolved
-from normexp.config.settings import value_at
+from normexp.config.schema import value_at
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 RECIPES = sorted(path.stem for path in (CONFIGS / "recipe").glob("*.yaml"))

@@ -1,16 +1,14 @@
 """Runs as plain values: what each is alone, whichever way it was asked for."""
 
-import dataclasses
 import pickle
-import sys
 
 import pytest
 import yaml
-from omegaconf import OmegaConf
+from hydra.errors import HydraException
 
-from normexp.config import run_spec
 from normexp.config.compose import compose
-from normexp.config.run_spec import kind_of, resolved, specs
+from normexp.config.errors import one_line
+from normexp.config.run_spec import resolved, specs, specs_of
 
 
 def alone(*overrides: str) -> dict:
@@ -83,32 +81,22 @@ def test_a_later_seed_or_rate_is_checked_too(more, message):
         specs([], **more)
 
 
-def test_kinds_are_equal_for_runs_that_differ_in_seed_and_rate_alone():
-    kinds = [kind_of(spec) for spec in specs([], seeds=[0, 1], rates=[0.1, 0.2])]
-    assert len(set(kinds)) == 1
-    different = [(), ("batch_size=8",), ("data.seed=3",), ("data.seed=4",), ("norm=none",)]
-    assert len({kind_of(specs(own)[0]) for own in different}) == len(different)
-
-
-@dataclasses.dataclass
-class Queue:
-    """Options of a launcher."""
-
-    timeout_min: int = 60
-
-
-def test_a_launcher_whose_class_was_imported_twice_does_not_stop_its_jobs(monkeypatch):
-    """Hydra searches for plugins in each job, and pickle refuses the class of the first import."""
-    cfg = OmegaConf.create({"lr": 0.1, "rate": "${lr}", "hydra": {"launcher": OmegaConf.structured(Queue)}})
-    monkeypatch.setattr(sys.modules[__name__], "Queue", type("Queue", (), {}))
-    with pytest.raises(pickle.PicklingError):
-        pickle.dumps(cfg)
-    again = pickle.loads(run_spec._pickled(cfg))
-    assert OmegaConf.to_container(again) == OmegaConf.to_container(cfg)
-    assert again.hydra.launcher.timeout_min == 60
-
-
 def test_a_lack_of_memory_is_one_line():
-    from normexp.config.errors import one_line
-
     assert one_line(MemoryError()).startswith("out of memory (MemoryError): this process may take no more")
+
+
+def test_runs_of_many_lists_are_those_of_each_and_a_mistake_is_of_its_list_alone():
+    lists = [
+        ["norm=batchnorm", "seed=1", "lr=0.1"], ["norm=batchnorm", "seed=abc"], ["norm=nope"], ["seed=-1"],
+        ["norm=batchnorm"], ["seed=2", "norm=batchnorm", "model.width=32"],
+    ]  # fmt: skip
+    found = specs_of(lists)
+    for words, spec in zip(lists, found, strict=True):
+        if isinstance(spec, ValueError):
+            with pytest.raises((ValueError, HydraException)) as caught:
+                specs(words)
+            assert one_line(caught.value) == str(spec)
+        else:
+            assert spec == specs(words)[0]
+            assert spec.files() == specs(words)[0].files()
+    assert [isinstance(spec, ValueError) for spec in found] == [False, True, True, True, False, False]

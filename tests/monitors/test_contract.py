@@ -55,7 +55,7 @@ def parts(model, norm, monitor, pace=2):
                 node[key] = pace
             if key in ("batch_size", "chunks", "iterations"):
                 node[key] = min(node[key], 4)
-    return build(*runs_of(cfg, (), choices=choices))
+    return build(*runs_of(cfg, choices, ()))
 
 
 class Losses(pl.Callback):

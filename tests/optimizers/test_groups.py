@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from normexp.config.checks import decay_of
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import specs
-from normexp.config.settings import decay_of
 from normexp.models import GPT, MLP
 from normexp.norms import norm_named
 from normexp.optimizers import Muon, roles

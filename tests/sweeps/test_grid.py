@@ -8,12 +8,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from torch import nn
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
-from normexp.config.compose import composer
 from normexp.config.folder import CONFIGS
 from normexp.config.options import choices
-from normexp.config.run_spec import specs
+from normexp.config.run_spec import specs_of
 from normexp.norms import norm_named
-from normexp.sweeps.grid import attempts_of, names, plan
+from normexp.sweeps.grid import names, plan
 from normexp.sweeps.options import Options
 from normexp.sweeps.this_machine import slots
 
@@ -36,8 +35,7 @@ def test_preset_is_a_whole_study_of_valid_cells(name):
     assert preset["hydra"]["mode"] == "MULTIRUN"
     assert preset["name"] == name
     assert len(jobs) >= 30
-    using = composer()
-    found = [spec for job in jobs[:: len(jobs) // 5] for spec in specs(job, using=using)]
+    found = specs_of(jobs[:: len(jobs) // 5])
     assert all(spec.config["name"] == name for spec in found)
     assert len({spec.folder for spec in found}) == len(found)
 
@@ -79,8 +77,8 @@ def test_runs_of_several_devices_and_of_much_memory_are_fewer_at_a_time(monkeypa
 @pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["batch_size=0"]])
 def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
     cells = [[f"norm={norm}", f"seed={seed}", *more] for seed in (3, 1, 2) for norm in ("none", "layernorm")]
-    for cell, found in zip(cells, attempts_of(cells, composer()), strict=True):
-        (alone,) = attempts_of([cell], composer())
+    for cell, found in zip(cells, specs_of(cells), strict=True):
+        (alone,) = specs_of([cell])
         if isinstance(alone, ValueError):
             assert str(found) == str(alone)
         else:
@@ -91,7 +89,7 @@ def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
 
 def planned(tmp_path, *cells: list[str], **more):
     cells = [[*cell, f"outputs={tmp_path}", "model.depth=1", "trainer=cpu"] for cell in cells]
-    return plan(names(cells), attempts_of(cells, composer()), **more)
+    return plan(names(cells), specs_of(cells), **more)
 
 
 def test_cells_that_cannot_run_are_named_once_for_each_error(tmp_path):

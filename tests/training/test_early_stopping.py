@@ -7,7 +7,7 @@ import pytest
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
-from normexp.config.settings import early_stop
+from normexp.config.schema import early_stop
 
 
 def validations(folder) -> list[tuple[int, float]]:
@@ -45,7 +45,7 @@ def test_identity_counts_it_only_where_it_is_asked_for():
         (0, "patience=0"),
         ({"patience": 2, "metric": "los"}, "choose from accuracy, loss"),
         ({"patience": 2, "delta": 0.1}, "early_stopping.delta: no such key"),
-        ({"metric": "loss"}, "patience=None"),
+        ({"metric": "loss"}, "patience: is missing"),
         ({"patience": 2, "min_delta": -1}, "min_delta=-1"),
     ],
 )

@@ -19,8 +19,8 @@ from test_resume import boom, interrupted
 
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
+from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.run_spec import resolved
-from normexp.config.settings import how_to_look, writes_events
 from normexp.training.loggers import COLUMNS, MetricsCSV, hyperparameters
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ these, so this file stays as it is."""
 from collections.abc import Mapping
 from typing import Any
 
-from normexp.config.settings import NOT_IDENTITY
+from normexp.config.schema import NOT_IDENTITY
 
 # Options that classes got after the first rows, with the value under which they compute what they computed before.
 _BLOCK = {

@@ -19,7 +19,6 @@ from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import equal_passes
 from normexp.claims.spec.registry import UNKNOWN
-from normexp.config.compose import composer
 from normexp.config.process import fast_imports
 from normexp.runs import read_summary
 from normexp.runs.summary import other_numerics
@@ -53,7 +52,7 @@ def complete(cell: BankCell) -> BankCell:
         import torch
 
         from normexp.claims.evidence.initial import plain
-        from normexp.config.construct import load_data
+        from normexp.config.targets import load_data
 
     config = plain(cell.overrides)
     data = load_data(config, None)
@@ -106,7 +105,6 @@ class DiskRuns:
         self.failures = Counter() if failures is None else failures
         self.new: set[Path] = set()  # planned by this command
         self.shown: dict[Path, RunKey] = {}  # the run in each of these
-        self._composer = composer()
         self._specs: dict[RunKey, RunSpec] = {}
         self._rows: dict[RunKey, dict[str, Any]] = {}
 
@@ -122,7 +120,7 @@ class DiskRuns:
             seeds = sorted({key.seed for key in group})
             rates = sorted({key.lr for key in group if key.lr is not None}) or None
             words = self._words(setting, arm, level)
-            for spec in specs(words, seeds=seeds, rates=rates, using=self._composer):
+            for spec in specs(words, seeds=seeds, rates=rates):
                 key = RunKey(setting, arm, level, spec.config["seed"], spec.config["lr"] if rates else None)
                 self._specs[key] = spec
         return [self._specs[key] for key in keys]

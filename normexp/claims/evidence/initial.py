@@ -22,8 +22,8 @@ from normexp.claims.laws.network import Network
 from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
-from normexp.config.construct import construct, resolve_target
 from normexp.config.process import fast_imports
+from normexp.config.targets import construct, resolve_target
 from normexp.training.build_model import build_model
 
 

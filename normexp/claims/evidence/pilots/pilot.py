@@ -33,7 +33,6 @@ from normexp.claims.evidence.sources import failed_runs
 from normexp.claims.spec.bank import Bank, drawn_bank, pilots_file
 from normexp.claims.spec.cell import FACTS, BankCell
 from normexp.config.checkout import checkout
-from normexp.config.compose import composer
 from normexp.machine import processor
 from normexp.runs import read_summary
 from normexp.sweeps.options import Options
@@ -118,7 +117,6 @@ class Pilot:
         self.bank, self.cache = bank, out / "cache"
         self.length, self.cell = bank.known_population.length, cell
         self.seed = int(self.length["seed"])
-        self._composer = composer()
         self._folders: dict[PilotRun, Path] = {}
         self._rows: dict[PilotRun, dict[str, Any]] = {}
         self.step_seconds, self.values, data = self._time()
@@ -175,7 +173,7 @@ class Pilot:
             rates_of[run.norm, run.updates].add(run.rate)
         for (norm, updates), rates in sorted(rates_of.items()):
             words = self._words(norm, updates)
-            for spec in specs(words, seeds=[self.seed], rates=sorted(rates), using=self._composer):
+            for spec in specs(words, seeds=[self.seed], rates=sorted(rates)):
                 run = PilotRun(norm, spec.config["lr"], updates)
                 spec_of_run[run] = spec
                 self._folders[run] = spec.folder
@@ -224,7 +222,7 @@ class Pilot:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            runs = [specs(self._words(norm), using=self._composer) for norm in self.bank.norms]
+            runs = [specs(self._words(norm)) for norm in self.bank.norms]
             built = [build(spec) for (spec,) in runs]
             values = fewest_values(built[-1])
             seconds = statistics.mean(step_seconds(parts) for parts in built)

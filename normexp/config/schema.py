@@ -1,0 +1,196 @@
+"""The schema of a configuration: the keys at its root with their types and limits, and for each class that a node names
+the options of its signature.
+
+`configs/train.yaml` holds the defaults and says in one sentence what each key does. `Root.model_json_schema()` serves
+editors. Imports neither torch nor Hydra.
+"""
+
+import contextlib
+import inspect
+import math
+import types
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+
+from normexp.config.errors import checked
+from normexp.format import UNPRINTABLE
+
+MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
+LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger one
+LARGEST, DEEPEST = 2**63 - 1, 20  # whole numbers, nested values
+
+STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
+Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
+Node = dict[str, Any]  # checked against the signature of its `_target_`
+Logger = Literal["tensorboard", "csv", "wandb", "mlflow"]
+
+
+class EarlyStop(BaseModel):
+    """Args:
+    patience: end a run after this many validations in a row without progress.
+    metric: of validation.
+    min_delta: a smaller change is no progress.
+    """
+
+    model_config = STRICT
+    patience: int = Field(ge=1)
+    metric: Literal["accuracy", "loss"] = "accuracy"
+    min_delta: float = Field(0.0, ge=0)
+
+
+def _rule(asked: Any) -> Any:
+    return asked if isinstance(asked, Mapping | EarlyStop | None) else {"patience": asked}
+
+
+class Root(BaseModel):
+    """The keys at the root."""
+
+    model_config = STRICT
+    seed: int = Field(ge=0, le=LARGEST_SEED)
+    batch_size: int = Field(ge=1)
+    lr: float = Field(ge=0)
+    max_epochs: int = Field(ge=0, le=MOST_STEPS)
+    max_steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] | None = None
+    eps: float = Field(ge=0)
+    val_every_n_steps: Steps | None = None
+    early_stopping: Annotated[EarlyStop | None, BeforeValidator(_rule)] = None
+    label_smoothing: float = Field(0.0, ge=0, le=1)
+    flush_denormal: bool = True
+    log_every_n_steps: Steps
+    accuracies: list[float]
+    logger: Logger | list[Logger]
+    channels_last: bool
+    compile: bool | Literal["reduce-overhead"]
+    name: str
+    outputs: str
+    run_dir: str | None
+    fast_dev_run: bool
+    threads: Annotated[int, Field(ge=1)] | None
+    allow_targets: list[str]
+    recipe: str
+    model: Node
+    norm: Node
+    data: Node
+    optimizer: Node
+    schedule: Node
+    trainer: Node
+    monitor: Node
+
+    @field_validator("accuracies")
+    @classmethod
+    def _fractions(cls, accuracies: list[float]) -> list[float]:
+        if not all(0 < accuracy <= 1 for accuracy in accuracies):
+            raise ValueError("must be fractions above 0, at most 1, not percents")
+        return accuracies
+
+    @field_validator("name")
+    @classmethod
+    def _below_outputs(cls, name: str) -> str:
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise ValueError("a study lies below outputs; set outputs for another place")
+        return name
+
+
+GROUPS = ("model", "norm", "data", "optimizer", "schedule", "trainer", "monitor")
+# They change what a run records, its speed too, but not the training.
+RECORDED = ("log_every_n_steps", "accuracies", "logger", "channels_last", "compile", "monitor")
+# Places, hardware and monitors. `recipe`, `preset`, `experiment` and `debug` set other keys, and those count.
+NOT_IDENTITY = frozenset(
+    (
+        *RECORDED, "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "replicas", "recipe",
+        "preset", "experiment", "debug", "data.root", "data.path", "data.cache", "data.eval_batch_size",
+        "trainer.accelerator", "trainer.devices", "trainer.strategy", "trainer.deterministic",
+        "trainer.enable_progress_bar",
+    )
+)  # fmt: skip
+
+
+def shown(column: str) -> bool:
+    """Whether tables show a key such as `norm.eps` to tell runs apart."""
+    return not any(f"{column}.".startswith(f"{key}.") for key in (*NOT_IDENTITY, "trainer"))
+
+
+def value_at(config: Any, key: str, absent: Any = None) -> Any:
+    """The value of a key such as `norm.eps` in a configuration."""
+    for part in key.split("."):
+        config = config.get(part, absent) if isinstance(config, dict) else absent
+    return config
+
+
+def early_stop(config: Mapping[str, Any]) -> EarlyStop | None:
+    """The rule in `early_stopping`: null, a number of validations, or {patience: 5, metric: loss, min_delta: 0.001}."""
+    asked = _rule(config.get("early_stopping"))
+    return None if asked is None else checked(EarlyStop, asked, "early_stopping")
+
+
+def check_plain(path: str, value: Any, depth: int = 0) -> None:
+    """Raise ValueError with one line for what no file can hold and no line can show: a key that is no text, a number
+    that is infinite, NaN or beyond 64 bits, a control character, nesting without end."""
+    if depth > DEEPEST:
+        raise ValueError(f"{path[:60]}: nested more than {DEEPEST} deep")
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"{path}.{key}: a key must be text; quote it")
+            check_plain(path, key)
+            check_plain(f"{path}.{key}".lstrip("."), item, depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            check_plain(path, item, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{path}={value}: must be finite")
+    elif isinstance(value, int) and abs(value) > LARGEST:
+        raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
+    elif isinstance(value, str) and UNPRINTABLE.search(value):
+        raise ValueError(f"{path}={value!r:.60}: has a character that no line can show; leave it out")
+
+
+@cache
+def options_of(target: type, given: tuple[str, ...] = (), partial: bool = False) -> type[BaseModel] | None:
+    """The model of a class's options, by its signature; None for a class written in C.
+
+    Args:
+        given: the arguments that normexp passes itself.
+        partial: it is called later, so no option is required.
+    """
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    hints: dict[str, Any] = {}
+    with contextlib.suppress(NameError, TypeError, AttributeError):
+        hints = get_type_hints(inspect.getattr_static(target, "__init__"))  # also of an inherited one
+    fields: dict[str, Any] = {}
+    for own in parameters:
+        if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD) and own.name not in given:
+            required = own.default is own.empty and not partial
+            # An alias, since names such as `copy` are those of pydantic's own methods.
+            field = Field(... if required else None, alias=own.name)
+            fields[f"option_{own.name}"] = (_yaml_kind(hints.get(own.name, Any)), field)
+    more = any(own.kind is own.VAR_KEYWORD for own in parameters)
+    config = ConfigDict(**{**STRICT, "extra": "allow" if more else "forbid"})
+    return create_model(target.__name__, __config__=config, **fields)
+
+
+PLAIN = (int, float, bool, str, type(None), dict)
+
+
+def _yaml_kind(kind: Any) -> Any:
+    """An annotation as far as yaml can express its values: `float | Tensor` is a number, `tuple[int, ...]` a list."""
+    origin, inner = get_origin(kind), get_args(kind)
+    if kind in PLAIN or origin is Literal:
+        return kind
+    if origin in (Union, types.UnionType):
+        kinds = [found for found in map(_yaml_kind, inner) if found is not Any]
+        only_null = set(kinds) <= {type(None)}
+        return Any if only_null else Union[tuple(kinds)]  # noqa: UP007
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        items = tuple(_yaml_kind(own) for own in inner if own is not Ellipsis)
+        return list[Union[items]] if items else list  # noqa: UP007
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return dict
+    return Any

@@ -1,0 +1,142 @@
+"""The classes that a configuration may name, and the objects that it builds.
+
+A name in `_target_` must begin with an allowed prefix, which is judged before anything is imported: the rooms of
+normexp whose classes are parts of a run, torch's modules and optimizers, the list LIGHTNING, and packages that the user
+allows on the command line or as a Python argument. That is the whole promise about files of others.
+"""
+
+import contextlib
+import functools
+import json
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from normexp.config.folder import allowed_packages, lies_in
+
+if TYPE_CHECKING:
+    from normexp.data.base import DataModule
+
+NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
+HOMES = tuple(
+    f"normexp.{room}" for room in ("models", "norms", "data", "optimizers", "schedules", "monitors")
+)
+TORCH = ("torch.nn", "torch.optim")
+# Lightning has classes that write, move or delete files, and callbacks that change the training. These do neither.
+LIGHTNING = {
+    "pytorch_lightning.Trainer",
+    "pytorch_lightning.callbacks.LearningRateMonitor",
+    "pytorch_lightning.strategies.DDPStrategy",
+    "pytorch_lightning.plugins.TorchSyncBatchNorm",
+    "pytorch_lightning.plugins.environments.LightningEnvironment",
+    "pytorch_lightning.plugins.environments.SLURMEnvironment",
+    "pytorch_lightning.plugins.environments.TorchElasticEnvironment",
+}
+
+
+def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -> type:
+    """The class that `<path>._target_=<name>` names.
+
+    Args:
+        allowed: the user's packages that are allowed; by default those of the command line.
+
+    Raises ValueError with one line for any other name.
+    """
+    homes = (*HOMES, *TORCH, *(allowed_packages() if allowed is None else allowed))
+    where = f"{path}._target_={name}"
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(f"{where}: is no class; write package.module.Class")
+    if name not in LIGHTNING and not lies_in(name, homes):
+        raise ValueError(f"{where}: {_remedy(name)}")
+    try:
+        target = pkgutil.resolve_name(name)
+    except Exception as error:  # the import runs a user's code
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"{where}: cannot be imported ({reason}); check its spelling") from error
+    if not isinstance(target, type):
+        raise ValueError(f"{where}: not a class; functions and objects are not built from a configuration")
+    if name not in LIGHTNING and not lies_in(target.__module__, homes):  # it came there by an import
+        raise ValueError(
+            f"{where}: is {target.__module__}.{target.__qualname__}, {_remedy(target.__module__)}"
+        )
+    return target
+
+
+def _remedy(name: str) -> str:
+    root = name.partition(".")[0]
+    if root in ("normexp", "torch", "pytorch_lightning", "lightning_fabric"):
+        return "not a class of normexp, torch or Lightning that a configuration may build"
+    return (
+        f"not a class of normexp, torch or Lightning; if you trust that package, add allow_targets=[{root}] to the "
+        "command line (no file can allow it)"
+    )
+
+
+def construct(path: str, node: Any, allowed: Iterable[str] | None = None) -> Any:
+    """Build the object of a node with a `_target_`, or a factory of it if `_partial_` is true. In lists and other
+    nodes, build the nodes inside.
+
+    `path` is the node's path, for messages; `allowed` as in `resolve_target`. Raises ValueError with one line for a
+    class that is not allowed or that does not take its options.
+    """
+    if isinstance(node, list):
+        return [construct(f"{path}[{index}]", value, allowed) for index, value in enumerate(node)]
+    if not isinstance(node, dict):
+        return node
+    options = {
+        key: construct(f"{path}.{key}", value, allowed)
+        for key, value in node.items()
+        if not str(key).startswith("_")
+    }
+    if "_target_" not in node:
+        return options
+    target = resolve_target(path, node["_target_"], allowed)
+    if node.get("_partial_", False):
+        return functools.partial(target, **options)
+    with refused(path, target.__name__):
+        return target(**options)
+
+
+@contextlib.contextmanager
+def refused(path: str, what: str) -> Iterator[None]:
+    """Turn an error of a part's code into one line that names the part. A ValueError passes: it is already a message to
+    the user."""
+    try:
+        yield
+    except ValueError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or "without a reason"
+        raise ValueError(f"{path}: {what} refuses its options: {reason}") from error
+
+
+_recent: list["DataModule"] = []  # what the last fingerprint read; the next run that is built shares it
+_standard: set[str] = set()  # classes whose data are the same everywhere
+
+
+def fingerprint(config: dict[str, Any], allowed: Sequence[str] | None, known: dict[str, str]) -> str:
+    """The fingerprint of the data of a configuration, "" for a standard data set. It reads the data.
+
+    Args:
+        known: what earlier calls of this launch found, by the data's options. Files may change until the next launch.
+    """
+    key = json.dumps(config["data"], sort_keys=True, default=str)
+    target = str(config["data"].get("_target_"))
+    if target not in _standard and key not in known:
+        _recent.clear()
+        data = load_data(config, allowed)
+        _recent.append(data)
+        known[key] = data.fingerprint
+        if not data.fingerprint:
+            _standard.add(target)
+    return known.get(key, "")
+
+
+def load_data(config: dict[str, Any], allowed: Sequence[str] | None) -> "DataModule":
+    """The data module of a configuration, loaded. It shares the splits of what was read last for a fingerprint, if only
+    the order of batches differs."""
+    data = construct("data", config["data"], allowed)
+    data.load(like=_recent)
+    _recent.clear()  # files may change before the next run
+    return data
