@@ -22,6 +22,9 @@ VERDICTS = (PACKAGE.parent / "docs" / "verdicts.md", PACKAGE / "docs" / "verdict
 ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
 
 
+MOST_NAMED = 8  # layers in a line of code
+
+
 class Found:
     """What the function of a finding measured.
 
@@ -80,6 +83,8 @@ class Kind:
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
         words = {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"number": number, "count": len(layers), "path": path, "code": network.code(path)}
+        named = [network.code(name) for name in layers[:MOST_NAMED] if name in network.modules]
+        words["codes"] = f"[{', '.join(named)}{', ...' * (len(layers) > MOST_NAMED)}]"
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         return Finding(
             self.id, number=number, layers=layers, why=self.why, links=links(self.verdicts), **said

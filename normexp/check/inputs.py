@@ -85,7 +85,7 @@ class Step(nn.Module):
     """A network without a `training_step`, and the loss of one batch.
 
     Attributes:
-        told.how: how the loss is computed, in words; empty until the first pass.
+        origin.how: how the loss is computed, in words; empty until the first pass.
     """
 
     def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:

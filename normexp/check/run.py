@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from normexp.check.finding import declared
 from normexp.check.inputs import (
@@ -52,6 +54,12 @@ def check(
     at_least_one("samples", samples)
     if not isinstance(module, nn.Module):
         raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
+    if isinstance(module, torch.jit.ScriptModule):
+        raise ValueError(f"module={name}: is compiled TorchScript; pass the network that it was made of")
+    if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
+        raise ValueError(f"module={name}: has lazy layers without weights; run one batch through it first")
+    if any(p.is_meta for p in module.parameters()):
+        raise ValueError(f"module={name}: has weights without memory (meta); load or initialize them first")
     if not any(p.is_floating_point() for p in module.parameters()):
         raise ValueError(f"module={name}: has no parameters; pass a network that trains")
     if loss is not None and not callable(loss):

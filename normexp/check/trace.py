@@ -131,6 +131,7 @@ class Call:
         x: what arrived; shares its memory with the pass.
         masked: whether the layer was told what is padding.
         training: the mode of the layer in the pass.
+        maker: the layer that gave x; None if none did.
     """
 
     place: Place
@@ -142,6 +143,7 @@ class Call:
     x: Tensor
     masked: bool
     training: bool
+    maker: nn.Module | None = None
 
     @property
     def spread(self) -> Tensor:
@@ -165,6 +167,8 @@ class Trace:
         cancelled: path of a linear map with a bias right before a norm -> |sum of dL/dy| / sum of |dL/dy|, its largest
             channel; 0 up to rounding if the norm subtracts whatever the bias adds.
         runs: calls of the whole network.
+        detached: paths of norms none of whose outputs carries a gradient.
+        recomputed: paths of norms that were called in the backward pass, too.
         inside: path of the norm in which the pass failed.
     """
 
@@ -174,6 +178,8 @@ class Trace:
     layers: dict[str, Layer] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     runs: int = 0
+    detached: set[str] = field(default_factory=set)
+    recomputed: dict[str, None] = field(default_factory=dict)
     error: Exception | None = None
     inside: str = ""
 
@@ -182,7 +188,7 @@ class _Watch:
     """The hooks of one pass."""
 
     def __init__(self, step: nn.Module, places: list[Place]) -> None:
-        self.trace, self.depth = Trace(), 0
+        self.trace, self.depth, self.going_back = Trace(), 0, False
         self.places = {place.module: place for place in places}
         self.paths = {module: path for path, module in root_of(step).named_modules()}
         sites = sites_of(step)
@@ -191,6 +197,7 @@ class _Watch:
         self.outputs: list[Tensor] = []
         self.maker: dict[int, nn.Module] = {}
         self.before_norm: set[nn.Module | None] = set()
+        self.carries: dict[str, bool] = {}  # whether an output of a norm carries a gradient
         self.handles: list[Any] = []
         for module in self.paths:
             self.handles.append(module.register_forward_pre_hook(self.enter, with_kwargs=True))
@@ -219,7 +226,10 @@ class _Watch:
         if torch.is_grad_enabled() and (module in self.places or next(module.children(), None) is None):
             self.outputs.append(y)
             self.maker[y.untyped_storage().data_ptr()] = module
-        self.trace.inside = "" if module in self.places else self.trace.inside
+        if module in self.places:
+            self.trace.inside, path = "", self.paths[module]
+            self.carries[path] = y.requires_grad or self.carries.get(path, False)
+            self.trace.detached = {name for name, carries in self.carries.items() if not carries}
         if module not in self.kinds or not y.is_floating_point():
             return
         path, linear = self.paths[module], self.kinds[module] == "linear"
@@ -239,7 +249,11 @@ class _Watch:
         var = rows.var(1, correction=0) if values > 1 else torch.zeros_like(mean)
         masked = any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in given)
         most, training = float(x.abs().amax()), place.module.training
-        call = Call(place, self.trace.runs, mean, var, values, most, x.detach(), masked, training)
+        if self.going_back:
+            self.trace.recomputed[place.path] = None
+            return
+        maker = self.maker_of(x)
+        call = Call(place, self.trace.runs, mean, var, values, most, x.detach(), masked, training, maker)
         self.trace.calls.append(call)
         self.before_norm.add(self.maker_of(x))
 
@@ -277,11 +291,20 @@ class _Watch:
         weights = {path: w for path, w in values.items() if isinstance(w, nn.Parameter) and w.requires_grad}
         if not loss.requires_grad or not weights:
             return
-        gradients = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
-        for path, gradient in zip(weights, gradients, strict=True):
-            layer = self.trace.layers.get(path)
-            if gradient is not None and layer is not None and layer.kind == "linear":
-                layer.gradient = size(gradient)
+        # Not autograd.grad, which reentrant checkpoints refuse.
+        before = [(p, p.grad) for module in self.paths for p in module.parameters(recurse=False)]
+        for p, _ in before:
+            p.grad = None
+        self.going_back = True
+        try:
+            loss.backward()
+            for path, weight in weights.items():
+                layer = self.trace.layers.get(path)
+                if weight.grad is not None and layer is not None and layer.kind == "linear":
+                    layer.gradient = size(weight.grad)
+        finally:
+            for p, gradient in before:
+                p.grad = gradient
 
 
 def size(x: Tensor) -> float:

@@ -109,13 +109,16 @@ def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """momentum is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
     Flax. Their eps differs as well."""
     momentum = {p.path: getattr(p.module, "momentum", None) for p in network.tracked}
-    swapped = [path for path, value in momentum.items() if value and value > limit.momentum]
+    beyond = [path for path, value in momentum.items() if value is not None and not 0 <= value <= 1]
+    swapped = [p for p, value in momentum.items() if value and limit.momentum < value and p not in beyond]
     still = [path for path, value in momentum.items() if value == 0]
     if swapped:
         first = float(momentum[swapped[0]])
         yield Found(1 - first, swapped, "swapped", momentum=first)
     if still:
         yield Found(0, still, "still")
+    if beyond:
+        yield Found(float(momentum[beyond[0]]), beyond, "beyond", momentum=float(momentum[beyond[0]]))
     batch, library = [p for p in network.tracked if p.kind == "batch"], network.options.converted_from
     if library is not None:
         theirs = EPS[library]
@@ -124,7 +127,7 @@ def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         for worst in above(changes, eps=lambda _: other[0].eps, library=library, theirs=theirs):
             worst.case = "eps" if worst.number > limit.change else "small_eps"
             yield worst
-    elif batch and not swapped and not still:
+    elif batch and not swapped and not still and not beyond:
         network.options.need("converted_from")
 
 

@@ -38,9 +38,11 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         place.path
         for place in network.tracked
         if not all(x.isfinite().all() for x in (place.module.running_mean, place.module.running_var))
-        or bool((place.module.running_var < 0).any())
     ]
+    negative = [place.path for place in network.tracked if bool((place.module.running_var < 0).any())]
     arriving = [c.place.path for c in network.attempt.calls if not math.isfinite(c.largest)]
+    if negative:
+        yield Found(len(negative), negative, "negative", of=len(network.places))
     if paths := dict.fromkeys([*stored, *arriving]):
         yield Found(len(paths), paths, "stored" if stored else "arriving", of=len(network.places))
 
