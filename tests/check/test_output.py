@@ -81,7 +81,7 @@ def test_json_is_the_result(own, capsys):
 
 
 @pytest.mark.integration
-def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, tmp_path):
+def test_page_has_the_findings(own, capsys, tmp_path):
     assert command("own_network:Model", "--data", "own_network:loader", "--page", "out") == 0
     assert "page: out/index.html" in capsys.readouterr().err
     html = (tmp_path / "out" / "index.html").read_text()
@@ -91,9 +91,6 @@ def test_page_has_the_findings_and_a_mark_at_each_of_their_layers(own, capsys, t
     for finding in result.findings:
         assert f"<code>{finding.id}</code>" in html
         assert finding.fix.splitlines()[0].split('"')[0] in html
-    (path,) = result["small_batch"].layers
-    assert [layer.path for layer in result.layers].index(path) == 1
-    assert "layer 2: small_batch" in html
     assert all(f"<td>{name}</td>" in html for name in result.not_checked)
 
 

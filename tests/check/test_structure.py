@@ -117,7 +117,7 @@ def test_two_batchnorms_in_a_row():
     assert found("twice_in_a_row", check(Net(), rows()), check(Net(twice=True), rows())).layers == ("again",)
 
 
-@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")  # of torch, in passes without gradients
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_batchnorm_that_is_computed_twice_a_step(reentrant):
     healthy, faulty = Net(), Net(how=reentrant)

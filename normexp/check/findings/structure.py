@@ -34,7 +34,8 @@ def input_ignored(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     if torch.equal(x, others) or any(p.ndim > 1 and not p.any() for p in network.root.parameters()):
         return  # one batch, or a layer that starts at zero
-    with network.quiet(train=False) as step, torch.no_grad():
+    # In training mode: with running statistics that have seen no batch, a deep network says nothing either.
+    with network.quiet(train=True) as step, torch.no_grad():
         batches = [x, others] if isinstance(first, Tensor) else [(x, target), (others, target)]
         own, swapped = (float(loss_of(step, batch)) for batch in batches)
     if abs(own - swapped) <= limit.rounding * abs(own):
