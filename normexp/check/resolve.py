@@ -23,6 +23,12 @@ def imported(word: str, argument: str) -> Any:
     """The object that `package.module:name` names. Raises ValueError with one line if there is none."""
     if ":" not in word:
         raise ValueError(f"{argument}={word}: write package.module:name")
+    if "/" in word or ".py:" in word:
+        path, _, name = word.partition(":")
+        module = path.removesuffix(".py").strip("./").replace("/", ".")
+        raise ValueError(
+            f"{argument}={word}: names a file; write {module}:{name}, in the folder where {module} is"
+        )
     try:
         return pkgutil.resolve_name(word)
     except (ImportError, AttributeError, ValueError) as error:

@@ -2,12 +2,15 @@
 trains, since it takes more time than a law."""
 
 import json
+import multiprocessing
 import shlex
 import shutil
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,18 +162,47 @@ def verify_all(
 
     if plain := [claim for claim in claims if claim.evidence != "training"]:
         from normexp.claims.evidence.initial import import_data  # loads torch
-        from normexp.fork_map import fork_map
 
         import_data(plain)
         workers = cores() if options.workers is None else options.workers
-        made = fork_map(verdicts.verdict, plain, workers, measures_time)
-        for claim, verdict in zip(plain, made, strict=True):
+        for claim, verdict in zip(plain, _judged(verdicts, plain, workers), strict=True):
             say(claim, verdict)
     if rounds:
         rounds.run(options, finished)
     counts = ", ".join(f"{count} {word}" for word, count in words.items())
     print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     return exit_status(failed)
+
+
+def _judged(verdicts: "Verdicts", claims: Sequence[Claim], workers: int) -> Iterator[dict[str, Any] | str]:
+    """The verdict of each claim, or why it has none. Forked processes share what is imported; those that measure time
+    are judged alone, in this one. Where a process cannot be copied (macOS, threads, a GPU in use), all are."""
+    together = [claim for claim in claims if not measures_time(claim)]
+    torch = sys.modules.get("torch")
+    alone = threading.active_count() == 1 and not (torch and torch.cuda.is_initialized())
+    if min(workers, len(together)) < 2 or sys.platform != "linux" or not alone:
+        yield from map(verdicts.verdict, claims)
+        return
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(min(workers, len(together)), fork, _keep, (verdicts,)) as pool:
+        waiting = {claim.id: pool.submit(_verdict, claim) for claim in together}
+        made = {name: future.exception() or future.result() for name, future in waiting.items()}
+    for claim in claims:
+        found = made[claim.id] if claim.id in made else verdicts.verdict(claim)
+        yield f"its process was killed ({found})" if isinstance(found, BaseException) else found
+
+
+_kept: list["Verdicts"] = []  # of a forked process
+
+
+def _keep(verdicts: "Verdicts") -> None:
+    _kept[:] = [verdicts]
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+
+
+def _verdict(claim: Claim) -> dict[str, Any] | str:
+    return _kept[0].verdict(claim)
 
 
 def exit_status(failed: dict[str, str]) -> int:
