@@ -18,20 +18,15 @@ STATES = {
 
 
 def read_ledgers(path: Path) -> list[dict[str, Any]]:
-    """The `sweep.json` of each launch with the later states of its cells, oldest first."""
+    """The `sweep.json` of each launch, oldest first."""
     ledgers = []
     for file in sorted(path.glob(".sweeps/*/sweep.json")):
-        events = file.with_name("progress.jsonl")
         try:
-            sweep = json.loads(file.read_text())
-            # A cut-off last line was still being written.
-            lines = events.read_text().split("\n")[:-1] if events.exists() else []
-            rows = dict(enumerate(sweep["cells"])) | {row["index"]: row for row in map(json.loads, lines)}
+            ledgers.append(json.loads(file.read_text()))
         except ValueError as error:
             raise ValueError(
                 f"{file}: no valid JSON ({error}); remove {file.parent}, it holds no runs"
             ) from None
-        ledgers.append({**sweep, "cells": [rows[index] for index in sorted(rows)]})
     return ledgers
 
 

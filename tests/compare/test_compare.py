@@ -3,8 +3,6 @@
 import html
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pandas as pd
@@ -208,20 +206,6 @@ def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tm
         f"Differences to none are means over {judged.seeds} paired seeds",
     ):
         assert words in text, words
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs LaTeX with booktabs")
-def test_the_table_compiles_in_latex(tmp_path):
-    found = design(norms="none,batchnorm_noisy", margin="0.01")
-    (tmp_path / "t.tex").write_text(table_tex(look(setting({"batchnorm_noisy": -3}), found), found))
-    (tmp_path / "main.tex").write_text(
-        "\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{t}\\end{document}\n"
-    )
-    words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
-    assert (tmp_path / "main.pdf").stat().st_size > 5000
 
 
 @pytest.mark.slow
