@@ -15,7 +15,7 @@ from normexp.advise.advice import at_edge, beside, labels_of_own
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.files import Length
 from normexp.claims.spec.registry import read_registry
-from normexp.cli.bank import advise as main
+from normexp.cli.advise import main
 from normexp.config.errors import one_line
 
 TINY = {
