@@ -3,8 +3,9 @@
     python scripts/research/two_questions/run.py depth shift --outputs OUT [--pause FILE]
 
 The best rate has the best validation accuracy (text: the least validation loss); a run that diverged is passed over.
-Where it is the first or last of its rates, the grid goes on by one rate at that end, twice at most. Finished runs are
-read, so the command goes on where it was stopped. While the file `--pause` exists, no run starts.
+Where it is the first or last of its rates, the grid goes on by one rate at that end, twice at most. Runs that are
+finished, in OUT or in docs/data/two_questions.parquet, are read, so the command goes on where it was stopped; export.py
+writes that table. While the file `--pause` exists, no run starts.
 """
 
 import argparse
@@ -16,9 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import yaml
 
 HERE = Path(__file__).parent
+TABLE = HERE.parents[2] / "docs" / "data" / "two_questions.parquet"  # of export.py
 WIDENINGS = 2
 
 
@@ -59,6 +62,10 @@ class Runs:
 
     def __init__(self, name: str, outputs: Path, pause: Path | None):
         self.name, self.outputs, self.pause = name, outputs, pause
+        self.kept: dict[str, dict[str, Any]] = {}  # those of the table, as far as `tuned` reads them
+        for run in pd.read_parquet(TABLE).to_dict("records") if TABLE.exists() else ():
+            metrics = {f"val/{name}": run[f"val_{name}"] for name in ("loss", "accuracy")}
+            self.kept[run["key"]] = {"status": run["status"], "metrics": metrics}
 
     def __call__(self, words: list[str], norm: str, seed: int, rate: float) -> dict[str, Any] | None:
         from normexp.config.run_spec import specs
@@ -67,6 +74,8 @@ class Runs:
         base = [f"name={self.name}", f"outputs={self.outputs}", "threads=1"]
         overrides = [*words, *f"norm={norm}".split(), f"seed={seed}", f"lr={rate}", *base]
         (spec,) = specs(overrides)
+        if spec.digest in self.kept:
+            return self.kept[spec.digest]
         while self.pause and self.pause.exists():
             time.sleep(5)
         start = time.time()

@@ -1,0 +1,74 @@
+"""Keep the finished runs of the two questions as one table, which `run.py` reads before it trains.
+
+    python scripts/research/two_questions/export.py OUTPUTS
+
+A row is a run: its plan, the words of its choices, what it came to, and of every statistic that a monitor logged the
+mean over layers at the first, the middle and the last measurement.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+TABLE = Path(__file__).parents[3] / "docs" / "data" / "two_questions.parquet"
+OWN = ("train", "val", "test", "lr")  # not of monitors
+
+
+def watched(path: Path) -> dict[str, float]:
+    """Statistic@first, @middle and @last, each the mean over layers."""
+    logged = pd.read_csv(path)
+    logged["statistic"] = logged["metric"].str.split("/").str[0]
+    logged = logged[~logged["statistic"].isin(OWN)]
+    found = {}
+    for name, rows in logged.groupby("statistic"):
+        by_step = rows.groupby("step")["value"].mean()
+        for when, place in (("first", 0), ("middle", len(by_step) // 2), ("last", -1)):
+            found[f"{name}@{when}"] = float(by_step.iloc[place])
+    return found
+
+
+def row(path: Path, outputs: Path) -> dict[str, Any]:
+    """A finished run."""
+    summary = json.loads(path.read_text())
+    config, model = summary["config"], summary["config"]["model"]
+    return {
+        "plan": path.relative_to(outputs).parts[0],
+        "key": summary["hash"],
+        "model": summary["choices"]["model"],
+        "norm": summary["choices"]["norm"],
+        "affine": config["norm"].get("affine"),
+        "data": summary["choices"]["data"],
+        "optimizer": summary["choices"]["optimizer"],
+        "depth": json.dumps(model.get("depth")),
+        "activation": model.get("activation"),
+        "norm_position": model.get("norm_position"),
+        "warmup_steps": config["schedule"].get("warmup_steps"),
+        "batch_size": config["batch_size"],
+        "seed": config["seed"],
+        "lr": config["lr"],
+        "status": summary["status"],
+        "steps": summary["steps"],
+        "seconds": round(summary["seconds"], 1),
+        **{name.replace("/", "_"): value for name, value in summary["metrics"].items()},
+        "numerics": summary["numerics"],
+        "commit": summary["checkout"]["commit"],
+        "dirty": summary["checkout"]["dirty"],
+        "started": summary["first"]["started"],
+        **watched(path.with_name("metrics.csv")),
+    }
+
+
+def main(outputs: Path) -> None:
+    """Add the finished runs of a folder to the table."""
+    rows = [row(path, outputs) for path in sorted(outputs.rglob("summary.json"))]
+    kept = [pd.read_parquet(TABLE)] if TABLE.exists() else []
+    table = pd.concat([*kept, pd.DataFrame(rows)], ignore_index=True).drop_duplicates("key", keep="last")
+    table.to_parquet(TABLE, index=False, compression="zstd")
+    print(f"{TABLE}: {len(table)} runs; {table.groupby('plan').size().to_dict()}")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
