@@ -1,9 +1,9 @@
 """Lightning's loops, made fast and exact: a step without what this project does not use, and resumed runs that count as
 uninterrupted ones do.
 
-The parts that are left out take a quarter of the time of a small model. Lightning keeps its loops private, so this file
-is used with the minor version for which it was written, `WRITTEN_FOR`. With any other, `trainer_of` in fit.py leaves
-Lightning's own loops in place and says so.
+With Lightning's own loops a training of 3,000 steps at batch 64 takes 1.3 times as long for an MLP of width 256, and
+1.5 times for one of width 32. Lightning keeps its loops private, so this file is used with the minor version for which
+it was written. With any other, `use_own_loop` in train.py leaves Lightning's in place and says so.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from pytorch_lightning.loops.loop import _Loop
 from pytorch_lightning.loops.training_epoch_loop import _TrainingEpochLoop
 from pytorch_lightning.plugins.precision import Precision
 
-from normexp.training.lightning import callbacks_of, overrides
+from normexp.monitors.charts import callbacks_of
+from normexp.training.lightning import overrides
 
 HOOKS = (
     "on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward",

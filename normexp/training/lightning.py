@@ -46,11 +46,6 @@ def of_this_process(values: list[Any]) -> Any:
     return values[rank % len(values)]
 
 
-def callbacks_of(trainer: pl.Trainer) -> list[pl.Callback]:
-    """The trainer's callbacks. Lightning sets them but declares no type."""
-    return vars(trainer)["callbacks"]
-
-
 def data_of(trainer: pl.Trainer) -> "DataModule":
     """The trainer's data module. Lightning sets it but declares no type."""
     return vars(trainer)["datamodule"]

@@ -20,12 +20,13 @@ from normexp.config.run_spec import saved_spec
 from normexp.data.base import DataModule
 from normexp.machine import processor
 from normexp.monitors import convergence
+from normexp.monitors.charts import callbacks_of
 from normexp.norms import evaluation_mode, recompute_population_statistics
 from normexp.runs import TestExamples
 from normexp.runs.summary import failed
 from normexp.training.build import Parts, build
 from normexp.training.checkpoint import RunState, load_checkpoint
-from normexp.training.lightning import Pace, callbacks_of, data_of
+from normexp.training.lightning import Pace, data_of
 from normexp.training.lit_model import LitModel
 from normexp.training.recorder import EarlyStopping, Recorder
 

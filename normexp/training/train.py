@@ -1,7 +1,6 @@
 """Train one run, top to bottom: build its parts (nothing is written until all are valid), skip a finished run, resume
 an unfinished one from its last checkpoint, write the summary last."""
 
-import contextlib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
 from normexp.config.schema import early_stop
-from normexp.monitors.charts import measure_without_fit
+from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import finished_summary, write_summary, write_test_examples
 from normexp.training import screen
@@ -31,7 +30,7 @@ from normexp.training.checkpoint import (
 )
 from normexp.training.denormals import denormals
 from normexp.training.folder import RunFolder
-from normexp.training.lightning import callbacks_of, keep_freed_memory, length, own_rank
+from normexp.training.lightning import keep_freed_memory, length, own_rank
 from normexp.training.loggers import log_results, open_loggers
 from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
 from normexp.training.result import (
@@ -67,9 +66,10 @@ def launch(parts: Parts) -> dict[str, Any]:
         screen.show_result(summary, None, console)
         return summary
     if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
-        with contextlib.suppress(Stopped):
+        try:
             return fit(prepare(parts, path, console))
-        sys.exit()  # to Lightning, any other status means a broken worker
+        except Stopped as stop:  # Lightning ends the other processes of a worker with such a status
+            sys.exit(128 + stop.signum)
     key = "run_dir" if config["run_dir"] else "outputs"
     folder = RunFolder(path, parts.digest, parts.spec.files(), asked=f"{key}={config[key]}")
     if folder.finished():
