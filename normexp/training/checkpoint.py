@@ -237,6 +237,11 @@ class StopOnSignal(pl.Callback):
         self.save(trainer)
         raise Stopped(self.received, f"at step {trainer.global_step}")
 
+    def on_exception(self, trainer, module, exception) -> None:
+        """End the processes that Lightning started: they wait for this one, and it would wait for them."""
+        if isinstance(launcher := trainer.strategy.launcher, _SubprocessScriptLauncher):
+            launcher.kill(getattr(signal, "SIGKILL", signal.SIGTERM))
+
     def on_train_end(self, trainer, module) -> None:
         self._at_once = True  # from here on, the last checkpoint is enough to do everything again
         if self.received is not None:
@@ -291,14 +296,3 @@ def say_what_is_left(folder: RunFolder, console: Console, why: str) -> None:
         return
     say(f"{why}: checkpoint kept; the same command goes on from there, at step {step:,}")
     say(f"folder: {folder.path}")
-
-
-@contextlib.contextmanager
-def ending_workers(trainer: pl.Trainer) -> Iterator[None]:
-    """If this process cannot go on, the processes that Lightning started for it end too."""
-    try:
-        yield
-    except BaseException:
-        if isinstance(launcher := trainer.strategy.launcher, _SubprocessScriptLauncher):
-            launcher.kill(getattr(signal, "SIGKILL", signal.SIGTERM))
-        raise

@@ -24,7 +24,6 @@ from normexp.training.checkpoint import (
     Stopped,
     WholeCheckpoints,
     best_checkpoint,
-    ending_workers,
     load_to_resume,
     stopping,
 )
@@ -171,8 +170,7 @@ def fit(run: Prepared) -> dict[str, Any]:
         if no_step:
             take_no_step(parts, trainer, run.last)
         else:
-            with ending_workers(trainer):
-                trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
+            trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
         metrics, examples = final_metrics(parts, trainer)
         summary = summarize(parts, trainer, run.recorder, run.state, metrics)
         if run.folder and own_rank() == 0:
