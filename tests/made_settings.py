@@ -1,9 +1,8 @@
 """Finished settings of a drawn bank with errors from a rule, in place of training."""
 
 import numpy as np
-import pandas as pd
 
-from normexp.claims.evidence.measured import Measured
+from normexp.advise.measured import Measured
 from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.spec.cell import BankCell
 
@@ -23,33 +22,21 @@ def labels_of(generator: np.random.Generator) -> dict[str, str]:
     }
 
 
-def made(
-    errors, n: int = 24, seed: int = 0, noise: float = 0.0, lengths=("final", "early")
-) -> list[Measured]:
+def made(errors, n: int = 24, seed: int = 0, noise: float = 0.0) -> list[Measured]:
     """Settings whose errors on test are `errors(norm, labels, at)`; a run at 0.9 or above has failed."""
     generator, found = np.random.default_rng(seed), []
     for place in range(n):
-        own = labels_of(generator)
-        for at in lengths:
-            labels = own | ({"updates": str(int(own["updates"]) // 8)} if at == "early" else {})
-            outcomes, rows = {}, []
-            for norm in NORMS:
-                values = np.array(
-                    [errors(norm, labels, at) * np.exp(noise * generator.normal()) for _ in range(2)]
-                )
-                failed = values >= GUESS
-                outcomes[norm, ""] = Outcomes(np.arange(2), values, failed)
-                for seed_, lost in enumerate(failed):
-                    rows.append(
-                        {"norm": norm, "seed": seed_, "status": "diverged" if lost else "completed",
-                         "val_accuracy": 0.9, "train_loss": 0.1, "val_loss": 0.1}
-                    )  # fmt: skip
-            cell = BankCell(
-                name=f"d{place:03d}", overrides=(), labels=labels, draw=f"mlp {place}", validation=2000, chance=0.1,
-                guess_loss=2.3,
-            )  # fmt: skip
-            setting = Setting(
-                name=cell.name, outcomes=outcomes, measure="error", guess=GUESS, answer=1e-4, labels=labels
-            )
-            found.append(Measured(cell.name, at, cell, setting, pd.DataFrame(rows)))
+        labels, outcomes = labels_of(generator), {}
+        for norm in NORMS:
+            error = errors(norm, labels, "final")
+            values = np.array([error * np.exp(noise * generator.normal()) for _ in range(2)])
+            outcomes[norm, ""] = Outcomes(np.arange(2), values, values >= GUESS)
+        cell = BankCell(
+            name=f"d{place:03d}", overrides=(), labels=labels, draw=f"mlp {place}", validation=2000, chance=0.1,
+            guess_loss=2.3,
+        )  # fmt: skip
+        setting = Setting(
+            name=cell.name, outcomes=outcomes, measure="error", guess=GUESS, answer=1e-4, labels=labels
+        )
+        found.append(Measured(cell.name, cell, setting))
     return found

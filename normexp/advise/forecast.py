@@ -9,17 +9,15 @@ Candes, Ramdas, Tibshirani 2021, arXiv:1905.02928).
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from normexp.claims.evidence.measured import Measured
+from normexp.advise.measured import Measured
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.settings_count import number_in
-from normexp.claims.spec.cell import FINAL
 
 LEVEL = 0.8  # of an interval
 MOST = math.log(4)  # larger ratios count as fourfold: they come from runs that failed
@@ -101,11 +99,10 @@ class Forecast:
     """
 
     def __init__(self, settings: Sequence[Measured], norms: Sequence[str]):
-        self.settings, self.norms = [point for point in settings if point.at == FINAL], tuple(norms)
+        self.settings, self.norms = list(settings), tuple(norms)
         if len(self.settings) < FEWEST:
             raise ValueError(
-                f"bank: {len(self.settings)} settings of it are finished, and a prediction needs {FEWEST}; train more: "
-                "normexp evidence grid"
+                f"bank: {len(self.settings)} settings of it are finished, and a prediction needs {FEWEST}"
             )
         table = pd.get_dummies(pd.DataFrame([descriptors(point.cell.labels) for point in self.settings]))
         self._columns, self.x = table.columns, table.fillna(0.0).to_numpy(float)
@@ -150,35 +147,6 @@ class Forecast:
             self._rules[key] = min(missed, key=lambda rule: np.abs(missed[rule] - y).mean())
         rule = self._rules[key]
         return rule.predict(x, scaled, y, rule.size)
-
-    # How well it does on settings that it has not seen.
-
-    @cached_property
-    def left_out(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(settings, norms) prediction, lower and upper end for each setting from all others."""
-        every = np.arange(len(self.x))
-        rows = [self._interval(self.x[[place]], every != place) for place in every]
-        middle, low, high = (np.array(part) for part in zip(*rows, strict=True))
-        return middle, low, high
-
-    def coverage(self) -> list[dict[str, Any]]:
-        """For each norm but the first: in how many settings the interval held the measured ratio, the width of the
-        interval, the mean absolute miss of the prediction and of the median of the other settings, and how often the
-        sign was right where the interval excludes 0."""
-        truth, (middle, low, high) = self.y, self.left_out
-        others = np.array([np.median(np.delete(truth, place, 0), 0) for place in range(len(truth))])
-        sure = (low > 0) | (high < 0)
-        columns = {
-            "norm": self.norms[1:],
-            "n": len(truth),
-            "held": ((low <= truth) & (truth <= high)).sum(0),
-            "width": np.median(high - low, 0),
-            "missed": np.abs(middle - truth).mean(0),
-            "missed_by_the_median": np.abs(others - truth).mean(0),
-            "sure": sure.sum(0),
-            "right": (sure & (np.sign(middle) == np.sign(truth))).sum(0),
-        }
-        return pd.DataFrame(columns).to_dict("records")  # type: ignore[return-value]
 
     # Where the measured settings are.
 

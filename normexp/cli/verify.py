@@ -5,7 +5,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from normexp.claims.spec.bank import SMALL, load_bank
 from normexp.claims.spec.claim import Claim
@@ -17,9 +16,6 @@ from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.options import installed
 from normexp.config.process import BAD_INPUT, fast_imports
 from normexp.config.process import command as to_type
-
-if TYPE_CHECKING:
-    from normexp.claims.evidence.stored import StoredEvidence  # loads scipy, which takes a second
 
 CONFIGS = FOLDER / "claims"
 DEMO = (
@@ -59,17 +55,15 @@ def main(args: SimpleNamespace) -> int:
     if sum(claim.evidence == "training" for claim in chosen) > 1:
         print(f"looking for finished runs in {args.out / 'cache'}", flush=True)
     with fast_imports():  # torch and Lightning take seconds to import
-        from normexp.claims.verify_claims import verify_all
+        from normexp.claims.verify import verify_all
 
     status = verify_all(
         chosen,
         args.out,
-        tuned=args.tune != "none",
         command=command_of_one(args),
         options=args.engine,
         evidence=ledger(args.evidence),
         registries=[args.registry] if args.registry else None,
-        keep_in=args.keep,
     )
     for mistake in left_out:
         print(f"Error: {mistake}", file=sys.stderr)
@@ -88,15 +82,15 @@ def without_settings(bank: str, chosen: list[Claim]) -> list[str]:
     return [line]
 
 
-def ledger(place: str) -> "StoredEvidence | None":
-    """The ledger that an option names: that of the package, a folder, or none."""
-    from normexp.claims.evidence.stored import EVIDENCE, StoredEvidence
+def ledger(place: str) -> Path | None:
+    """The folder of kept runs that an option names: that of the package, another one, or none."""
+    from normexp.claims.evidence.table import EVIDENCE
 
     if place == "none":
         return None
     if place and not Path(place).is_dir():
-        raise ValueError(f"evidence={place}: no such folder; name a ledger, or none")
-    return StoredEvidence(Path(place) if place else EVIDENCE)
+        raise ValueError(f"evidence={place}: no such folder; name one with runs.parquet, or none")
+    return Path(place) if place else EVIDENCE
 
 
 def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
@@ -153,7 +147,7 @@ def warn(mistakes: Iterable[str]) -> None:
 
 
 def command_of_one(args: SimpleNamespace) -> str:
-    """The command that reproduces one claim, without its id and tune=none."""
+    """The command that reproduces one claim, without its id."""
     is_file = args.claim.endswith(ENDINGS) and "," not in args.claim
     options = {"claim": shlex.quote(args.claim) if is_file else "{id}"}
     options |= {"bank": args.bank} if args.bank != SMALL else {}

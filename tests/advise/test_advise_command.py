@@ -1,20 +1,16 @@
 """The command: the user's words become a setting, predictions are registered, and misses are shown."""
 
-import dataclasses
-import json
 import re
 
-import pandas as pd
 import pytest
 import yaml
 from made_settings import NORMS, made
 from test_forecast import planted
 
-import normexp.claims.evidence.measured as evidence
-from normexp.advise.advice import at_edge, beside, labels_of_own
+import normexp.advise.measured as evidence
+from normexp.advise.advice import labels_of_own
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.files import Length
-from normexp.claims.spec.registry import read_registry
 from normexp.cli.advise import main
 from normexp.config.errors import one_line
 
@@ -26,14 +22,6 @@ TINY = {
     "rates": {"SGD": [0.03, 0.1, 0.3]},
     "length": dict.fromkeys((name for name in Length.model_fields if name != "ngrams"), 1) | {"early": 8},
     "grid": {"norms": list(NORMS), "seeds": 2},
-}
-CELLS = {
-    "shared": ["recipe=plain", "data=digits"],
-    "grid": {"norms": list(NORMS), "seeds": 2},
-    "cells": {
-        "one": {"overrides": ["model=mlp", "batch_size=64", "max_steps=500"], "rates": [0.01, 0.1, 1.0]},
-        "two": {"overrides": ["model=cnn", "batch_size=8", "max_steps=900"], "rates": [0.01, 0.1, 1.0]},
-    },
 }
 
 
@@ -109,84 +97,12 @@ def test_advice_names_the_order_the_nearest_and_what_is_outside(bank, capsys):
     [
         ([], "name your setting"),
         (["model=mlp", "norm=batchnorm"], "norm=batchnorm: every norm of the bank is compared"),
-        (["settings=small", "--register"], "--register: needs settings=BANK, and reason="),
-        (["bank=small", "model=mlp"], "bank=small: has no population"),
+        (["bank=small", "model=mlp"], "0 settings of it are finished"),
     ],
 )
 def test_mistakes_are_one_line(bank, capsys, words, message):
     assert main([bank, *words]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.integration
-def test_predictions_are_registered_and_shown_beside_what_was_measured(bank, tmp_path, capsys):
-    path, registry = tmp_path / "mine.yaml", tmp_path / "registry.jsonl"
-    path.write_text(yaml.safe_dump(CELLS))
-    words = [bank, f"settings={path}", f"registry={registry}"]
-    assert main(words) == 0
-    assert "mine, not registered:" in capsys.readouterr().out
-    assert main([*words, "--register", "reason=before they are trained"]) == 0
-    (row,) = read_registry(registry)
-    assert (row.subject, row.seeds) == ("prediction of mine from tiny", [[0, 2]])
-    (kept,) = (tmp_path / "protocols").iterdir()
-    predicted = json.loads(kept.read_text())
-    assert list(predicted["settings"]) == ["one", "two"]
-    capsys.readouterr()
-    assert main(words) == 0
-    out = capsys.readouterr().out
-    assert "mine, registered in row 1:" in out
-    assert out.count("not yet measured") == 4
-    kept.write_text(kept.read_text().replace('"level": 0.8', '"level": 0.9'))
-    assert main(words) == 2
-    assert "is not what row 1 registered" in capsys.readouterr().err
-
-    (found,) = made(lambda norm, labels, at: 0.2 if norm == "layernorm" else 0.05, n=1, lengths=("final",))
-    table, told = beside(predicted, [dataclasses.replace(found, name="one")])
-    assert "| one | layernorm | " in table
-    (line,) = [line for line in table.splitlines() if line.startswith("| one | layernorm")]
-    assert line.endswith("x4.0, a miss |")
-    assert told.startswith(("0 of 2", "1 of 2"))
-
-
-def test_a_best_rate_at_an_end_of_those_tried_is_said():
-    (found,) = made(lambda norm, labels, at: 0.1, n=1, lengths=("final",))
-    score = {"none": (0.9, 0.8, 0.7), "batchnorm": (0.8, 0.9, 0.7), "layernorm": (0.7, 0.8, 0.9)}
-    rows = [
-        {"norm": norm, "seed": 0, "lr": lr, "status": "completed", "val_accuracy": accuracy, "val_loss": 0.1}
-        for norm, accuracies in score.items()
-        for lr, accuracy in zip((0.01, 0.1, 1.0), accuracies, strict=True)
-    ]
-    found = dataclasses.replace(found, name="one", runs=pd.DataFrame(rows))
-    assert at_edge(found, ["none", "batchnorm", "layernorm"]) == ["one layernorm (1)", "one none (0.01)"]
-    assert at_edge(found, ["none", "batchnorm"]) == ["one none (0.01)"]
-
-
-def test_the_page_has_the_coverage(bank, tmp_path, capsys):
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(CELLS))
-    other = tmp_path / "other.yaml"
-    other.write_text(yaml.safe_dump(CELLS | {"cells": {"three": CELLS["cells"]["one"]}}))
-    assert main([bank, f"settings={path},{other}", f"page={tmp_path / 'advise.md'}"]) == 0
-    text = (tmp_path / "advise.md").read_text()
-    assert [line for line in text.splitlines() if line.startswith("Bank ")] == [
-        "Bank `mine`.",
-        "Bank `other`.",
-    ]
-    assert [text.count(f"| {name} | ") for name in ("one", "two", "three")] == [2, 2, 2]
-    assert re.search(r"\| batchnorm \| \d+ of 14 \| a factor of 1\.\d\d either way \|", text)
-    assert "These predictions are not registered yet" in text
-    assert "From the 14 settings of bank `tiny`" in text
-
-
-def test_only_norms_that_both_banks_have_are_predicted(bank, tmp_path, capsys):
-    path = tmp_path / "mine.yaml"
-    path.write_text(yaml.safe_dump(CELLS | {"grid": {"norms": ["none", "layernorm", "dyt"], "seeds": 1}}))
-    assert main([bank, f"settings={path}"]) == 0
-    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith(("| one", "| two"))]
-    assert [row.split(" | ")[1] for row in rows] == ["layernorm", "layernorm"]
-    path.write_text(yaml.safe_dump(CELLS | {"grid": {"norms": ["layernorm", "batchnorm"], "seeds": 1}}))
-    assert main([bank, f"settings={path}"]) == 2
-    assert "settings=mine: compares no norm with none" in capsys.readouterr().err
 
 
 def test_the_number_of_standard_images_needs_no_files(tmp_path, monkeypatch):

@@ -228,10 +228,10 @@ def test_an_error_of_hydra_is_the_line_that_training_says():
 
 
 def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
-    from normexp.claims.verify_claims import verify_all
+    from normexp.claims.verify import verify_all
 
     claim = read(GOOD.replace("norm=none", "norm.epss=1"), tmp_path)
-    assert verify_all([claim], tmp_path / "out", tuned=True, command="") == 1
+    assert verify_all([claim], tmp_path / "out", command="") == 1
     said = capsys.readouterr()
     assert re.fullmatch(r"Error: X91: norm\.epss: no such key; did you mean norm\.eps\?.*\n", said.err)
     assert "Error" not in said.out

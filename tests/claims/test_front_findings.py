@@ -18,7 +18,7 @@ README = "# normexp\n\n## Which norm is best?\n\nold words\n\n| a table |\n\n## 
 def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> dict:
     """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
     rule = lambda norm, labels, at: 0.2 * (1 if norm == "none" or int(labels["depth"]) > 6 else 0.8)  # noqa: E731
-    settings = [own.setting for own in made(rule, n=n, lengths=("final",))]
+    settings = [own.setting for own in made(rule, n=n)]
     claim = dataclasses.replace(CLAIMS["P01"], id=name)
     return judge(settings, claim, drawn=drawn)
 

@@ -9,15 +9,15 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_all_again
-from normexp.claims.evidence.sources import NETWORK
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.table import EVIDENCE, values_of
+from normexp.claims.evidence.values import NETWORK
 from normexp.claims.pages.verdicts_page import table, write_page
 
 # Networks of a drawn bank are examined once its claims are registered; until then they have no values.
 UNTRAINED = {
     name: claim
     for name, claim in CLAIMS.items()
-    if claim.evidence != "training" and (not claim.drawn or StoredEvidence().verdict(claim))
+    if claim.evidence != "training" and (not claim.drawn or values_of(EVIDENCE, claim) is not None)
 }
 
 
@@ -47,7 +47,7 @@ def test_every_claim_that_needs_no_training_has_its_evidence_committed():
     missing = [
         name
         for name, claim in UNTRAINED.items()
-        if claim.evidence != "none" and StoredEvidence().verdict(claim) is None
+        if claim.evidence != "none" and values_of(EVIDENCE, claim) is None
     ]
     assert missing == []
 
@@ -67,7 +67,7 @@ def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
     for name, claim in UNTRAINED.items():
         if not claim.settings:
             continue
-        own = StoredEvidence().verdict(claim).table
+        own = values_of(EVIDENCE, claim)
         own = own[own["part"].isin(["", NETWORK])]
         assert not claim.drawn or set(own[own["part"] == NETWORK]["setting"]) == set(claim.settings), name
         values = {

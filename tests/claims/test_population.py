@@ -7,14 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 import yaml
-from committed import ROOT
 from scipy import stats
 
-from normexp.claims.evidence.protocol import population_protocol
 from normexp.claims.spec.bank import load_bank, pilots_file, summary
 from normexp.claims.spec.population import read_population
-from normexp.claims.spec.registry import REGISTRY, digest, latest, read_registry
-from normexp.cli.register import main
 
 TINY = yaml.safe_load("""
 seed: 3
@@ -206,21 +202,6 @@ def test_networks_before_training_need_no_pilots(tmp_path):
         load_bank(write(tmp_path, {key: value for key, value in TINY.items() if key != "grid"}))
 
 
-def test_both_kinds_of_population_are_registered_before_their_first_draw(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path)
-    untrained = {key: value for key, value in TINY.items() if key not in ("grid", "rates", "length")}
-    (tmp_path / "other.yaml").write_text(yaml.safe_dump(untrained))
-    for name, seeds in (("tiny", [[1000, 1001]]), ("other", [[0, 1]])):
-        assert main([f"bank={name}.yaml", "reason=first"]) == 0
-        row = read_registry(tmp_path / "registry.jsonl")[-1]
-        assert (row.subject, row.seeds, row.alpha) == (f"population {name}", seeds, 0.05)
-    pilots = [{"draw": "mlp 1", "rejected": "too long", "seconds": 0}]
-    write(tmp_path, TINY | {"seed": 5}, pilots)
-    assert main(["bank=tiny.yaml", "reason=other"]) != 0  # its pilots have begun
-    assert len(read_registry(tmp_path / "registry.jsonl")) == 2
-
-
 def test_the_mean_of_a_long_run_is_printed():
     bank = load_bank("drawn")
     rows = map(json.loads, pilots_file(bank.path).read_text().splitlines())
@@ -229,12 +210,3 @@ def test_the_mean_of_a_long_run_is_printed():
         f"mean of a long run: {np.mean(seconds):.1f} core-seconds, the longest {max(seconds):.0f}; at most 60"
     )
     assert any(line.startswith(said) for line in summary(bank))
-
-
-@pytest.mark.parametrize(("name", "counts"), [("drawn", False), ("texts", True)])
-def test_a_committed_population_is_the_registered_one_and_has_the_rule_of_counts_where_it_asks_it(
-    name, counts
-):
-    protocol = population_protocol(load_bank(name))
-    assert ("ngrams" in protocol["rules"]) == counts
-    assert latest(read_registry(ROOT / REGISTRY), f"population {name}").protocol == digest(protocol)

@@ -11,7 +11,7 @@ from committed import CLAIMS, text_of
 
 from normexp.claims.evidence.initial import network
 from normexp.claims.evidence.search import changed, draw, search
-from normexp.claims.evidence.stored import StoredEvidence
+from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.judge.verdict import judge
 from normexp.claims.laws.depth import gradient_growth
 from normexp.claims.laws.weights import Weights, fill, matrix
@@ -92,7 +92,7 @@ def test_every_case_can_be_drawn_again_and_changes_one_part():
 @pytest.fixture(scope="module")
 def found() -> pd.DataFrame:
     """What was found when the claim was judged; that the search finds it again is a slow test."""
-    return StoredEvidence().verdict(CLAIMS["P17b"]).table
+    return values_of(EVIDENCE, CLAIMS["P17b"])
 
 
 @pytest.mark.slow

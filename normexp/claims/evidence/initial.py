@@ -9,19 +9,19 @@ import importlib
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
 import pandas as pd
 from torch import Tensor, nn
 
-from normexp.claims.evidence.protocol import names_data, unchecked
-from normexp.claims.evidence.sources import DIRECTIONS, MANIPULATION, NETWORK, table_of
+from normexp.claims.evidence.values import DIRECTIONS, MANIPULATION, NETWORK, table_of
 from normexp.claims.judge.outcomes import COLUMNS, Setting
 from normexp.claims.laws.network import Network
 from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
+from normexp.config.compose import compose, plain_values
 from normexp.config.process import fast_imports
 from normexp.config.targets import construct, resolve_target
 from normexp.training.build_model import build_model
@@ -125,6 +125,26 @@ def law(name: str) -> Callable[..., float]:
     if not inspect.isfunction(law_function) or law_function.__module__ != module:
         raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/claims/laws")
     return law_function
+
+
+def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
+    """Protocols that name no recipe assume the plain one."""
+    names_recipe = any(override.startswith("recipe=") for override in overrides)
+    return tuple(overrides) if names_recipe else ("recipe=plain", *overrides)
+
+
+@functools.cache
+def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
+    """The configuration as plain values, which are not checked. Callers share it and must not change it."""
+    watched = any(word.startswith("monitor") for word in overrides)
+    # Without monitors, as runs are planned, so both are composed once. A protocol has no monitor but its claim's own.
+    words = overrides if watched else ("monitor=none", *overrides)
+    return plain_values(compose(with_recipe(words))[0])
+
+
+def names_data(overrides: Iterable[str]) -> bool:
+    """Whether overrides choose a data set."""
+    return any(override.startswith("data=") for override in overrides)
 
 
 @functools.cache

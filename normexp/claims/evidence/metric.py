@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from normexp.claims.spec.claim import Claim
@@ -15,19 +16,55 @@ from normexp.runs.read import read_metrics
 SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy", "error")
 FINAL = [f"{split}/{name}" for split in SPLITS for name in NAMES]
 CURVE = ("auc", "best", "best_step", "last")  # of validation accuracy
+# Of validation accuracy, columns of a table of runs.
+SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 LAST = "last:"  # before a glob
 REACHED = ("steps_to_", "epochs_to_", "seconds_to_")
 # Tags that every run logs; others are a monitor's.
 LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
 
 
-def measure_of(metric: str) -> str:
-    """The measure of a claim's metric. `error` and `loss` on test have examples. `fit` is the loss on the training
-    split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
+def measure_of(claim: Claim) -> str:
+    """The measure of a claim's first metric. `error` and `loss` on test have examples. `fit` is the loss on the
+    training split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
+    metric = claim.metric_of(next(iter(claim.arms)))
     measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
     if metric in measures:
         return measures[metric]
     return "steps" if metric.startswith("convergence/steps_to_") else "value"
+
+
+def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs with the claim's number of each, of its arm's own metric (`value`), and that of its manipulation check
+    (`check`), which is nan in an arm that it does not compare."""
+    values = {name: np.full(len(runs), np.nan) for name in ("value", "check")}
+    for arm in claim.arms:
+        here = (runs["arm"] == arm).to_numpy()
+        metrics = {"value": claim.metric_of(arm), "check": claim.check_of(arm)}
+        for name, metric in metrics.items():
+            if metric and metric != "failed" and here.any():
+                values[name][here] = column_of(metric, runs[here])
+    return runs.assign(**values)
+
+
+def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
+    """The numbers of a metric in a table of runs, in which those that a summary does not have are columns of their
+    own. A target that a run never reached counts as all its steps."""
+    group, _, name = metric.partition("/")
+    if metric in runs:
+        return runs[metric]
+    if name == "error":
+        return 1 - runs[f"{group}_accuracy"]
+    if group == "convergence":
+        return runs[name].fillna(runs["steps"]) if name.startswith("steps_to_") else runs[name]
+    if (column := f"{group}_{name}") in runs:
+        return runs[column]
+    raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
+
+
+def in_summary(metric: str) -> bool:
+    """Whether every row of a table of runs has what a metric is made of."""
+    return metric in (*FINAL, "failed", *(f"convergence/{name}" for name in SPEED))
 
 
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:

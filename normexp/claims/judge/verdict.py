@@ -121,7 +121,7 @@ def judge(
         "failures": _failures(evidence),
         "failed_are": _what_failed_are(evidence),
         "manipulation": check,
-        "registered": row and {"row": row.number, "hash": row.hash, "date": row.date, "alpha": row.alpha},
+        "registered": row and {"row": row.number, "date": row.date, "alpha": row.alpha},
     }
 
 

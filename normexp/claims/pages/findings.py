@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from normexp.claims.evidence.curves import setting_names
-from normexp.claims.evidence.stored import PLACE, StoredEvidence
+from normexp.claims.evidence.table import PLACE, values_of
 from normexp.claims.judge.limits import chosen_by
 from normexp.claims.judge.plain_words import (
     BEGUN,
@@ -30,6 +29,7 @@ from normexp.runs.files import write_text
 
 MOST = 10
 WIDTH = 4.5  # inches of a figure
+FEW = 6  # overrides of a setting that its name can list
 ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
@@ -169,6 +169,36 @@ def spans(labels: Sequence[Mapping[str, str]], chosen: Mapping[str, Sequence[flo
     return "; ".join(filter(None, words))
 
 
+def setting_names(claim: Claim) -> dict[str, str]:
+    """Setting -> its name for people: what it is, "digits, tanh MLP", with its own name if two are alike."""
+    kinds = kinds_of_settings(claim)
+    return {
+        name: f"{kind} ({name})" if len(kinds[kind]) > 1 else kind
+        for kind, names in kinds.items()
+        for name in names
+    }
+
+
+def kinds_of_settings(claim: Claim) -> dict[str, list[str]]:
+    """What settings are -> the names of those that are alike."""
+    cells = claim.cells if claim.evidence == "training" or claim.drawn else {}
+    kinds: dict[str, list[str]] = {}
+    for name, overrides in claim.settings.items():
+        kinds.setdefault(cells[name].what if name in cells else few_words(overrides) or name, []).append(name)
+    return kinds
+
+
+def few_words(overrides: Any) -> str:
+    """`mlp, digits, initialization xavier` of a few overrides; empty for many, and for what is no list."""
+    if not isinstance(overrides, list | tuple) or len(overrides) > FEW:
+        return ""
+    parts = [str(override).lstrip("+").partition("=")[::2] for override in overrides]
+    return ", ".join(
+        value if key in ("model", "data", "norm") else f"{key.split('.')[-1]} {value}".replace("_", " ")
+        for key, value in parts
+    )
+
+
 def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
     """The figure of a finding, as wide as a phone: the effect in each setting, or the values of one setting."""
     verdict = with_arm_words(verdict)
@@ -179,8 +209,8 @@ def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
         if verdict["settings"]:
             draw_forest(axes, lines, verdict, claim.better)
             axes.set_xlabel(textwrap.fill(units_of_effect(dict(verdict)), 44), fontsize=7)
-        elif stored := StoredEvidence(root / PLACE).verdict(claim):
-            draw_values(axes, stored.table, verdict)
+        elif (values := values_of(root / PLACE, claim)) is not None:
+            draw_values(axes, values, verdict)
             if axes.get_yscale() != "linear":  # powers of ten as plain text
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.set_ylabel(textwrap.fill(axes.get_ylabel().replace("\n", " "), 40), fontsize=7)

@@ -42,7 +42,7 @@ class Population:
 
     @property
     def length(self) -> Mapping[str, float]:
-        """The rules of `normexp.claims.evidence.pilots.pilot`, by name."""
+        """The rules by which pilots find lengths, by name."""
         return self.node.get("length", {})
 
     @property

@@ -5,12 +5,12 @@
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import yaml
 
+from normexp.claims.evidence.protocol import digest
 from normexp.claims.spec import registry
 
 HERE = Path(__file__).parent
@@ -20,9 +20,6 @@ PLANS = ("learned", "depth", "shift", "batches", "warmup", "doubling")
 
 def main() -> None:
     """Add the rows."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout
     for name in PLANS:
         protocol = {"plan": yaml.safe_load((HERE / f"{name}.yaml").read_text())}
         if name == "learned":
@@ -31,10 +28,9 @@ def main() -> None:
         row = registry.register(
             ROOT / "docs" / "evidence" / "registry.jsonl",
             subject=f"plan {name}",
-            protocol=registry.digest(protocol),
+            protocol=digest(protocol),
             reason=sys.argv[1],
             seeds=[[0, max(seeds) + 1]],
-            commit=commit.strip(),
         )
         print(row.number, row.subject, row.protocol[:12])
 

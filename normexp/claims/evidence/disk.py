@@ -1,0 +1,172 @@
+"""The runs of claims on this disk: what each is composed of, where it lies, and its row; and what a cell of a bank
+leaves out, found in its configuration and its data: rates, the kind of test, and facts."""
+
+import dataclasses
+import hashlib
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from normexp.claims.evidence.grid import RUN, settings_of
+from normexp.claims.evidence.metric import SPEED, check_metric, in_summary, late_gain, read_metric
+from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.config.process import fast_imports
+from normexp.runs import load_test_examples, read_summary
+
+if TYPE_CHECKING:
+    from normexp.config.run_spec import RunSpec  # loads torch
+
+NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
+
+LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the configuration's own rate
+
+
+def complete_cells(claim: Claim) -> Claim:
+    """The claim with complete cells. Raises ValueError with one line for data that cannot be read."""
+    if claim.evidence != "training" or all(cell.is_complete for cell in claim.cells.values()):
+        return claim
+    cells = {name: complete(cell) for name, cell in claim.cells.items()}
+    return dataclasses.replace(claim, cells=cells)
+
+
+def complete(cell: BankCell) -> BankCell:
+    """The cell with everything that it left out. It reads the data, with the seed 0.
+
+    Rates are the configuration's own, times 0.1, 0.3, 1, 3 and 10. The chance is the share of the most frequent answer
+    on validation; the loss of a guess is the entropy of the answers on the training split.
+    """
+    if cell.is_complete:
+        return cell
+    with fast_imports():
+        import torch
+
+        from normexp.claims.evidence.initial import plain
+        from normexp.config.targets import load_data
+
+    config = plain(cell.overrides)
+    data = load_data(config, None)
+    answers = {split: data.splits[split].y.flatten() for split in ("train", "val", "test")}
+    frequency = torch.bincount(answers["val"])
+    # Each seed cuts its own split where a setting of the data follows the seed.
+    cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
+    return dataclasses.replace(
+        cell,
+        rates=cell.rates or tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
+        test=cell.test or ("blocks" if data.kind == "text" else "cut again" if cut_again else "test set"),
+        validation=cell.validation or len(answers["val"]),
+        chance=cell.chance or frequency.max().item() / len(answers["val"]),
+        guess_loss=cell.guess_loss or data.chance_loss("train"),
+        test_to_train=cell.test_to_train or len(answers["test"]) / len(answers["train"]),
+    )
+
+
+class DiskRuns:
+    """The runs of a claim in a folder that all claims share; each is composed once."""
+
+    def __init__(self, claim: Claim, cache: Path):
+        self.claim, self.cache = claim, cache
+        self._specs: dict[tuple, RunSpec] = {}
+        self._rows: dict[tuple, dict[str, Any]] = {}
+
+    def specs(self, grid: pd.DataFrame) -> "list[RunSpec]":
+        """The run of each row of a grid. Raises ValueError with one line for a run that could not be made."""
+        from normexp.config.run_spec import specs
+
+        keys = keys_of(grid)
+        new = grid[[key not in self._specs for key in keys]]
+        for text, rows in new.groupby("overrides", sort=False):
+            words = words_of(str(text), self.cache)
+            rates = sorted(rows["lr"].dropna().unique().tolist()) or None
+            for spec in specs(words, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
+                self._specs[text, spec.config["seed"], spec.config["lr"] if rates else None] = spec
+            for arm in rows["arm"].unique():
+                for metric in filter(None, (self.claim.metric_of(arm), self.claim.check_of(arm))):
+                    check_metric(self.claim, metric, spec.config)
+        return [self._specs[key] for key in keys]
+
+    def read(self, grid: pd.DataFrame) -> pd.DataFrame:
+        """A row for each run of a grid that is finished, with the columns of the evidence and its `folder`."""
+        cells = {cell.name: cell for cell in settings_of(self.claim)}
+        rows = grid.itertuples(index=False)
+        for key, row, spec in zip(keys_of(grid), rows, self.specs(grid), strict=True):
+            if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
+                found = row_of(summary) | {"overrides": key[0], "seed": key[1], "lr": row.lr}
+                self._rows[key] = found | self._more(summary, spec.folder, cells[row.setting], row.arm)
+        return (
+            pd.DataFrame(self._rows.values())
+            if self._rows
+            else pd.DataFrame(columns=[*RUN, "status", "asked_by"])
+        )
+
+    def _more(self, summary: dict[str, Any], folder: Path, cell: BankCell, arm: str) -> dict[str, Any]:
+        """What is not in a summary: logged metrics, the number of test answers, and how much a run still learned."""
+        more: dict[str, Any] = {
+            "folder": str(folder),
+            "asked_by": "",
+            "answers": math.nan,
+            "late_gain": math.nan,
+        }
+        for metric in filter(None, (self.claim.metric_of(arm), self.claim.check_of(arm))):
+            if metric == "test/error" and self.claim.settings:
+                examples = load_test_examples(folder)
+                more["answers"] = math.nan if examples is None else float(examples.right.size)
+            elif not in_summary(metric):
+                more[metric] = read_metric(metric, summary, folder)[0]
+        if cell.draw:
+            more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
+        return more
+
+    def name_of(self, row: Any) -> str:
+        """What a run of a grid is called on the screen."""
+        rate = "" if math.isnan(row.lr) else f"{row.lr:g}"
+        fields = {"claim": self.claim.id, "setting": row.setting, "arm": row.arm, "level": row.level}
+        fields |= {"seed": row.seed, "lr": rate}
+        return " ".join(f"{key}={value}" for key, value in fields.items() if value != "").replace(", ", ",")
+
+
+def keys_of(grid: pd.DataFrame) -> list[tuple]:
+    """The words, the seed and the rate of each row; None for the configuration's own rate."""
+    rows = zip(grid["overrides"].tolist(), grid["seed"].tolist(), grid["lr"].tolist(), strict=True)
+    return [(text, seed, None if math.isnan(lr) else lr) for text, seed, lr in rows]
+
+
+def words_of(text: str, cache: Path) -> list[str]:
+    """The overrides of a run of a claim. Monitors are no part of a run's identity, but a claim that reads their logs
+    needs a run that had them, so these lie in a folder of their own."""
+    # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
+    words = [word.replace("${seed}", r"$\{seed\}") for word in text.split("\n") if word]
+    monitors = [word for word in words if word.startswith("monitor")]
+    digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
+    study = f"watched-{digest}" if monitors else "runs"
+    recipe = [] if any(word.startswith("recipe=") for word in words) else ["recipe=plain"]
+    return [*recipe, f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={cache}", *words]
+
+
+def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a run that a verdict needs, as one flat row."""
+    checkout, execution = summary.get("checkout") or {}, summary["execution"]
+    first = summary.get("first") or {}
+    return {
+        "key": summary["hash"],
+        "norm": summary["choices"]["norm"],
+        "status": summary["status"],
+        **{name: _number(summary["metrics"].get(name.replace("_", "/"))) for name in NUMBERS},
+        "steps": summary["steps"],
+        **{name: _number(summary["convergence"].get(name)) for name in SPEED},
+        "seconds": round(summary["seconds"], 2),
+        **{name: execution.get(name) for name in ("threads", "processor", "precision")},
+        "finished": summary["finished"],
+        "started": first.get("started") or summary["finished"],
+        "commit": checkout.get("commit", ""),
+        "dirty": checkout.get("dirty", True),
+        "torch": summary["versions"]["torch"],
+        "numerics": summary.get("numerics", 1),
+    }
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)

@@ -1,0 +1,100 @@
+"""The grid of runs that a claim or a bank asks for, and which of them no table has.
+
+A grid is a table with a row for each run: setting, arm, level, overrides, seed and lr. The last three name the run in
+the table of finished runs, so that what is missing is an anti-join.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.evidence.rates import first_rates
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.population import equal_passes
+
+ARM = ["setting", "arm", "level"]
+RUN = ["overrides", "seed", "lr"]
+OF_BANK = "bank:"  # in `asked_by`, before the name of a bank
+
+
+def run_words(overrides: Iterable[str]) -> str:
+    """Overrides as the text that names a run beside its seed and rate: the last word of each key, one a line."""
+    last = {word.partition("=")[0]: word for word in overrides if word != "monitor=none"}
+    return "\n".join(sorted(last.values()))
+
+
+def grid_of(claim: Claim) -> pd.DataFrame:
+    """The first grid of a claim: every arm, level and seed, in every setting at the rates that its bank gives.
+
+    Raises ValueError for a drawn setting without a pilot.
+    """
+    parts = []
+    for cell in settings_of(claim):
+        if cell.draw and not cell.updates:
+            raise ValueError(f"claim={claim.id}: setting={cell.name}: has no pilot yet (docs/claims.md)")
+        for arm, level, words in arms_in(claim, cell):
+            parts.append(
+                rows_of(cell.name, arm, level, words, claim.seed_range, rates_in(claim, cell, arm, level))
+            )
+    return pd.concat(parts, ignore_index=True)
+
+
+def settings_of(claim: Claim) -> list[BankCell]:
+    """The cells of a claim; of one in a single setting a cell that changes nothing."""
+    return list(claim.cells.values()) if claim.settings else [BankCell(name="", overrides=())]
+
+
+def grid_of_bank(bank: Bank) -> pd.DataFrame:
+    """The grid of a bank: every norm in each cell of its grid; the norm is the arm."""
+    parts = []
+    for cell, norm in itertools.product(bank.grid.cells.values(), bank.norms):
+        words = [*cell.overrides, f"norm={norm}"]
+        rates = first_rates(cell, words) if cell.draw else cell.rates
+        parts.append(rows_of(cell.name, norm, "", run_words(words), range(bank.seeds), rates))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*ARM, *RUN])
+
+
+def rows_of(
+    setting: str, arm: str, level: Any, words: str, seeds: Iterable[int], rates: Sequence[float | None]
+) -> pd.DataFrame:
+    """The rows of one arm at one level in one setting."""
+    rows = [(setting, arm, level, words, seed, rate) for seed in seeds for rate in rates]
+    return pd.DataFrame(rows, columns=[*ARM, *RUN]).astype({"level": object, "lr": float})
+
+
+def arms_in(claim: Claim, cell: BankCell) -> list[tuple[str, Any, str]]:
+    """(arm, level, words) of everything that a claim compares in a setting."""
+    found = []
+    for arm, level in itertools.product(claim.arms, claim.levels):
+        factor = claim.factor_of(level)
+        length = equal_passes(cell, [*claim.fixed, *claim.arms[arm], *factor])
+        words = [*cell.overrides, *claim.fixed_of(arm), *claim.arms[arm], *factor, *length]
+        found.append((arm, level, run_words(words)))
+    return found
+
+
+def rates_in(claim: Claim, cell: BankCell, arm: str, level: Any) -> tuple[float | None, ...]:
+    """The first rates of an arm in a setting; None for the configuration's own rate."""
+    if not claim.settings:
+        return (None,)
+    own, rates = claim.rate == "own", cell.rates
+    if cell.draw:
+        choice = claim.arms[arm] if own else []  # else the same in every arm
+        rates = first_rates(cell, [*claim.fixed, *choice, *claim.factor_of(level)])
+    return (
+        rates if own else (rates[{"lowest": 0, "middle": (len(rates) - 1) // 2, "highest": -1}[claim.rate]],)
+    )
+
+
+def missing(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a grid whose runs the table does not have."""
+    return grid[~pd.MultiIndex.from_frame(grid[RUN]).isin(pd.MultiIndex.from_frame(table[RUN]))]
+
+
+def runs_of(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a grid with the numbers of their runs; `status` is not there where a run is missing."""
+    return grid.merge(table.drop(columns=ARM, errors="ignore"), on=RUN, how="left")

@@ -1,0 +1,126 @@
+"""The learning rates of a setting: each judging seed takes its own best one, so the interval contains the noise of
+tuning, and the grid grows where they lie at its edge.
+
+If two extra seeds chose the rates for all, the interval would lack that noise. Equal arms would then be called
+different in 5 to 19% of comparisons instead of 5%.
+
+If more than a fifth of the seeds of an arm take the lowest or the highest rate, the grid of all arms continues at that
+end by one rate. This happens twice at most, and every registered protocol holds the rule. It sees which rate is best,
+and never how the arms compare.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.spec.cell import BankCell, value_of
+
+EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
+MOST_WIDENINGS = 2
+RATE_RULES = {
+    "share of seeds at an edge above which a grid is widened": EDGE_SHARE,
+    "widenings, at most": MOST_WIDENINGS,
+}
+STEPS = (1.0, 3.0)  # of learning rates in each power of ten
+Rates = tuple[float, ...]
+# Scores that may choose a rate (higher is better), each with a second score that breaks ties.
+SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
+    "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
+    "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
+    "steps": lambda runs: (-runs["value"], runs["val_accuracy"]),
+}
+SCORES["fit"] = SCORES["loss"]
+SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if it was the best of its seed
+
+
+def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.DataFrame:
+    """One run of a setting per arm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest`
+    of the grid."""
+    if rate == "own":
+        return tuned_runs(runs, measure)
+    return runs if cell.draw else runs[runs["lr"] == cell.rate(rate)]  # each drawn arm has that rate alone
+
+
+def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The row of each arm, level and seed at its best rate, see `best_places`; arms in the order of their names."""
+    best = best_places(runs, measure)
+    order = sorted(best, key=lambda run: (" ".join(map(str, run[:3])), run[3]))
+    return runs.iloc[[best[run] for run in order]]
+
+
+def best_places(runs: pd.DataFrame, measure: str) -> dict[tuple, int]:
+    """(setting, arm, level, seed) -> the place of its run at the best rate: the highest validation score of `measure`
+    among the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate;
+    a score that is no number comes last. Plain values: of a hundred runs, tables take many times as long.
+
+    Raises ValueError if a run is missing or stands there twice.
+    """
+    names = [runs[name].tolist() for name in ("setting", "arm", "level")]
+    keys, rates = list(zip(*names, runs["seed"].tolist(), strict=True)), runs["lr"].tolist()
+    tried: dict[tuple, list[tuple]] = defaultdict(list)
+    for (*arm, seed), rate in zip(keys, rates, strict=True):
+        tried[tuple(arm)].append((seed, rate))
+    for (setting, *arm), pairs in tried.items():
+        different, expected = len({*pairs}), math.prod(len({*parts}) for parts in zip(*pairs, strict=True))
+        if not different == len(pairs) == expected:
+            raise ValueError(
+                f"setting={setting}: {' '.join(map(str, arm)).strip()}: {different} different runs of {expected}, "
+                f"{len(pairs)} rows; every arm needs each rate with each seed exactly once"
+            )
+    score, tie = (-column.to_numpy(float) for column in SCORES[measure](runs))
+    best: dict[tuple, int] = {}
+    failed = (runs["status"] != "completed").to_numpy()
+    for place in np.lexsort([np.array(rates), tie, score, failed]).tolist():
+        best.setdefault(keys[place], place)
+    return best
+
+
+def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
+    """The rates of one setting, one more at each end that more than a fifth of the seeds of an arm take.
+
+    There the grid continues by the ratio of its last two rates. It depends on which rate is best, never on how the arms
+    compare. Seeds whose runs all failed take no edge.
+    """
+    rates = sorted(set(runs["lr"].tolist()))
+    if len(rates) < 2:
+        return rates
+    taken = runs["lr"].where(runs["status"] == "completed").tolist()
+    chosen: dict[tuple, list[float]] = defaultdict(list)
+    for (_, *arm, _), place in best_places(runs, measure).items():
+        chosen[tuple(arm)].append(taken[place])
+    shares = [[own.count(edge) / len(own) for edge in (rates[0], rates[-1])] for own in chosen.values()]
+    low, high = (any(pair[end] > 0 for pair in shares if sum(pair) > EDGE_SHARE) for end in (0, 1))
+    return [rates[0] ** 2 / rates[1]] * low + rates + [rates[-1] ** 2 / rates[-2]] * high
+
+
+def next_rates(runs: pd.DataFrame, cell: BankCell, measure: str) -> Rates:
+    """The grid that the runs of the last grid ask for; that grid itself if they ask for no other."""
+    wider = tuple(float(f"{rate:g}") for rate in widened_rates(runs, measure))
+    return tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider  # 0.01, not 0.009
+
+
+def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:
+    """The first grid of an arm in a drawn setting: that of its norm in the pilot; for a norm that had none, that of the
+    norm with whose name it begins (layernorm_detach), else the one in the middle of all. At another batch size, rates
+    move with its ratio (SGD) or the root of it (AdamW), in whole steps of the grid."""
+    norm = value_of("norm", overrides)
+    rates = next(
+        (norm_rates for name, norm_rates in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_")),
+        cell.rates,
+    )
+    arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
+    if not arm_batch or arm_batch == setting_batch:
+        return rates
+    power = 1.0 if cell.labels.get("optimizer") == "SGD" else 0.5
+    steps = round(2 * power * math.log10(float(arm_batch) / float(setting_batch)))
+    return tuple(neighbor(rate, steps) for rate in rates)
+
+
+def neighbor(rate: float, steps: int) -> float:
+    """The next rate of 0.001, 0.003, 0.01, 0.03, ... in this direction."""
+    place = round(math.log10(rate) * len(STEPS)) + steps
+    power, step = divmod(place, len(STEPS))
+    return float(f"{STEPS[step] * 10.0**power:g}")

@@ -1,0 +1,120 @@
+"""From finished runs to the settings that the judge counts: which runs failed, and the value of each arm and seed."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from normexp.claims.evidence.grid import ARM, OF_BANK, runs_of
+from normexp.claims.evidence.metric import measure_of, with_values
+from normexp.claims.evidence.rates import runs_at
+from normexp.claims.judge.outcomes import Setting
+from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.claim import Claim
+
+ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
+MOST_LOSS = 10.0  # times that of guessing, of a run that did not fail
+FAILURE_RULES = {
+    "p above which a run never got above chance": ABOVE_CHANCE,
+    "loss of a drawn run that did not fail, at most, times that of guessing": MOST_LOSS,
+}
+
+
+def settings(
+    claim: Claim, grid: pd.DataFrame, table: pd.DataFrame, *, manipulation: bool = False
+) -> list[Setting]:
+    """The settings of a claim of which the table has every run of the grid. `manipulation`: with the values of its
+    manipulation check."""
+    return [
+        setting_of(claim, claim.cells[str(name)], runs, manipulation=manipulation)
+        for name, runs in whole(grid, table).groupby("setting", sort=False)
+    ]
+
+
+def judged_runs(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The runs behind `settings`: one per setting, arm, level and seed."""
+    parts = [
+        judged(claim, claim.cells[str(name)], runs)
+        for name, runs in whole(grid, table).groupby("setting", sort=False)
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"seconds": [], "numerics": []})
+
+
+def whole(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the settings of which none is missing."""
+    runs = runs_of(grid, table)
+    return runs[runs["status"].notna().groupby(runs["setting"]).transform("all")]
+
+
+def whole_rates(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs without those at rates that a wider grid gave to some seeds of an arm alone."""
+    seeds = runs.groupby(ARM, sort=False)["seed"].transform("nunique")
+    return runs[runs.groupby([*ARM, "lr"], sort=False)["seed"].transform("nunique") == seeds]
+
+
+def judged(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a setting that a verdict compares: one per arm, level and seed, at its rate."""
+    return runs_at(whole_rates(with_values(claim, runs)), cell, measure_of(claim), claim.rate)
+
+
+def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation: bool = False) -> Setting:
+    """One setting from all of its runs."""
+    chosen, measure = judged(claim, cell, runs), "value" if manipulation else measure_of(claim)
+    failed = failed_runs(chosen, cell)
+    values = failed.astype(float) if measure == "failed" else chosen["check" if manipulation else "value"]
+    table = pd.DataFrame(
+        {
+            "arm": chosen["arm"],
+            "factor": chosen["level"],
+            "seed": chosen["seed"],
+            "value": values,
+            "failed": failed,
+        }
+    )
+    guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
+    answers, bank = chosen["answers"].iloc[0], claim.drawn_from
+    final = bank is not None and cell.name in bank.cells  # at its final length
+    return Setting.of_table(
+        table,
+        cell.name,
+        measure=measure,
+        guess=float(chosen["steps"].max()) if measure == "steps" else guesses.get(measure),
+        answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
+        labels=cell.labels,
+        unfitted=unfitted_arms(cell, chosen, bank.known_population.length) if bank and final else (),
+    )
+
+
+def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
+    """Whether each run failed: it diverged, or only guessed, or ended, in a drawn setting, with a loss above ten times
+    that of guessing. It guessed if at its end it had no more validation answers right than guessing gives, by a
+    one-sided binomial test at 0.1%; a guess is right with the share of the largest class."""
+    if not cell.validation:
+        raise ValueError(
+            f"setting={cell.name}: its facts are not known; write facts: {{validation: ...}} into its bank"
+        )
+    right = np.round(runs["val_accuracy"].fillna(0.0).to_numpy(float) * cell.validation)
+    guessed = stats.binom.sf(right - 1, cell.validation, cell.chance) > ABOVE_CHANCE
+    failed = guessed | (runs["status"] != "completed").to_numpy()
+    if cell.draw:
+        losses = runs[["train_loss", "val_loss"]].to_numpy(float)  # not a number: failed
+        failed |= ~(losses <= MOST_LOSS * cell.guess_loss).all(1)
+    return failed
+
+
+def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]) -> tuple[str, ...]:
+    """Arms of a drawn setting of which most runs did not learn to an end: their error on the training split is no less
+    than `learned` of guessing's (of a text this is not asked), and that on validation (of a text: the loss) still fell
+    by `gain` or more after two fifths of the updates. On a text also those that do not beat the counts of tokens that
+    the bank asks for. Arms with runs of the bank's grid are passed over: its pilots fitted them; see `late_gain`."""
+    done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
+    of_grid = runs.loc[runs["asked_by"].str.contains(OF_BANK, regex=False), "arm"]
+    done = done[~done["arm"].isin(of_grid)]
+    open_ = done["late_gain"] >= rules["gain"]
+    if cell.test == "blocks":
+        open_ |= done["val_loss"] >= cell.counts_loss
+    else:
+        open_ &= 1 - done["train_accuracy"] >= rules["learned"] * (1 - cell.chance)
+    shares = open_.groupby(done["arm"], sort=False).mean()
+    return tuple(str(arm) for arm, share in shares.items() if share > 0.5)

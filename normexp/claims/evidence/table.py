@@ -1,0 +1,74 @@
+"""The evidence that comes with the package, and the table of finished runs: one row a run, whichever store has it."""
+
+import functools
+from pathlib import Path
+
+import pandas as pd
+
+from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
+from normexp.claims.evidence.protocol import asked_of, protocol_of
+from normexp.claims.spec.claim import Claim
+from normexp.config.folder import CONFIGS
+
+PLACE = Path("docs") / "evidence"
+EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
+RUNS, VALUES, TESTS = "runs.parquet", "values.parquet", "tests.npz"
+NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
+
+
+def read(
+    evidence: Path | None, grid: pd.DataFrame, disk: pd.DataFrame = NO_RUNS, claim: str = ""
+) -> pd.DataFrame:
+    """The finished runs of a grid, each once: of the evidence those that were asked for by the claim of this id, then
+    those of a bank's grid; else those of this disk."""
+    kept = runs_in(evidence)
+    kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
+    asked = kept["asked_by"].astype(str)
+    order = 2 * asked.str.contains(rf"\b{claim}:") + asked.str.contains(OF_BANK)
+    kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
+    tables = [table for table in (kept, disk) if len(table)]
+    runs = pd.concat(tables, ignore_index=True) if tables else kept
+    return runs.drop_duplicates(RUN, ignore_index=True)
+
+
+def runs_in(evidence: Path | None) -> pd.DataFrame:
+    """Every run of the evidence in a folder; none without a folder."""
+    return NO_RUNS if evidence is None else _read(evidence / RUNS)
+
+
+def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
+    """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It is the end of
+    `widen`, which need not be derived again."""
+    asked = asked_of(claim)
+    rows = table.loc[[asked in words.split() for words in table["asked_by"]], RUN]
+    arms = [(cell.name, *arm) for cell in settings_of(claim) for arm in arms_in(claim, cell)]
+    arms_table = pd.DataFrame(arms, columns=[*ARM, "overrides"]).astype({"level": object})
+    return arms_table.merge(rows, on="overrides")
+
+
+def values_of(evidence: Path, claim: Claim) -> pd.DataFrame | None:
+    """The kept values of a claim without runs; None if there are none of its present protocol."""
+    values = _read(evidence / VALUES)
+    rows = values[(values["claim"] == claim.id) & (values["protocol"] == protocol_of(claim))]
+    if rows.empty:
+        return None
+    levels = {level_text(level): level for level in claim.levels}
+    rows = rows.assign(factor=[levels[level_text(text)] for text in rows["factor"]])
+    text = {name: object for name in ("claim", "setting", "arm", "part", "case")}
+    rows = rows.astype(text).reset_index(drop=True)
+    return rows if rows["case"].any() else rows.drop(columns="case")
+
+
+def level_text(level: object) -> str:
+    """A level as it is written. A table may have 2.0 for the level 2."""
+    try:
+        return f"{float(level):g}"  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # a list, null or a word
+        return str(level)
+
+
+@functools.lru_cache(maxsize=4)
+def _read(path: Path) -> pd.DataFrame:
+    if not path.exists():
+        raise ValueError(f"{path}: no such file; name a folder with {RUNS} and {VALUES}, or evidence=none")
+    return pd.read_parquet(path)

@@ -1,0 +1,181 @@
+"""What training claims still need, round by round: what is missing of each grid is trained, and the grid widened."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.claims.conclude import registration
+from normexp.claims.evidence.disk import DiskRuns, complete_cells
+from normexp.claims.evidence.grid import grid_of, missing
+from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
+from normexp.claims.evidence.widen import widen
+from normexp.claims.spec.claim import Claim
+from normexp.config.errors import why
+from normexp.config.run_spec import RunSpec
+from normexp.format import duration, pluralize
+from normexp.sweeps.options import Options
+
+MOST_FAILURES = 2  # of a run, until no round asks for it
+
+
+class Training:
+    """One claim, its grid as far as its finished runs have widened it, and their table.
+
+    Args:
+        evidence: the folder of kept runs; None to judge from this disk alone.
+        cache: the folder of runs that all claims of a user share.
+    """
+
+    def __init__(self, claim: Claim, evidence: Path | None, cache: Path):
+        self.claim = complete_cells(claim)
+        self.evidence, self.disk = evidence, DiskRuns(self.claim, cache)
+        kept = kept_grid(self.claim, runs_in(evidence)) if claim.settings else NO_RUNS
+        self.is_kept = bool(claim.settings) and set(kept.get("setting", ())) == set(claim.settings)
+        self.grid = kept if self.is_kept else grid_of(self.claim)
+        self.table = NO_RUNS
+        self.new: set[str] = set()  # the folders that this command trained
+
+    def update(self) -> pd.DataFrame:
+        """Read what is finished, widen the grid by it, and return the rows that are missing."""
+        while True:
+            self.table = read(self.evidence, self.grid, claim=self.claim.id)
+            if len(todo := missing(self.grid, self.table)):
+                self.table = read(self.evidence, self.grid, self.disk.read(todo), self.claim.id)
+            wider = self.grid if self.is_kept else widen(self.claim, self.grid, self.table)
+            if len(wider) == len(self.grid):
+                return missing(self.grid, self.table)
+            self.grid = wider
+
+    def specs(self, todo: pd.DataFrame) -> dict[Path, tuple[RunSpec, Any]]:
+        """Folder -> the run and its row of the grid. Arms with equal overrides share runs."""
+        rows = todo.itertuples(index=False)
+        return {spec.folder: (spec, row) for spec, row in zip(self.disk.specs(todo), rows, strict=True)}
+
+
+class Rounds:
+    """The training claims of one command.
+
+    Args:
+        out: the folder of verdicts; `out/cache` has the runs that all claims share.
+        command: to reproduce a claim, with `{id}` in place of its own.
+    """
+
+    def __init__(
+        self, claims: Sequence[Claim], out: Path, command: str, evidence: Path | None,
+        registries: Sequence[Path] | None = None,
+    ):  # fmt: skip
+        self.out, self.command, self.registries = out, command, registries
+        self.failed: dict[str, str] = {}  # claim -> why it has no verdict
+        self.claims: dict[str, Training] = {}
+        self._failures: Counter[Path] = Counter()
+        for claim in claims:
+            if (made := self._try(claim.id, Training, claim, evidence, out / "cache")) is not None:
+                self.claims[claim.id] = made
+
+    def _try(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
+        """What a call gives; None, with the reason in `failed`, if the claim cannot run. Others go on."""
+        if name in self.failed:
+            return None
+        try:
+            return call(*given)
+        except Exception as error:
+            self.failed[name] = why(error)
+            return None
+
+    def todo(self) -> dict[str, pd.DataFrame]:
+        """Claim -> the rows of its grid that are missing."""
+        rows = {name: self._try(name, training.update) for name, training in self.claims.items()}
+        return {name: missing_rows for name, missing_rows in rows.items() if missing_rows is not None}
+
+    def notes(self, todo: dict[str, pd.DataFrame]) -> Iterator[str]:
+        """Lines for the plan: what is missing, and runs that would come before their registration."""
+        for name, rows in todo.items():
+            training = self.claims[name]
+            yield f"  {name}: at most {len(rows)} of {len(training.grid)} runs to train"
+            reason = registration(training.claim, self.registries)[1] if training.claim.drawn else ""
+            if len(rows) and reason:
+                yield (
+                    f"  {name}: {reason}, so its word stays unregistered; to fix its protocol first: normexp register "
+                    f"claim={name} reason=..."
+                )
+
+    def show(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
+        """Print the runs of the first round by setting, with their time."""
+        from normexp.sweeps.estimate import Estimates, core_minutes  # loads torch
+
+        estimates = Estimates()
+        for name, rows in todo.items():
+            training = self.claims[name]
+            for setting, group in rows.groupby("setting", sort=False):
+                times: list[float | None] = []
+                for spec, _ in training.specs(group).values():
+                    with contextlib.suppress(ValueError):
+                        times.append(estimates.seconds(spec))
+                known = [seconds for seconds in times if seconds is not None]
+                cost = f", {core_minutes(sum(known))}" if len(known) == len(times) else ""
+                if cell := training.claim.cells.get(str(setting)):
+                    print(
+                        f"    {name} {setting} ({cell.what}): {pluralize(len(times), 'run')}{cost}",
+                        flush=True,
+                    )
+        self._run(todo, options)
+
+    def run(self, options: Options, finished: Callable[[Training], Any]) -> None:
+        """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
+        while self.claims:
+            todo = self.todo()
+            for name in [name for name in self.claims if name in self.failed or not len(todo.get(name, ()))]:
+                training = self.claims.pop(name)
+                self._try(name, finished, training)
+            if self.claims:
+                self._run({name: todo[name] for name in self.claims}, options)
+
+    def _run(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
+        from normexp.sweeps.run import run  # loads torch
+
+        runs: dict[Path, tuple[RunSpec, str]] = {}
+        users: dict[Path, list[str]] = {}
+        for name, rows in todo.items():
+            training = self.claims[name]
+            for folder, (spec, row) in training.specs(rows).items():
+                runs.setdefault(folder, (spec, training.disk.name_of(row)))
+                users.setdefault(folder, []).append(name)
+                training.new.add(str(folder))
+        if not runs:
+            return
+        if not options.plan:
+            keep_out_of_git(self.out)
+        launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
+        specs, names = zip(*runs.values(), strict=True)
+        words = self.command.format(id=",".join(todo))
+        for cell in run(specs, options, folder=launch, names=names, command=words):
+            if cell.state != "failed":
+                continue
+            self._failures[cell.folder] += 1
+            if self._failures[cell.folder] >= MOST_FAILURES:
+                for name in users[cell.folder]:
+                    self.failed.setdefault(name, f"{cell.name}: {cell.error or cell.state} ({cell.log})")
+
+
+def keep_out_of_git(out: Path) -> None:
+    """Keep runs out of the user's repository: files of theirs would make its checkout a changed one."""
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / ".gitignore").exists():
+        (out / ".gitignore").write_text("*\n")
+
+
+def by_the_files(claim: Claim, reason: str) -> list[str]:
+    """Lines on a claim whose data or pilots are not here: what its files say of its runs."""
+    per_rate = len(claim.arms) * len(claim.levels) * claim.seeds
+    runs = [
+        per_rate * (max(len(cell.rates), 3) if claim.rate == "own" else 1) for cell in claim.cells.values()
+    ]
+    seconds = sum(
+        n * (cell.seconds or claim.seconds) for n, cell in zip(runs, claim.cells.values(), strict=True)
+    )
+    return [f"  {claim.id}: about {sum(runs)} runs, {duration(seconds)} by its file", f"    {reason}"]

@@ -1,0 +1,139 @@
+"""The grid of a claim, what is missing of it, how its runs widen it, and the grids that kept verdicts store."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+from committed import CLAIMS
+from test_population import PILOT, write
+
+from normexp.claims.conclude import of_runs
+from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, run_words, runs_of
+from normexp.claims.evidence.settings import settings, whole
+from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
+from normexp.claims.evidence.widen import widen
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.claim_files import read_claim
+
+CLAIM = yaml.safe_load("""
+name: two_is_few
+sentence: BatchNorm is worse at a batch of 4.
+source: s
+covers: []
+kind: ours
+evidence: training
+metric: test/error
+measure: share of wrong answers
+better: lower
+arms: {batchnorm: [norm=batchnorm], few: [norm=batchnorm, batch_size=4]}
+settings: {bank: tiny, first: 2, at: final}
+seeds: 2
+comparison: {kind: different, arm: batchnorm, baseline: few, margin: 0.01}
+""")
+TRAINED = sorted(name for name, claim in CLAIMS.items() if claim.evidence == "training")
+
+
+@pytest.fixture
+def claim(tmp_path):
+    """Over the tiny population with pilots of its first two settings."""
+    bank = load_bank(write(tmp_path))
+    pilots = [{"draw": bank.cells[name].draw, **PILOT} for name in ("d001", "d002")]
+    (tmp_path / "Q1.yaml").write_text(yaml.safe_dump(CLAIM))
+    return read_claim(tmp_path / "Q1.yaml", load_bank(write(tmp_path, pilots=pilots)))
+
+
+def made(grid, accuracy):
+    """Finished runs of a grid, with accuracies from a function of its rows."""
+    right = [accuracy(row) for row in grid.itertuples()]
+    numbers = {
+        "status": "completed", "val_loss": 0.5, "train_loss": 0.5, "test_loss": 0.7, "train_accuracy": 0.9,
+        "steps": 10, "seconds": 1.0, "numerics": 1, "answers": 100.0, "late_gain": np.nan, "asked_by": "",
+        "started": "2026-01-01T00:00:00+00:00",
+    }  # fmt: skip
+    runs = grid[RUN].assign(**numbers, val_accuracy=right, test_accuracy=right)
+    return runs.drop_duplicates(RUN)
+
+
+def test_words_name_a_run_whatever_their_order():
+    assert run_words(["norm=none", "a=1", "a=2", "monitor=none"]) == run_words(["a=2", "norm=none"])
+    assert run_words(["monitor=full"]) == "monitor=full"
+
+
+def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
+    grid = grid_of(claim)
+    assert len(grid) == 2 * 2 * 2 * 3  # settings, arms, seeds, rates
+    assert not grid.duplicated([*ARM, *RUN]).any()
+    assert len(missing(grid, NO_RUNS)) == len(grid)
+    table = made(grid.iloc[3:], lambda row: 0.5)
+    assert missing(grid, table).index.tolist() == [0, 1, 2]
+    assert whole(grid, table)["setting"].unique().tolist() == ["d002"]
+
+
+def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):
+    grid = grid_of(claim)
+    sizes = []
+    for _ in range(5):
+        grid = widen(claim, grid, made(grid, lambda row: 0.3 + 0.1 * row.lr * (row.arm == "few")))
+        few = grid[(grid["setting"] == "d001") & (grid["arm"] == "few")]
+        sizes.append(few["lr"].nunique())
+    assert sizes == [4, 5, 5, 5, 5]
+
+
+def test_a_setting_near_its_margin_gets_two_more_seeds(claim):
+    middle = {key: rows["lr"].median() for key, rows in grid_of(claim).groupby(ARM[:2])}
+
+    def accuracy(row):
+        best = 0.1 * (row.lr == middle[row.setting, row.arm])
+        near = row.setting == "d002" and row.arm == "few"
+        return 0.5 + best + (0.02 * (row.seed % 2) if near else 0.0)
+
+    grid = grid_of(claim)
+    for _ in range(3):
+        grid = widen(claim, grid, made(grid, accuracy))
+    seeds = grid.groupby("setting")["seed"].nunique()
+    assert seeds.to_dict() == {"d001": 2, "d002": 4}
+    table = made(grid, accuracy)
+    assert widen(claim, grid, table) is grid
+    assert [len(setting.outcomes["few", ""].seeds) for setting in settings(claim, grid, table)] == [2, 4]
+
+
+def test_a_verdict_refuses_numbers_that_were_never_compared(claim):
+    grid = grid_of(claim)
+    table = made(grid, lambda row: 0.5 + 0.01 * row.seed)
+    assert of_runs(claim, grid, table.assign(numerics=[1, 2] * (len(table) // 2)), [])[1]["numerics"] == [
+        1,
+        2,
+    ]
+    with pytest.raises(ValueError, match=r"numerics \[1, 3\]"):
+        of_runs(claim, grid, table.assign(numerics=[1, 3] * (len(table) // 2)), [])
+
+
+def test_the_evidence_has_each_run_once_with_the_words_that_train_it():
+    runs = runs_in(EVIDENCE)
+    assert runs["run"].is_unique
+    assert (runs["overrides"] != "").all()
+    assert (runs["seconds"] >= 0).all()
+    assert not runs.duplicated(
+        ["overrides", "seed", "lr", "finished", "test_loss", "val_loss", "train_loss"]
+    ).any()
+    both = runs[runs["status"] != "completed"]
+    assert both["failed"].all()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", TRAINED)
+def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
+    claim = CLAIMS[name]
+    kept = kept_grid(claim, runs_in(EVIDENCE))
+    if set(kept["setting"]) != set(claim.settings):
+        return
+    grid = grid_of(claim)
+    while True:
+        table = read(EVIDENCE, grid, claim=claim.id)
+        assert missing(grid, table).empty
+        if len(wider := widen(claim, grid, table)) == len(grid):
+            break
+        grid = wider
+    key = pd.MultiIndex.from_frame
+    assert set(key(grid[[*ARM, *RUN]])) == set(key(kept[[*ARM, *RUN]]))
+    assert runs_of(grid, table)["status"].notna().all()
