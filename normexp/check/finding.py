@@ -21,7 +21,6 @@ VERDICTS = (PACKAGE.parent / "docs" / "verdicts.md", PACKAGE / "docs" / "verdict
 # | [P10](file) | the sentence. *source* note | **word** | ...
 ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
 
-
 MOST_NAMED = 8  # layers in a line of code
 
 
@@ -83,12 +82,19 @@ class Kind:
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
         words = {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"number": number, "count": len(layers), "path": path, "code": network.code(path)}
-        named = [network.code(name) for name in layers[:MOST_NAMED] if name in network.modules]
-        words["codes"] = f"[{', '.join(named)}{', ...' * (len(layers) > MOST_NAMED)}]"
+        words["codes"] = codes(network, layers, self.id)
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         return Finding(
             self.id, number=number, layers=layers, why=self.why, links=links(self.verdicts), **said
         )
+
+
+def codes(network: Network, layers: tuple[str, ...], id: str) -> str:
+    """The layers as code: a list of them, or where the result has them if they are many."""
+    if len(layers) <= MOST_NAMED:
+        return f"[{', '.join(map(network.code, layers))}]"
+    getter = "get_submodule" if layers[0] in network.modules else "get_parameter"
+    return f"map(model.{getter}, result['{id}'].layers)"
 
 
 KINDS: dict[str, Kind] = {}

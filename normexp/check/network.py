@@ -1,7 +1,7 @@
 """A network, and what is measured on it when a finding asks."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,16 +11,11 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from normexp.check.inputs import (
-    CheckOptions,
-    Step,
-    root_of,
-    size_of,
-)
+from normexp.check.inputs import PROBE, CheckOptions, Step, root_of, size_of, split, tensor_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
 from normexp.monitors.batches import Batches
-from normexp.monitors.guard import loss_of, untouched
+from normexp.monitors.guard import loss_of, untouched, weights
 
 
 @dataclass
@@ -85,12 +80,18 @@ class Network:
     def quiet(self, *, train: bool) -> Iterator[nn.Module]:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
         rest trains) or in eval mode. Nothing done inside is left."""
+        error: Exception | None = None
         with isolate_rng(), untouched(self.step):
             if not train:
                 self.step.eval()
             elif not self.root.training:
                 self.step.train()
-            yield self.step
+            try:
+                yield self.step
+            except Exception as raised:  # isolate_rng puts nothing back behind an error
+                error = raised
+        if error is not None:
+            raise error
 
     @cached_property
     def attempt(self) -> Trace:
@@ -118,8 +119,38 @@ class Network:
         with self.quiet(train=False) as step, torch.no_grad():
             return modes(step, self.batches, self.tracked)
 
+    @property
+    def guessed(self) -> bool:
+        """Whether the loss is none that the user named."""
+        return self.loss == PROBE or "guessed" in self.loss
+
+    def output(self, batch: Any) -> Tensor:
+        """The tensor that the network itself gives for a batch, from copies of the weights. Call it in `quiet`.
+
+        Raises NotChecked if the network takes something else, or gives none.
+        """
+        inputs, _ = split(copied(batch))
+        try:
+            with weights({p: p.data.clone() for p in self.root.parameters()}):
+                y = tensor_of(self.root(**inputs) if isinstance(inputs, Mapping) else self.root(inputs))
+        except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
+            raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
+        if y.dim() < 2 or len(y) != self.samples or self.samples < 2:
+            raise NotChecked("no output for each sample of a batch of two and more")
+        return y.detach().double()
+
+    @property
+    def precision(self) -> str | None:
+        """The precision of the training that the user named, else that of the parameters if they are in half."""
+        kinds = {torch.float16: "16-true", torch.bfloat16: "bf16-true"}
+        held = [kinds[p.dtype] for p in self.root.parameters() if p.dtype in kinds]
+        return self.options.precision or next(iter(held), None)
+
     def code(self, path: str) -> str:
         """The module at a path as code: `model.layer1[0].bn1`."""
+        if path.endswith("()"):  # a norm that is called as a function
+            owner, _, name = path.rpartition(".")
+            return f"# in the forward of {self.code(owner)}: {name}"
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 

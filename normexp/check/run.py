@@ -10,7 +10,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedParameter
+from torch.nn.parameter import is_lazy
 
 from normexp.check.finding import declared
 from normexp.check.inputs import (
@@ -54,14 +54,10 @@ def check(
     at_least_one("samples", samples)
     if not isinstance(module, nn.Module):
         raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
-    if isinstance(module, torch.jit.ScriptModule):
-        raise ValueError(f"module={name}: is compiled TorchScript; pass the network that it was made of")
-    if any(isinstance(p, UninitializedParameter) for p in module.parameters()):
-        raise ValueError(f"module={name}: has lazy layers without weights; run one batch through it first")
-    if any(p.is_meta for p in module.parameters()):
-        raise ValueError(f"module={name}: has weights without memory (meta); load or initialize them first")
     if not any(p.is_floating_point() for p in module.parameters()):
         raise ValueError(f"module={name}: has no parameters; pass a network that trains")
+    if unfit := next((why for layer in module.modules() for why in [no_pass(layer)] if why), ""):
+        raise ValueError(f"module={name}: {unfit}")
     if loss is not None and not callable(loss):
         raise ValueError(
             f"loss={type(loss).__name__}: cannot be called; pass a function loss(output, target)"
@@ -73,7 +69,7 @@ def check(
     step = as_step(module, loss)
     batches, batch_size, said = two_batches(loader, module, samples)
     network = Network(step, batches, batch_size, loader, given)
-    if not network.places:
+    if not network.places and not network.attempt.called:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
@@ -86,10 +82,23 @@ def check(
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.layers = list(network.attempt.layers.values())
     counts = Counter(type(place.module).__name__ for place in network.places)
+    counts |= Counter(f"called as {place.module.name}()" for place in network.attempt.called)
     norms = ", ".join(f"{count} {name}" for name, count in counts.items())
     result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
     result.seconds = time.perf_counter() - begun
     return result
+
+
+def no_pass(layer: nn.Module) -> str:
+    """Why no pass through a layer can be watched, in one line; empty if one can."""
+    if isinstance(layer, torch.jit.ScriptModule):
+        return "is compiled TorchScript; pass the network that it was made of"
+    tensors = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+    if any(is_lazy(x) for x in tensors):
+        return "has lazy layers without weights; run one batch through it first"
+    if any(x.is_meta for x in tensors):
+        return "has weights without memory (meta); load or initialize them first"
+    return ""
 
 
 class CheckNorms(Callback):

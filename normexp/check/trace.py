@@ -10,6 +10,7 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
+from normexp.check.called import CalledNorm, Functions, Owner
 from normexp.check.inputs import root_of
 from normexp.check.result import Layer
 from normexp.models.sites import sites_of
@@ -81,6 +82,9 @@ class Place:
         module, axis = self.module, channel_dim(self.module, x.ndim)
         x = x.detach()
         x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
+        if isinstance(module, CalledNorm) and module.axes:
+            last = tuple(range(-len(module.axes), 0))
+            return x.movedim(module.axes, last).flatten(-len(last)).flatten(0, -2)
         if self.kind == "batch":
             return x.movedim(axis, 0).flatten(1)
         if self.kind == "instance":
@@ -131,7 +135,9 @@ class Call:
         x: what arrived; shares its memory with the pass.
         masked: whether the layer was told what is padding.
         training: the mode of the layer in the pass.
-        maker: the layer that gave x; None if none did.
+        after: the norm that gave x, with nothing between; None if another layer or function did.
+        maker: the layer that gave x, maybe as a view of its output.
+        learns: whether gradients were recorded.
     """
 
     place: Place
@@ -143,7 +149,9 @@ class Call:
     x: Tensor
     masked: bool
     training: bool
-    maker: nn.Module | None = None
+    after: Place | None
+    maker: nn.Module | None
+    learns: bool
 
     @property
     def spread(self) -> Tensor:
@@ -167,8 +175,9 @@ class Trace:
         cancelled: path of a linear map with a bias right before a norm -> |sum of dL/dy| / sum of |dL/dy|, its largest
             channel; 0 up to rounding if the norm subtracts whatever the bias adds.
         runs: calls of the whole network.
-        detached: paths of norms none of whose outputs carries a gradient.
-        recomputed: paths of norms that were called in the backward pass, too.
+        called: norms that are called as functions.
+        recomputed: paths of norms whose running statistics moved again while the gradient was computed.
+        without_gradient: names of trained parameters that get no gradient.
         inside: path of the norm in which the pass failed.
     """
 
@@ -178,8 +187,9 @@ class Trace:
     layers: dict[str, Layer] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     runs: int = 0
-    detached: set[str] = field(default_factory=set)
-    recomputed: dict[str, None] = field(default_factory=dict)
+    called: list[Place] = field(default_factory=list)
+    recomputed: list[str] = field(default_factory=list)
+    without_gradient: set[str] = field(default_factory=set)
     error: Exception | None = None
     inside: str = ""
 
@@ -188,16 +198,18 @@ class _Watch:
     """The hooks of one pass."""
 
     def __init__(self, step: nn.Module, places: list[Place]) -> None:
-        self.trace, self.depth, self.going_back = Trace(), 0, False
+        self.trace, self.root = Trace(), root_of(step)
         self.places = {place.module: place for place in places}
-        self.paths = {module: path for path, module in root_of(step).named_modules()}
+        self.paths = {module: path for path, module in self.root.named_modules()}
+        self.stack: list[Owner] = []  # the open calls of layers
+        self.functions: dict[str, Place] = {}
+        self.again: dict[Place, int] | None = None  # of running means, while the gradient is computed
         sites = sites_of(step)
         self.kinds = {site.module: site.kind for site in sites if site.kind in KINDS}
         # Kept so that their memory is not used again, and an address names its maker.
         self.outputs: list[Tensor] = []
-        self.maker: dict[int, nn.Module] = {}
+        self.maker: dict[int, tuple[nn.Module, int]] = {}
         self.before_norm: set[nn.Module | None] = set()
-        self.carries: dict[str, bool] = {}  # whether an output of a norm carries a gradient
         self.handles: list[Any] = []
         for module in self.paths:
             self.handles.append(module.register_forward_pre_hook(self.enter, with_kwargs=True))
@@ -205,31 +217,34 @@ class _Watch:
         self.handles.append(listen(step, sites, self.called))
 
     def enter(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
-        self.trace.runs += self.depth == 0
-        self.depth += 1
+        if self.again is not None:  # a checkpointed part is computed again
+            if module in self.places and self.places[module].tracked:
+                self.again.setdefault(self.places[module], module.running_mean.clone())
+            return
+        self.trace.runs += not self.stack
+        self.stack.append(Owner(module, args, kwargs))
         x = first_tensor(args, kwargs)
         if module not in self.kinds or x is None or not x.is_floating_point():
             return
         path, kind = self.paths[module], self.kinds[module]
         if module in self.places:
             self.trace.inside = path
-            with torch.no_grad():
-                self.norm(self.places[module], x, (*args, *kwargs.values()))
+            self.norm(self.places[module], x, (*args, *kwargs.values()))
         elif kind == "activation":
             self.unit(path, module, x)
         self.trace.layers.setdefault(path, Layer(path, kind))  # in forward order
 
     def leave(self, module: nn.Module, args: tuple, y: Any) -> None:
-        self.depth -= 1
+        if self.again is not None:
+            return
+        self.stack.pop()
         if not isinstance(y, Tensor):
             return
-        if torch.is_grad_enabled() and (module in self.places or next(module.children(), None) is None):
+        alone = module in self.kinds or next(module.children(), None) is None
+        if torch.is_grad_enabled() and alone:
             self.outputs.append(y)
-            self.maker[y.untyped_storage().data_ptr()] = module
-        if module in self.places:
-            self.trace.inside, path = "", self.paths[module]
-            self.carries[path] = y.requires_grad or self.carries.get(path, False)
-            self.trace.detached = {name for name, carries in self.carries.items() if not carries}
+            self.maker[y.untyped_storage().data_ptr()] = module, y._version
+        self.trace.inside = "" if module in self.places else self.trace.inside
         if module not in self.kinds or not y.is_floating_point():
             return
         path, linear = self.paths[module], self.kinds[module] == "linear"
@@ -244,29 +259,48 @@ class _Watch:
     def norm(self, place: Place, x: Tensor, given: tuple) -> None:
         if place.kind == "none" or x.numel() == 0:
             return
-        rows = place.groups(x)
+        rows = place.groups(x)  # without gradients
         mean, values = rows.mean(1), rows.shape[1]
         var = rows.var(1, correction=0) if values > 1 else torch.zeros_like(mean)
         masked = any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in given)
-        most, training = float(x.abs().amax()), place.module.training
-        if self.going_back:
-            self.trace.recomputed[place.path] = None
-            return
-        maker = self.maker_of(x)
-        call = Call(place, self.trace.runs, mean, var, values, most, x.detach(), masked, training, maker)
+        maker, version = self.maker.get(x.untyped_storage().data_ptr(), (None, -1))
+        call = Call(
+            place, self.trace.runs, mean, var, values, float(x.detach().abs().amax()), x.detach(), masked,
+            training=place.module.training, maker=maker, learns=torch.is_grad_enabled(),
+            after=self.places.get(maker) if version == x._version else None,
+        )  # fmt: skip
         self.trace.calls.append(call)
-        self.before_norm.add(self.maker_of(x))
+        self.before_norm.add(maker)
 
-    def maker_of(self, x: Tensor) -> nn.Module | None:
-        """The layer that gave x."""
-        return self.maker.get(x.untyped_storage().data_ptr())
+    def function(
+        self, x: Tensor, name: str, kind: str, axes: tuple[int, ...], groups: int, centers: bool, eps: float
+    ) -> None:
+        """A norm that was called as a function. One of weights, as in weight standardization, is none of those."""
+        owner = self.stack[-1]
+        own = {p.numel() for p in owner.module.parameters(recurse=False)}
+        if x.dim() < 2 or x.numel() in own or "torch.nn.utils" in type(owner.module).__module__:
+            return
+        path = f"{self.paths[owner.module]}.{name}()".lstrip(".")
+        if path not in self.functions:
+            module = CalledNorm(name, kind, axes, owner, groups=groups).train(owner.module.training)
+            self.functions[path] = Place(path, module, kind, centers, eps)
+            self.trace.called.append(self.functions[path])
+        if self.functions[path].module.axes == axes:
+            with unheard():
+                self.norm(self.functions[path], x, ())
+            self.trace.layers.setdefault(path, Layer(path, "norm"))
+
+    def listens(self) -> bool:
+        """Whether a function is called in a layer's forward, and in none of a norm."""
+        return bool(self.stack) and not any(owner.module in self.places for owner in self.stack)
 
     def unit(self, path: str, activation: nn.Module, x: Tensor) -> None:
-        behind = self.places.get(self.maker_of(x))
+        behind = self.places.get(self.maker.get(x.untyped_storage().data_ptr(), (None, 0))[0])
         if behind is None or path in self.trace.units:
             return
         axis, part, saturated = channel_dim(behind.module, x.ndim), few(x), 0.0
-        with unheard():
+        keep = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)  # none of a checkpoint's
+        with unheard(), keep:
             rows = to_rows(derivative(activation, part), axis)
             limits = bounds(activation)
             if limits and not (limits[0] == 0 and limits[1] > 1):  # the lower end of ReLU6 is that of ReLU
@@ -287,24 +321,38 @@ class _Watch:
             self.trace.cancelled[self.paths[module]] = float(share.amax())  # 0 where no gradient comes
 
     def backward(self, loss: Tensor) -> None:
-        values = {path: getattr(m, "weight", None) for m, path in self.paths.items() if m not in self.places}
-        weights = {path: w for path, w in values.items() if isinstance(w, nn.Parameter) and w.requires_grad}
-        if not loss.requires_grad or not weights:
-            return
-        # Not autograd.grad, which reentrant checkpoints refuse.
-        before = [(p, p.grad) for module in self.paths for p in module.parameters(recurse=False)]
-        for p, _ in before:
+        names = {name: p for name, p in self.root.named_parameters() if p.requires_grad}
+        gradients: list[Tensor | None] = [None] * len(names)
+        if loss.requires_grad and names:
+            self.again = {}
+            gradients = gradients_of(loss, list(names.values()))
+            before = self.again.items()
+            self.trace.recomputed = [p.path for p, mean in before if not mean.equal(p.module.running_mean)]
+        for (name, _), gradient in zip(names.items(), gradients, strict=True):
+            if gradient is None:
+                self.trace.without_gradient.add(name)
+                continue
+            layer = self.trace.layers.get(name.removesuffix(".weight"))
+            if layer is not None and layer.kind == "linear":
+                layer.gradient = size(gradient)
+
+
+def gradients_of(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
+    """The gradients of the parameters; None where the loss does not depend on one. `.grad` stays as it is."""
+    try:
+        return list(torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True))
+    except RuntimeError as error:  # reentrant checkpoints know only `backward`
+        if "use_reentrant" not in str(error) or any(p._post_accumulate_grad_hooks for p in parameters):
+            raise
+    before = [p.grad for p in parameters]
+    try:
+        for p in parameters:
             p.grad = None
-        self.going_back = True
-        try:
-            loss.backward()
-            for path, weight in weights.items():
-                layer = self.trace.layers.get(path)
-                if weight.grad is not None and layer is not None and layer.kind == "linear":
-                    layer.gradient = size(weight.grad)
-        finally:
-            for p, gradient in before:
-                p.grad = gradient
+        loss.backward()
+        return [p.grad for p in parameters]
+    finally:
+        for p, gradient in zip(parameters, before, strict=True):
+            p.grad = gradient
 
 
 def size(x: Tensor) -> float:
@@ -330,7 +378,8 @@ def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
     """
     watch = _Watch(step, places)
     try:
-        loss = step_output(step, copied(batch))["loss"]
+        with Functions(watch.function, watch.listens):
+            loss = step_output(step, copied(batch))["loss"]
         watch.trace.loss = float(loss.detach())
         watch.backward(loss)
     except Exception as error:  # any error of a user's network is what we report

@@ -103,3 +103,25 @@ def test_strict_callback_stops(tmp_path):
     with pytest.raises(ValueError, match=r"normexp check, Lit: .* warning"):
         fit([CheckNorms(strict=True)], tmp_path)
     assert len(fit([CheckNorms(strict=True)], tmp_path, nn.LayerNorm).losses) == 10
+
+
+class Writes(nn.Module):
+    """Writes into its weights in each forward, as codebooks do."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.norm = nn.Embedding(11, 8, max_norm=0.5), nn.LayerNorm(8)
+        self.code, self.linear = nn.Parameter(torch.ones(8)), nn.Linear(8, 11)
+
+    def forward(self, tokens):
+        self.norm.weight.data.mul_(0.999)
+        self.code.data.add_(0.1)
+        return self.linear(self.norm(self.table(tokens).cumsum(1)) * self.code)
+
+
+def test_weights_that_a_forward_writes_stay():
+    torch.manual_seed(0)
+    module, tokens = Writes(), torch.randint(0, 11, (4, 7))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    assert len(check(module, (tokens, tokens)).healthy) > 12
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
+from normexp.check.findings.forward import keep_input
 from normexp.check.inputs import random_signs, split, tensor_of
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, copied
 from normexp.models.sites import EMBEDDINGS
+from normexp.monitors.guard import weights
 from normexp.monitors.sites import first_tensor
 
 
@@ -107,11 +109,6 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(share, dict.fromkeys(wide or [call.place.path for call in calls]))
 
 
-def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
-    """A hook that makes a norm the identity."""
-    return args[0] if args and isinstance(args[0], Tensor) else output
-
-
 def future_share(network: Network) -> float:
     """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input. Not a
     number if input and output have no axis of positions in common, or if no gradient comes."""
@@ -133,7 +130,8 @@ def future_share(network: Network) -> float:
         if isinstance(module, EMBEDDINGS):
             module.register_forward_hook(embedded)
     try:
-        output = tensor_of(network.root(**inputs) if name else network.root(inputs[name]))
+        with weights({p: p.data.clone() for p in network.root.parameters()}):
+            output = tensor_of(network.root(**inputs) if name else network.root(inputs[name]))
     except Exception:  # the pass of the whole step is judged elsewhere
         return math.nan
     if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
@@ -148,5 +146,8 @@ def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
     middle = y.shape[out] // 2
     chosen = y.select(out, middle).float()
     mixed = (chosen * random_signs(chosen.shape, chosen)).sum()
-    (g,) = torch.autograd.grad(mixed, x, retain_graph=True, materialize_grads=True)
+    try:
+        (g,) = torch.autograd.grad(mixed, x, retain_graph=True, materialize_grads=True)
+    except RuntimeError:  # reentrant checkpoints give no gradient by the input
+        return math.nan
     return float(g.narrow(into, middle + 1, g.shape[into] - middle - 1).norm() / g.norm())

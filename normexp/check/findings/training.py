@@ -7,12 +7,13 @@ import torch
 from torch.utils.data import DataLoader
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.inputs import matched
+from normexp.check.inputs import PRECISIONS, matched
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import RUNNING, TINY
+from normexp.check.trace import RUNNING, TINY, trace
 
 EPS = {"keras": 1e-3, "tensorflow": 1e-3, "jax": 1e-5, "flax": 1e-5}  # BatchNorm's default there
+DRAWS = 8  # of dropout, where the first one made a difference
 STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 
 
@@ -52,6 +53,49 @@ def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         shrinks = 1 - max(0.0, 1 - rate * decay) ** STEPS
         case = "shrinks" if shrinks > limit.shrinks else ""
         yield Found(shrinks, [name for *_, name in decayed], case, rate=rate, decay=decay)
+
+
+@finding
+def not_optimized(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """What no group of the optimizer has keeps its start. That happens to norms that were put in after the optimizer
+    was made, and where groups are chosen by name or by shape."""
+    optimizer = network.options.need("optimizer")
+    held = {p for group in optimizer.param_groups for p in group["params"]}
+    absent = [
+        f"{place.path}.{name}"
+        for place in network.places
+        for name, p in parameters(place.module)
+        if p.requires_grad and p not in held
+    ]
+    if absent:
+        yield Found(len(absent), absent)
+
+
+@finding
+def gains_stuck(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """A number of 8 or 11 bits moves by no step below half of its spacing. Adam's steps are about as large as the rate,
+    so that a gain near 1 keeps its value for good, and decay on it is lost, too."""
+    optimizer, kind = network.options.need("optimizer"), network.precision
+    if not any(word in type(optimizer).__name__.lower() for word in ("adam", "lion", "adafactor", "nadam")):
+        return
+    dtype = getattr(torch, PRECISIONS[kind]) if kind and "mixed" not in kind else torch.float32
+    names = {p: f"{place.path}.{name}" for place in network.places for name, p in parameters(place.module)}
+    ratios = {}
+    for group in optimizer.param_groups:
+        for p in (p for p in group["params"] if p in names and p.requires_grad):
+            held = p.dtype if p.dtype in (torch.float16, torch.bfloat16) else dtype
+            if held in (torch.float16, torch.bfloat16) and p.numel():
+                mantissa, exponent = torch.frexp(p.detach().float().abs())
+                below = torch.where(
+                    mantissa == 0.5, 0.5, 1.0
+                )  # numbers just below a power of 2 lie twice as close
+                half = torch.finfo(held).eps * torch.exp2(exponent.float() - 1) * below / 2
+                half = torch.where(mantissa == 0, TINY, half)
+                ratios[names[p]] = float((float(group["lr"]) / half).median())
+    if stuck := {name: ratio for name, ratio in ratios.items() if ratio < limit.step}:
+        worst = min(stuck, key=stuck.__getitem__)
+        rate = max(float(group["lr"]) for group in optimizer.param_groups)
+        yield Found(stuck[worst], stuck, path=worst, rate=rate, kind=str(dtype if kind else held)[6:])
 
 
 def parameters(module: torch.nn.Module) -> Iterable[tuple[str, torch.nn.Parameter]]:
@@ -100,8 +144,32 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
         for path, var in dropped.items()
         if path in variances
     }
-    for worst in above(((path, max(x, 1 / max(x, TINY))) for path, x in ratios.items()), limit.factor):
+    if any(beyond(ratio) > limit.factor for ratio in ratios.values()):
+        ratios = averaged(network, variances, dropped)  # one draw of dropout may be large by chance
+    for worst in above(((path, beyond(ratio)) for path, ratio in ratios.items()), limit.factor):
         yield Found(ratios[worst.path], worst.layers, path=worst.path)
+
+
+def beyond(ratio: float) -> float:
+    """How far a ratio is from 1, either way."""
+    return max(ratio, 1 / max(ratio, TINY))
+
+
+def averaged(
+    network: Network, variances: dict[str, torch.Tensor], first: dict[str, torch.Tensor]
+) -> dict[str, float]:
+    """The ratios of variances with dropout to those without, over several draws of dropout."""
+    sums = {path: var.clone() for path, var in first.items() if path in variances}
+    with network.quiet(train=True) as step, torch.no_grad():
+        for seed in range(1, DRAWS):
+            torch.manual_seed(seed)
+            calls = trace(step, network.batches.training, network.tracked).calls
+            for path, var in {c.place.path: c.var for c in reversed(calls) if c.place.path in sums}.items():
+                sums[path] += var
+    return {
+        path: float(torch.nanmedian(var / DRAWS / variances[path].clamp_min(TINY)))
+        for path, var in sums.items()
+    }
 
 
 @finding
@@ -109,16 +177,13 @@ def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """momentum is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
     Flax. Their eps differs as well."""
     momentum = {p.path: getattr(p.module, "momentum", None) for p in network.tracked}
-    beyond = [path for path, value in momentum.items() if value is not None and not 0 <= value <= 1]
-    swapped = [p for p, value in momentum.items() if value and limit.momentum < value and p not in beyond]
+    swapped = [path for path, value in momentum.items() if value and value > limit.momentum]
     still = [path for path, value in momentum.items() if value == 0]
     if swapped:
         first = float(momentum[swapped[0]])
-        yield Found(1 - first, swapped, "swapped", momentum=first)
+        yield Found(1 - first, swapped, "swapped" if first <= 1 else "beyond", momentum=first)
     if still:
         yield Found(0, still, "still")
-    if beyond:
-        yield Found(float(momentum[beyond[0]]), beyond, "beyond", momentum=float(momentum[beyond[0]]))
     batch, library = [p for p in network.tracked if p.kind == "batch"], network.options.converted_from
     if library is not None:
         theirs = EPS[library]
@@ -127,7 +192,7 @@ def converted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         for worst in above(changes, eps=lambda _: other[0].eps, library=library, theirs=theirs):
             worst.case = "eps" if worst.number > limit.change else "small_eps"
             yield worst
-    elif batch and not swapped and not still and not beyond:
+    elif batch and not swapped and not still:
         network.options.need("converted_from")
 
 

@@ -4,12 +4,14 @@ import copy
 import math
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 import torch
-from torch import nn
+from lightning_utilities.core.apply_func import apply_to_collection
 
+from normexp.check.called import Owner
 from normexp.check.finding import Found, above, finding
-from normexp.check.inputs import PRECISIONS
+from normexp.check.inputs import PRECISIONS, tensor_of
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, size
@@ -34,17 +36,15 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 @finding
 def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic that is infinite or not a number spreads to everything behind it."""
-    stored = [
-        place.path
-        for place in network.tracked
-        if not all(x.isfinite().all() for x in (place.module.running_mean, place.module.running_var))
-    ]
-    negative = [place.path for place in network.tracked if bool((place.module.running_var < 0).any())]
+    running = {p.path: (p.module.running_mean, p.module.running_var) for p in network.tracked}
+    stored = [path for path, both in running.items() if not all(bool(x.isfinite().all()) for x in both)]
+    negative = [path for path, (_, var) in running.items() if bool((var < 0).any())]
     arriving = [c.place.path for c in network.attempt.calls if not math.isfinite(c.largest)]
-    if negative:
-        yield Found(len(negative), negative, "negative", of=len(network.places))
-    if paths := dict.fromkeys([*stored, *arriving]):
-        yield Found(len(paths), paths, "stored" if stored else "arriving", of=len(network.places))
+    of = len(network.places)
+    if negative and not stored:
+        yield Found(len(negative), negative, "negative", of=of)
+    elif paths := dict.fromkeys([*stored, *arriving]):
+        yield Found(len(paths), paths, "stored" if stored else "arriving", of=of)
 
 
 @finding
@@ -61,7 +61,7 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
-    shares, medians, places = [], {}, {place.path: place for place in network.places}
+    shares, medians, places = [], {}, {c.place.path: c.place for c in network.trace.calls}
     for call in network.trace.calls:
         alive, path, added = call.spread[call.spread > 0], call.place.path, call.place.eps
         if len(alive) and added > 0 and call.values > limit.few:
@@ -79,7 +79,7 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
     written by hand do not. bfloat16 has the range and three digits."""
-    precision = network.options.need("precision")
+    precision = network.precision or network.options.need("precision")
     kind = getattr(torch, PRECISIONS[precision])
     finite = [c for c in network.trace.calls if math.isfinite(c.largest)]
     if kind not in (torch.float16, torch.bfloat16) or not finite:
@@ -89,10 +89,13 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         for call in finite:
             x = call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
             # as padding gives: an eps that rounds to 0 divides 0 by 0
-            x = torch.cat([x, torch.zeros_like(x[:1])])
-            share = lost_in(call.place.module, x, kind, "mixed" in precision, limit.vanished)
-            lost.append((call.place.path, share))
-    names = {path: type(network.modules[path]).__name__ for path, _ in lost}
+            norm = Owner(call.place.module, (torch.cat([x, torch.zeros_like(x[:1])]),), {})
+            owner = getattr(call.place.module, "owner", norm)  # of one that is called as a function
+            lost.append((call.place.path, lost_in(owner, kind, "mixed" in precision, limit.vanished)))
+    names = {c.place.path: type(c.place.module).__name__ for c in finite}
+    names |= {
+        path: name.removesuffix("()") for path, name in zip(names, names, strict=True) if path.endswith("()")
+    }
     yield from above(lost, case="lost", precision=precision, name=names.get)
     most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
     margin, path = end / max(most.largest, TINY), most.place.path
@@ -100,16 +103,25 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(margin, [path], "margin", largest=most.largest, precision=precision, end=end)
 
 
-def lost_in(module: nn.Module, x: torch.Tensor, kind: torch.dtype, mixed: bool, vanished: float) -> float:
-    """Share of a norm's outputs that are not finite, or all zero, in a precision and not in float32."""
-    if getattr(module, "running_mean", None) is not None:
+def lost_in(owner: Owner, kind: torch.dtype, mixed: bool, vanished: float) -> float:
+    """Share of a layer's outputs that are not finite, or all zero, in a precision and not in float32."""
+    if getattr(owner.module, "running_mean", None) is not None:
         return 0.0  # BatchNorm in training mode, without moving anything: it is torch's own kernel
-    layer = copy.deepcopy(module).eval()
+    layer = copy.deepcopy(owner.module).eval()
+
+    def given(dtype: torch.dtype) -> Any:
+        def cast(x: torch.Tensor) -> torch.Tensor:
+            return x.detach().to(dtype) if x.is_floating_point() else x
+
+        return apply_to_collection((owner.args, owner.kwargs), torch.Tensor, cast)
+
     try:
-        right = layer.forward(x.float())
-        with torch.autocast(x.device.type, dtype=kind, enabled=mixed):
-            there = (layer if mixed else layer.to(kind)).forward(x.to(kind))
-    except (RuntimeError, TypeError, NotImplementedError):
+        args, kwargs = given(torch.float32)
+        right = tensor_of(layer.float().forward(*args, **kwargs))
+        args, kwargs = given(kind)
+        with torch.autocast(right.device.type, dtype=kind, enabled=mixed):
+            there = tensor_of((layer if mixed else layer.to(kind)).forward(*args, **kwargs))
+    except (RuntimeError, TypeError, NotImplementedError, ValueError):
         return 0.0  # the kernel does not exist here
     lost = ~there.isfinite() & right.isfinite()
     gone = (there == 0) & (right.abs() > vanished)
