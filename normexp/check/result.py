@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from normexp.format import printable
+
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
 
@@ -137,7 +139,7 @@ class Result:
         lines = [finding.line() for finding in shown[:room]]
         if len(shown) > room:
             lines[-1] = f"and {len(shown) - room + 1} more; `normexp.check(module, loader)` lists all"
-        return [f"normexp check, {self.headline()}", *lines]
+        return [printable(line) for line in (f"normexp check, {self.headline()}", *lines)]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
@@ -157,6 +159,6 @@ class Result:
         parts = (
             f"{f.severity} {f.id}: {f.sentence}\n{textwrap.indent(f.fix, '    ')}" for f in self.findings
         )
-        return "\n".join([self.headline(), *parts])
+        return printable("\n".join([self.headline(), *parts]))
 
     __repr__ = __str__

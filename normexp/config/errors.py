@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from normexp.config.folder import brought_hint
 from normexp.config.options import GROUPS, choices, keys, suggest
 from normexp.config.process import BAD_INPUT, FAILED, INTERRUPTED, command, fail, note_interrupt, say_and_exit
+from normexp.format import printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -76,7 +77,7 @@ def why(error: Exception) -> str:
     go on."""
     if full_errors():
         traceback.print_exc()
-    return one_line(error)
+    return printable(one_line(error))
 
 
 def checked(model: "type[BaseModel]", values: Any, path: str = "") -> Any:

@@ -6,6 +6,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from torch import Tensor, nn
 
+from normexp.format import printable
 from normexp.monitors.guard import guard_depth
 
 
@@ -56,7 +57,7 @@ class FirstNotFinite(Callback):
         what = "NaN" if largest[first] != largest[first] else "infinite"
         step, name = trainer.global_step + 1, seen[first][0]
         self.found = f"first value that is not finite: step {step}, {name} is {what}{before}"
-        print(self.found, flush=True)
+        print(printable(self.found), flush=True)
         for logger in trainer.loggers:
             logger.log_metrics({f"not_finite/{name}": step}, step)
         trainer.should_stop = True

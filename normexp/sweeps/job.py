@@ -16,6 +16,7 @@ from normexp.config.folder import allowed_packages
 from normexp.config.loggers import names_of
 from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
+from normexp.format import printable
 from normexp.training.folder import Busy
 
 AT_ONCE = (signal.SIGINT, signal.SIGTERM)  # the second of these kills
@@ -80,7 +81,7 @@ def work(job: Job) -> Outcome:
         except Exception as caught:
             traceback.print_exc()
             status, error = "failed", one_line(caught)
-            print(f"Error: {error}", flush=True)
+            print(f"Error: {printable(error)}", flush=True)
         finally:
             sys.argv = argv
     gc.collect()  # network and data hold each other, and the next run needs their memory

@@ -17,6 +17,7 @@ from normexp.check.result import Finding, Result
 from normexp.check.run import check
 from normexp.check.show import show
 from normexp.cli.help import commands
+from normexp.config.errors import why
 
 OWN = """
 import torch
@@ -210,3 +211,15 @@ def test_fixture_fails_a_test_of_a_faulty_network(pytester):
     )
     found.assert_outcomes(passed=2, failed=1)
     found.stdout.fnmatch_lines(["*warning small_batch: BatchNorm normalizes over 4 samples*"])
+
+
+def test_names_and_errors_of_a_stranger_reach_no_terminal_raw():
+    clear = "\x1b[2J\x9b31m"
+    finding = Finding("kind", "error", f"said {clear}", 1.0, "times", f"mend {clear}", (f"layer{clear}",))
+    result = Result(f"Net{clear}", [finding], not_checked={"other": f"ValueError: {clear}"})
+    screen = io.StringIO()
+    show(result, Console(file=screen, width=200))
+
+    for text in (screen.getvalue(), str(result), "\n".join(result.lines()), why(ValueError(clear))):
+        assert "\\x1b[2J" in text
+        assert not set(text) & {"\x1b", "\x9b"}
