@@ -1,13 +1,14 @@
 """What every normalization layer has: its size, its channel axis, its learned gain and shift."""
 
 import contextlib
+import inspect
 from collections.abc import Iterator
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from normexp.format import require_choice
+from normexp.format import require_at_least, require_choice
 
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
@@ -47,6 +48,7 @@ class Norm(nn.Module):
         layer: depth of the layer in the network, counted from 1.
         batch_statistics: while training, the output of one sample depends on the other samples. Such a layer
             computes another function in eval mode; every other layer gives the same bits in both modes.
+        pointwise: each output depends on the input at its own position alone.
         mixes_tokens: statistics run over the token axis, so a causal model would see the future.
         native: True runs torch's native kernels, False the formula of `functional`. Both give the same values
             up to rounding, in every memory layout. A mean of r deviations costs float32 a relative error of about
@@ -56,6 +58,7 @@ class Norm(nn.Module):
 
     batch_statistics = False
     mixes_tokens = False
+    pointwise = False
 
     def __init__(
         self,
@@ -69,18 +72,13 @@ class Norm(nn.Module):
         affine: Affine = "none",
     ) -> None:
         super().__init__()
-        if num_features < 1:
-            raise ValueError(
-                f"num_features={num_features}: a layer has at least one feature; pass a positive number"
-            )
+        require_at_least("num_features", num_features, 1)
         if channel_dim not in (1, -1):
             raise ValueError(
                 f"channel_dim={channel_dim}: unknown layout; use 1 for (N, C, ...) or -1 for (N, T, C)"
             )
-        if layer < 1:
-            raise ValueError(f"layer={layer}: depth is counted from 1; pass a positive number")
-        if eps < 0:
-            raise ValueError(f"eps={eps}: must not be negative; use 1e-5")
+        require_at_least("layer", layer, 1)
+        require_at_least("eps", eps, 0)
         if correction not in (0, 1):
             raise ValueError(
                 f"correction={correction}: no such variance; use 0 (divide by n) or 1 (by n - 1)"
@@ -106,10 +104,20 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         self.check_size(x)
-        if mask is not None:
-            return under_mask(self, x, mask).to(x.dtype)
-        y = self.normalize(x) if self.channel_dim == 1 else self.normalize_tokens(x)
-        return y.to(x.dtype)
+        if not x.numel() and self.batch_statistics and self.training:
+            raise ValueError(f"x.shape={tuple(x.shape)}: an empty batch has no statistics; leave it out")
+        try:
+            if mask is not None:
+                return under_mask(self, x, mask).to(x.dtype)
+            y = self.normalize(x) if self.channel_dim == 1 else self.normalize_tokens(x)
+            return y.to(x.dtype)
+        except RuntimeError as error:
+            if "transform, the function provided attempted to call in-place" not in str(error):
+                raise
+            raise ValueError(
+                f"{type(self).__name__}: moves its running statistics, which a transform of torch.func cannot; "
+                "call eval() first, or take torch.autograd.grad"
+            ) from None
 
     def normalize(self, x: Tensor) -> Tensor:
         """The layer for channels at axis 1, (N, C) or (N, C, ...)."""
@@ -122,7 +130,7 @@ class Norm(nn.Module):
     def positions_apart(self, x: Tensor) -> bool:
         """Whether the positions of x may stand in any order and number, as samples do: under a mask the real ones are
         cut out then."""
-        return self.channel_dim == -1 or x.dim() == 2
+        return self.pointwise or self.channel_dim == -1 or x.dim() == 2
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
         """The layer for x (N, C, ...) or (N, T, C), which is 0 at padding; mask (N, ...) is True at real positions."""
@@ -146,10 +154,14 @@ class Norm(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        return (
-            f"{self.num_features}, channel_dim={self.channel_dim}, eps={self.eps}, correction={self.correction}, "
-            f"eps_position={self.eps_position}, affine={self.affine}"
+        """Every argument that the layer keeps as a plain value."""
+        values = {name: getattr(self, name, None) for name in inspect.signature(type(self)).parameters}
+        plain = (
+            f"{name}={value}"
+            for name, value in values.items()
+            if isinstance(value, int | float | str | tuple)
         )
+        return ", ".join(plain)
 
 
 def under_mask(layer: Norm, x: Tensor, mask: Tensor) -> Tensor:

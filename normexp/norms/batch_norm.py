@@ -10,42 +10,6 @@ from normexp.format import require_at_least, require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept, evaluation_mode
 
-
-class KnownCount:
-    """Reads a tensor of one integer, or remembers its value.
-
-    torch counts the changes of a tensor in place (`_version`). The value is read again after a change that `add_one`
-    did not make (a checkpoint was loaded, a monitor put the buffer back) and in a copy of the layer.
-    """
-
-    def __init__(self) -> None:
-        self._known: tuple[Tensor, int, int, int] | None = None  # tensor, its id, its version, its value
-
-    def read(self, count: Tensor) -> int:
-        if torch.compiler.is_compiling():
-            return int(count)
-        value = self._value(count)
-        if value is None:
-            value = int(count)
-            self._known = count, id(count), count._version, value
-        return value
-
-    def add_one(self, count: Tensor) -> None:
-        if torch.compiler.is_compiling():
-            count.add_(1)
-            return
-        value = self._value(count)
-        count.add_(1)
-        self._known = None if value is None else (count, id(count), count._version, value + 1)
-
-    def _value(self, count: Tensor) -> int | None:
-        if self._known is None:
-            return None
-        tensor, identity, version, value = self._known
-        # In a deep copy of the layer `tensor` is the copy, and `identity` still that of the original.
-        return value if tensor is count and identity == id(count) and version == count._version else None
-
-
 PopulationStatistics = Literal["ema", "cumulative", "precise"]
 
 
@@ -166,7 +130,6 @@ class BatchNorm(Norm):
         self.register_buffer("running_mean", torch.zeros(num_features))
         self.register_buffer("running_var", torch.ones(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
-        self.batches = KnownCount()  # for layers whose output depends on it
 
     def normalize(self, x: Tensor) -> Tensor:
         return self.over_samples(x, x.shape[0])
@@ -181,13 +144,13 @@ class BatchNorm(Norm):
         if not self.uses_batch():
             return self.from_population(x)
         groups = self.virtual_batches(x, samples)
-        self.batches.add_one(self.num_batches_tracked)
+        self.num_batches_tracked.add_(1)
         return self.from_batch(x, groups)
 
     def uses_batch(self) -> bool:
         if self.freeze_after is None or not self.training:
             return self.training
-        return self.batches.read(self.num_batches_tracked) < self.freeze_after
+        return int(self.num_batches_tracked) < self.freeze_after
 
     def virtual_batches(self, x: Tensor, samples: int) -> int:
         """Number of groups of samples that are normalized separately."""
@@ -207,7 +170,11 @@ class BatchNorm(Norm):
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         ema = self.population_statistics != "cumulative"
-        if groups == 1 and ema and self.native and self.eps_position == "inside" and self.deviation == "l2":
+        plain = ema and self.eps_position == "inside" and self.deviation == "l2"
+        mixed = (
+            self.correction and self.running_mean.element_size() < 4
+        )  # torch takes no float32 with half buffers
+        if groups == 1 and self.native and plain and not mixed:
             return self.torch_batch_norm(x)
         weight, bias = self.weight, self.bias
         if groups > 1:  # virtual batches become channels: (N, C, ...) -> (N/G, G C, ...)
@@ -282,10 +249,3 @@ class BatchNorm(Norm):
         if self.eps_position == "outside":  # (sqrt(var) + eps)^2 under the root
             var, eps = (var.sqrt() + eps).square(), 0.0
         return kernels.batch_norm(x, self.running_mean, var, self.weight, self.bias, eps=eps)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, ema_keep={self.ema_keep}, running_correction={self.running_correction}, "
-            f"population_statistics={self.population_statistics}, virtual_batch_size={self.virtual_batch_size}, "
-            f"freeze_after={self.freeze_after}, deviation={self.deviation}"
-        )

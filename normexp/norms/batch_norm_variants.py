@@ -1,11 +1,9 @@
 """BatchNorm with another use of its statistics: renormalized, over all processes, or with noise added."""
 
 import hashlib
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.modules._functions import SyncBatchNorm as TorchSyncBatchNorm
 
 from normexp.format import require_at_least
 from normexp.norms import functional
@@ -76,20 +74,11 @@ class BatchRenorm(BatchNorm):
         step = self.num_batches_tracked - 1 - self.warmup_steps
         return (step / max(1, last_step - self.warmup_steps)).clamp(0, 1)
 
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, r_max={self.r_max}, d_max={self.d_max}, warmup_steps={self.warmup_steps}, "
-            f"r_steps={self.r_steps}, d_steps={self.d_steps}"
-        )
-
 
 class SyncBatchNorm(BatchNorm):
     """BatchNorm over the joined batch of all processes of a distributed run.
 
-    GPUs use torch's synchronized kernel. Other devices have none, and use the formula with sums over all processes. In
-    one process the layer is BatchNorm. Shape and source: as BatchNorm.
-    Tests compare two processes with BatchNorm of the joined batch (tests/norms/synchronized.py). Without a GPU they
-    replace torch's kernels with copies that run on the CPU.
+    In one process the layer is BatchNorm. Shape and source: as BatchNorm.
     """
 
     def __init__(
@@ -106,42 +95,21 @@ class SyncBatchNorm(BatchNorm):
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
-        world_size = torch.distributed.get_world_size() if distributed else 1
-        if world_size == 1:
+        if not distributed or torch.distributed.get_world_size() == 1:
             return super().from_batch(x, groups)
-        if not x.is_cuda:
-            return self.by_formula(x)
-        return TorchSyncBatchNorm.apply(
-            x, self.weight, self.bias, self.running_mean, self.running_var, self.eps, 1 - self.ema_keep,
-            torch.distributed.group.WORLD, world_size,
-        )  # fmt: skip
+        from torch.distributed.nn.functional import all_reduce  # not in every build of torch
 
-    def by_formula(self, x: Tensor) -> Tensor:
         wide = functional.at_least_float32(x)
         dims = [0, *range(2, x.dim())]
         own = wide.new_tensor(x.numel() // self.num_features)
-        n = OverProcesses.apply(own)  # processes may hold different numbers of samples
-        mean = OverProcesses.apply(wide.sum(dims)) / n
+        n = all_reduce(own)  # processes may hold different numbers of samples
+        mean = all_reduce(wide.sum(dims)) / n
         centered = wide - functional.along_channels(mean, x)
-        var = OverProcesses.apply(centered.square().sum(dims)) / n
+        var = all_reduce(centered.square().sum(dims)) / n
         step = 1 - self.ema_keep
         self.running_mean.mul_(1 - step).add_(mean.detach() * step)
         self.running_var.mul_(1 - step).add_(var.detach() * (step * n / (n - 1)))
         return functional.batch_norm(x, mean, var, self.weight, self.bias, eps=self.eps)
-
-
-class OverProcesses(torch.autograd.Function):
-    """Sum of a tensor over all processes. Its gradient is the gradient of the sum of all their losses."""
-
-    @staticmethod
-    def forward(context: Any, x: Tensor) -> Tensor:
-        total = x.detach().clone()
-        torch.distributed.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> Tensor:
-        return OverProcesses.apply(gradient.contiguous())
 
 
 class NoisyBatchNorm(BatchNorm):
@@ -180,10 +148,9 @@ class NoisyBatchNorm(BatchNorm):
         shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
         require_at_least("scale_max", scale_max, 1)
-        for argument, value in (
-            ("mean_range", mean_range), ("mean_spread", mean_spread), ("scale_spread", scale_spread)
-        ):  # fmt: skip
-            require_at_least(argument, value, 0)
+        require_at_least("mean_range", mean_range, 0)
+        require_at_least("mean_spread", mean_spread, 0)
+        require_at_least("scale_spread", scale_spread, 0)
         self.seed, self.mean_range, self.scale_max = seed, mean_range, scale_max
         self.mean_spread, self.scale_spread = mean_spread, scale_spread
 
@@ -191,7 +158,7 @@ class NoisyBatchNorm(BatchNorm):
         y = super().from_batch(x, groups)
         if x.is_meta:  # only shapes are computed, and the count of steps has no value
             return y
-        batch = self.batches.read(self.num_batches_tracked)
+        batch = int(self.num_batches_tracked)
         place = f"{self.seed} {self.layer} {self.num_features} {batch}"
         seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
         generator = torch.Generator(x.device).manual_seed(seed)
@@ -210,9 +177,3 @@ class NoisyBatchNorm(BatchNorm):
     def next_noise(self) -> None:
         """Let the next batch have the noise of the batch after it. The running estimate stays."""
         self.num_batches_tracked.add_(1)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, seed={self.seed}, mean_range={self.mean_range}, scale_max={self.scale_max}, "
-            f"mean_spread={self.mean_spread}, scale_spread={self.scale_spread}"
-        )

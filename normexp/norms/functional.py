@@ -26,7 +26,7 @@ from torch import Tensor
 
 
 def moments(
-    x: Tensor, dims: Sequence[int], correction: int = 0, deviation: str = "l2"
+    x: Tensor, dims: Sequence[int], correction: int = 0, deviation: str = "l2", real: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of x over `dims`, which are kept with size 1.
 
@@ -34,15 +34,22 @@ def moments(
     is large. `deviation` l1 and linf estimate a Gaussian's standard deviation in another way; the square is returned:
         l1: sqrt(pi / 2) * mean |x - mean|,   linf: (1 + sqrt(pi ln 4)) / sqrt(8 ln n) * max |x - mean|,
     from Hoffer et al. 2018, Norm Matters. They ignore `correction`.
+    `real`, which broadcasts to x, is True at the values that count; x is 0 elsewhere.
     """
-    mean = x.mean(dims, keepdim=True)
-    n = x.numel() // mean.numel()
-    centered = x - mean
+    n: Any
+    if real is None:
+        mean = x.mean(dims, keepdim=True)
+        n = x.numel() // max(mean.numel(), 1)
+        centered, ln_n = x - mean, math.log(max(n, 2))
+    else:
+        n = real.expand_as(x).sum(dims, keepdim=True).clamp_min(1).to(x.dtype)
+        mean = x.sum(dims, keepdim=True) / n
+        centered, ln_n = (x - mean).masked_fill(~real, 0.0), n.clamp_min(2).log()
     if deviation == "l2":
         return mean, centered.square().sum(dims, keepdim=True) / (n - correction)
     if deviation == "l1":
-        return mean, (math.sqrt(math.pi / 2) * centered.abs().mean(dims, keepdim=True)).square()
-    factor = (1 + math.sqrt(math.pi * math.log(4))) / math.sqrt(8 * math.log(max(n, 2)))
+        return mean, (math.sqrt(math.pi / 2) * (centered.abs().sum(dims, keepdim=True) / n)).square()
+    factor = (1 + math.sqrt(math.pi * math.log(4))) / (8 * ln_n) ** 0.5
     return mean, (factor * centered.abs().amax(dims, keepdim=True)).square()
 
 
@@ -85,14 +92,23 @@ def group_norm(
     eps_position: str = "inside",
     deviation: str = "l2",
     detach: str = "none",
+    mask: Tensor | None = None,
 ) -> Tensor:
     """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them.
 
     Layers run `kernels.group_norm` in its place, 1.8 to 6 times as fast, unless `deviation` or `detach`
     ask for what only this formula has. `detach` names the statistics that pass no gradient: mean, std or both.
+    `mask`, (N, ...), is True at real positions; x is 0 elsewhere. Raises ValueError where it leaves a sample with one
+    value in a group.
     """
     x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
-    mean, var = moments(x, list(range(2, x.dim())), correction, deviation)
+    if mask is not None and x.shape[2] == 1 and bool((mask.flatten(1).sum(1) == 1).any()):
+        raise ValueError(
+            "mask: a sample has one real position, which leaves one value in a group and nothing to normalize over; "
+            "leave such samples out or use norm=layernorm"
+        )
+    real = None if mask is None else mask[:, None, None]
+    mean, var = moments(x, list(range(2, x.dim())), correction, deviation, real)
     mean = mean.detach() if detach in ("mean", "both") else mean
     var = var.detach() if detach in ("std", "both") else var
     x = (x - mean) * inverse_deviation(var, eps, eps_position)
@@ -100,16 +116,27 @@ def group_norm(
 
 
 def rms_norm(
-    x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float, fraction: float = 1.0
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    *,
+    eps: float,
+    fraction: float = 1.0,
+    mask: Tensor | None = None,
 ) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight + bias. The mean runs over the first `fraction` of a sample's values.
+    """x / sqrt(mean(x^2) + eps) * weight + bias. The mean runs over the first `fraction` of a sample's values, or over
+    the positions where `mask`, (N, ...), is True; x is 0 elsewhere.
 
     For fraction=1, layers run `kernels.rms_norm` in its place, 1.7 to 2.5 times as fast.
     """
     x = at_least_float32(x)
     rows = x.flatten(1)  # (N, C, ...) -> (N, n)
     first = rows[:, : max(1, int(rows.shape[1] * fraction))]
-    scale = torch.rsqrt(first.square().mean(1) + eps)
+    if mask is None:
+        mean_square = first.square().mean(1)
+    else:
+        mean_square = rows.square().sum(1) / (mask.flatten(1).sum(1).clamp_min(1) * x.shape[1])
+    scale = torch.rsqrt(mean_square + eps)
     return affine(x * scale.view(-1, *[1] * (x.dim() - 1)), weight, bias)
 
 
@@ -131,52 +158,3 @@ def batch_norm(
     x = at_least_float32(x)
     x = (x - along_channels(mean, x)) * along_channels(inverse_deviation(var, eps, eps_position), x)
     return affine(x, weight, bias)
-
-
-def masked_moments(
-    x: Tensor, real: Tensor, dims: Sequence[int], correction: int, deviation: str
-) -> tuple[Tensor, Tensor]:
-    """`moments` over those values where `real`, which broadcasts to x, is True; x is 0 elsewhere."""
-    n = real.expand_as(x).sum(dims, keepdim=True).clamp_min(1).to(x.dtype)
-    mean = x.sum(dims, keepdim=True) / n
-    centered = (x - mean).masked_fill(~real, 0.0)
-    if deviation == "l2":
-        return mean, centered.square().sum(dims, keepdim=True) / (n - correction)
-    if deviation == "l1":
-        return mean, (centered.abs().sum(dims, keepdim=True) / n * (torch.pi / 2) ** 0.5).square()
-    four = torch.tensor(4.0, dtype=x.dtype, device=x.device).log()
-    factor = (1 + (torch.pi * four).sqrt()) / (8 * n.clamp_min(2).log()).sqrt()
-    return mean, (factor * centered.abs().amax(dims, keepdim=True)).square()
-
-
-def masked_group_norm(
-    x: Tensor, mask: Tensor, groups: int, weight: Tensor | None, bias: Tensor | None, **options: Any
-) -> Tensor:
-    """`group_norm` of x (N, C, ...) with mask (N, ...), statistics over real positions.
-
-    Raises ValueError where a sample has one value in a group: there is nothing to normalize over.
-    """
-    eps, correction = options["eps"], options.get("correction", 0)
-    x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, G, C/G, ...)
-    real = mask[:, None, None]
-    counts = mask.flatten(1).sum(1)
-    if x.shape[2] == 1 and bool((counts == 1).any()):
-        raise ValueError(
-            "mask: a sample has one real position, which leaves one value in a group and nothing to normalize over; "
-            "leave such samples out or use norm=layernorm"
-        )
-    mean, var = masked_moments(x, real, list(range(2, x.dim())), correction, options.get("deviation", "l2"))
-    mean = mean.detach() if options.get("detach") in ("mean", "both") else mean
-    var = var.detach() if options.get("detach") in ("std", "both") else var
-    x = (x - mean) * inverse_deviation(var, eps, options.get("eps_position", "inside"))
-    return affine(x.flatten(1, 2), weight, bias)
-
-
-def masked_rms_norm(
-    x: Tensor, mask: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float
-) -> Tensor:
-    """`rms_norm` of x (N, C, ...), 0 at padding, with mask (N, ...)."""
-    x = at_least_float32(x)
-    n = mask.flatten(1).sum(1).clamp_min(1) * x.shape[1]
-    scale = torch.rsqrt(x.flatten(1).square().sum(1) / n + eps)
-    return affine(x * scale.view(-1, *[1] * (x.dim() - 1)), weight, bias)

@@ -43,10 +43,7 @@ class GroupNorm(Norm):
         return group_norm(x, self.num_groups, self.weight, self.bias, **self.formula)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        return functional.masked_group_norm(x, mask, self.num_groups, self.weight, self.bias, **self.formula)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, num_groups={self.num_groups}"
+        return functional.group_norm(x, self.num_groups, self.weight, self.bias, mask=mask, **self.formula)
 
 
 class InstanceNorm(Norm):
@@ -90,9 +87,8 @@ class InstanceNorm(Norm):
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
         channels_first = x.movedim(self.channel_dim, 1)
-        y = functional.masked_group_norm(
-            channels_first, mask, self.num_features, self.weight, self.bias, **self.formula
-        )
+        options = {**self.formula, "mask": mask}
+        y = functional.group_norm(channels_first, self.num_features, self.weight, self.bias, **options)
         return y.movedim(1, self.channel_dim)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:

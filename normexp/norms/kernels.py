@@ -25,55 +25,6 @@ from normexp.norms.functional import affine, at_least_float32
 TINY = 1e-30  # added to v before v^-1/2 is taken, which keeps it finite for v = 0
 
 
-class KernelFunction(torch.autograd.Function):
-    """An autograd Function that works under torch.func and vmap, and is quick outside them.
-
-    torch.func needs a Function with `setup_context`. torch binds the arguments of such a Function anew at every call,
-    which takes longer than the kernels of a small layer. So `run` first tries a Function of the older form, made of the
-    same parts. torch.func refuses that form; then `run` falls back to the newer one.
-
-    `forward` gives a tuple, and `run` returns its first `wanted` outputs. The other outputs are saved for the backward
-    pass: under torch.func only inputs and outputs can be saved. The older form does not return them.
-    """
-
-    generate_vmap_rule = True
-    wanted = 1
-    quick: type[torch.autograd.Function] | None = None
-
-    @classmethod
-    def make_quick(cls) -> type[torch.autograd.Function]:
-        """The older form; the newer one gets its `setup_context` too."""
-
-        def setup_context(ctx, inputs, outputs):
-            cls.save(ctx, inputs, outputs)
-            ctx.mark_non_differentiable(*outputs[1:])
-
-        def forward(ctx, *inputs):
-            outputs = cls.forward(*inputs)
-            cls.save(ctx, inputs, outputs)
-            return cls.answer(outputs)
-
-        cls.setup_context = staticmethod(setup_context)
-        parts = {"forward": staticmethod(forward), "backward": staticmethod(cls.backward)}
-        cls.quick = type(f"{cls.__name__}Quick", (torch.autograd.Function,), parts)
-        return cls.quick
-
-    @staticmethod
-    def save(ctx, inputs: tuple, outputs: tuple) -> None:
-        """What `backward(ctx, grad, *_)` will need."""
-
-    @classmethod
-    def run(cls, *inputs):
-        try:
-            return (cls.quick or cls.make_quick()).apply(*inputs)
-        except RuntimeError:  # under torch.func; wrong inputs raise again in the newer form
-            return cls.answer(cls.apply(*inputs))
-
-    @classmethod
-    def answer(cls, outputs: tuple):
-        return outputs[: cls.wanted] if cls.wanted > 1 else outputs[0]
-
-
 def usable(x: Tensor) -> bool:
     """Whether to call the kernels; not under the compiler, which fuses the written formula but no opaque kernel."""
     return x.device.type in ("cpu", "cuda") and not torch.compiler.is_compiling()
@@ -175,18 +126,19 @@ def _eps_outside(
         options = {"eps": eps, "correction": correction, "eps_position": "outside"}
         return functional.group_norm(x, groups, weight, bias, **options)
     x = at_least_float32(x)
+    x = centered(x, groups) if cancels(x) else x
     weight = x.new_ones(x.shape[1]) if weight is None else at_least_float32(weight)
     bias = x.new_zeros(x.shape[1]) if bias is None else at_least_float32(bias)
-    return _GroupNormEpsOutside.run(
-        centered(x, groups) if cancels(x) else x, weight, bias, groups, eps, correction
-    )
+    return _GroupNormEpsOutside.apply(x, weight, bias, groups, eps, correction)[0]
 
 
-class _GroupNormEpsOutside(KernelFunction):
+class _GroupNormEpsOutside(torch.autograd.Function):
     """y = (x - mean) / (std + eps) * weight + bias; (N, C) has one group, (N, C, ...) any number.
 
     The other outputs are mean and v^-1/2, (N, G).
     """
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(x, weight, bias, groups, eps, correction):
@@ -196,9 +148,10 @@ class _GroupNormEpsOutside(KernelFunction):
         return y.add_(functional.along_channels(bias, y)), mean, rstd
 
     @staticmethod
-    def save(ctx, inputs, outputs):
+    def setup_context(ctx, inputs, outputs):
         x, weight, _, ctx.groups, ctx.eps, ctx.correction = inputs
         ctx.save_for_backward(x, weight, *outputs[1:])
+        ctx.mark_non_differentiable(*outputs[1:])
 
     @staticmethod
     def backward(ctx, grad, *_):
@@ -254,17 +207,12 @@ def _native_backward(
 
 def _layout(x: Tensor) -> torch.memory_format:
     """The memory format of x. GroupNorm's kernels read every argument in it, and on a GPU row by row."""
-    try:
-        if x.device.type == "cpu" and x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
-            return torch.channels_last
-    except RuntimeError:  # vmap cannot say, and has its own rules for these kernels
-        pass
-    return torch.contiguous_format
+    return torch.channels_last if x.dim() == 4 and cancels(x) else torch.contiguous_format
 
 
 def batch_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each channel, (C), detached: `normalize_batch` adds their gradient."""
-    return _Statistics.run(at_least_float32(x.detach()))
+    return _Statistics.apply(at_least_float32(x.detach()))
 
 
 def normalize_batch(
@@ -289,33 +237,38 @@ def normalize_batch(
         s, q = torch.rsqrt(var + eps / k), torch.full_like(var, k**-0.5)
     else:
         s, q = eps_outside(torch.rsqrt(var + TINY), eps, k)
-    return _Normalize.run(x, weight, bias, mean, s, q, eps, correction, eps_position)
+    return _Normalize.apply(x, weight, bias, mean, s, q, eps, correction, eps_position)
 
 
-class _Statistics(KernelFunction):
-    generate_vmap_rule = False
-    wanted = 2
+class _Statistics(torch.autograd.Function):
+    """Mean and variance, without gradient. A Function, because torch's has no rule for vmap."""
 
     @staticmethod
     def forward(x):
         return torch.batch_norm_update_stats(x, None, None, 0.0)
 
     @staticmethod
+    def setup_context(ctx, inputs, outputs):
+        ctx.mark_non_differentiable(*outputs)
+
+    @staticmethod
     def vmap(info, in_dims, x):
-        x = x.movedim(in_dims[0], 1)  # (N, R, C, ...): replicas become channels
+        x = x.movedim(in_dims[0], 1)  # (N, B, C, ...): the axis of vmap joins the channels
         mean, var = _Statistics.apply(x.flatten(1, 2))
         return (mean.view(x.shape[1:3]), var.view(x.shape[1:3])), (0, 0)
 
 
-class _Normalize(KernelFunction):
+class _Normalize(torch.autograd.Function):
     """y = (x - mean) s q weight + bias, with the backward pass of the native layer."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(x, weight, bias, mean, s, q, eps, correction, eps_position):
-        return torch.native_batch_norm(x, weight * q, bias, mean, s**-2, False, 0.0, 0.0)[:1]
+        return torch.native_batch_norm(x, weight * q, bias, mean, s**-2, False, 0.0, 0.0)[0]
 
     @staticmethod
-    def save(ctx, inputs, outputs):
+    def setup_context(ctx, inputs, outputs):
         x, weight, _, mean, s, q, ctx.eps, ctx.correction, ctx.eps_position = inputs
         ctx.save_for_backward(x, weight, mean, s, q)
 
@@ -354,12 +307,14 @@ def rms_norm_last(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps:
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[-1]) if weight is None else at_least_float32(weight)
     # On a GPU torch has a kernel.
-    y = F.rms_norm(x, x.shape[-1:], weight, eps) if x.is_cuda else _RMSNorm.run(x, weight, eps)
+    y = F.rms_norm(x, x.shape[-1:], weight, eps) if x.is_cuda else _RMSNorm.apply(x, weight, eps)[0]
     return y if bias is None else y + bias
 
 
-class _RMSNorm(KernelFunction):
+class _RMSNorm(torch.autograd.Function):
     """y = x r weight over the last axis. The second output is r = 1 / sqrt(mean(x^2) + eps), (..., 1)."""
+
+    generate_vmap_rule = True
 
     @staticmethod
     def forward(x, weight, eps):
@@ -368,9 +323,10 @@ class _RMSNorm(KernelFunction):
         return (x * weight).mul_(r), r
 
     @staticmethod
-    def save(ctx, inputs, outputs):
+    def setup_context(ctx, inputs, outputs):
         x, weight, ctx.eps = inputs
         ctx.save_for_backward(x, weight, outputs[1])
+        ctx.mark_non_differentiable(outputs[1])
 
     @staticmethod
     def backward(ctx, grad, *_):

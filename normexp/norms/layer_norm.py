@@ -58,8 +58,7 @@ class LayerNorm(Norm):
         self.check_correction(x.shape[1:].numel())
         if self.runs_native():
             return kernels.group_norm(x, 1, *self.gain_and_shift(x), **self.formula)
-        options = {**self.formula, "detach": self.detach, "deviation": self.deviation}
-        return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
+        return self.by_formula(x, None)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
         if self.runs_native() and self.eps_position == "inside":
@@ -72,8 +71,11 @@ class LayerNorm(Norm):
         return self.per_position or super().positions_apart(x)
 
     def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        options = {**self.formula, "detach": self.detach, "deviation": self.deviation}
-        return functional.masked_group_norm(x, mask, 1, *self.gain_and_shift(x), **options)
+        return self.by_formula(x, mask)
+
+    def by_formula(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        options = {**self.formula, "detach": self.detach, "deviation": self.deviation, "mask": mask}
+        return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
     def runs_native(self) -> bool:
         return self.native and self.detach == "none" and self.deviation == "l2"
@@ -85,12 +87,6 @@ class LayerNorm(Norm):
             weight = x.new_full((self.num_features,), factor) if weight is None else weight * factor
             bias = None if bias is None else bias * factor
         return weight, bias
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, per_position={self.per_position}, detach={self.detach}, "
-            f"depth_scaling={self.depth_scaling}, deviation={self.deviation}"
-        )
 
 
 class AdaNorm(Norm):
@@ -127,6 +123,3 @@ class AdaNorm(Norm):
         # rounded once, at the end
         y = group_norm(functional.at_least_float32(x), 1, None, None, **self.formula)
         return self.scale * (1 - self.k * y.detach()) * y
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, k={self.k}, scale={self.scale}"

@@ -15,11 +15,10 @@ from normexp.norms.base import Affine, Norm
 class Identity(Norm):
     """y = x, of any shape."""
 
+    pointwise = True
+
     def __init__(self, num_features: int, channel_dim: int = 1, *, layer: int = 1) -> None:
         super().__init__(num_features, channel_dim, layer=layer)
-
-    def positions_apart(self, x: Tensor) -> bool:
-        return True
 
     def normalize(self, x: Tensor) -> Tensor:
         return x
@@ -28,13 +27,12 @@ class Identity(Norm):
 class AffineOnly(Norm):
     """y = x * weight + bias, per channel; any shape."""
 
+    pointwise = True
+
     def __init__(
         self, num_features: int, channel_dim: int = 1, *, layer: int = 1, affine: Affine = "trained"
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, affine=affine)
-
-    def positions_apart(self, x: Tensor) -> bool:
-        return True
 
     def normalize(self, x: Tensor) -> Tensor:
         return functional.affine(x, self.weight, self.bias)
@@ -60,6 +58,8 @@ class Pointwise(Norm):
         alpha_final: where it starts in a transformer's last norm; null: as elsewhere.
     """
 
+    pointwise = True
+
     def __init__(
         self,
         num_features: int,
@@ -84,9 +84,6 @@ class Pointwise(Norm):
         self.alpha = nn.Parameter(torch.full((1,), float(alpha)))
         self.shift = nn.Parameter(torch.zeros(1)) if shift else None
 
-    def positions_apart(self, x: Tensor) -> bool:
-        return True
-
     def place(self, site: str) -> None:
         start = self.alpha_attention if "_attention" in site else None
         start = self.alpha_final if site.endswith("_output") else start
@@ -96,6 +93,3 @@ class Pointwise(Norm):
     def normalize(self, x: Tensor) -> Tensor:
         scaled = x * self.alpha if self.shift is None else x * self.alpha + self.shift
         return functional.affine(FUNCTIONS[self.function](scaled), self.weight, self.bias)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, function={self.function}"

@@ -79,12 +79,6 @@ class PowerNorm(Norm):
         self.running_phi.add_((batch.to(self.running_phi.dtype) - self.running_phi) * step)
         return phi
 
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, ema_keep={self.ema_keep}, gradient_keep={self.gradient_keep}, "
-            f"warmup_steps={self.warmup_steps}, token_scaling={self.token_scaling}"
-        )
-
 
 class _ApproximateBackward(torch.autograd.Function):
     @staticmethod

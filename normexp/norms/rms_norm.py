@@ -71,9 +71,8 @@ class RMSNorm(Norm):
         if self.fraction != 1:
             return super().normalize_masked(x, mask)
         if self.rounds_first(x):
-            y = functional.masked_rms_norm(x, mask, None, None, eps=self.eps)
-            return self.multiply(y.to(x.dtype))
-        return functional.masked_rms_norm(x, mask, self.channel_gain(), self.bias, eps=self.eps)
+            return self.multiply(functional.rms_norm(x, None, None, eps=self.eps, mask=mask).to(x.dtype))
+        return functional.rms_norm(x, self.channel_gain(), self.bias, eps=self.eps, mask=mask)
 
     def divide(self, x: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
         if self.runs_native(x):
@@ -98,9 +97,6 @@ class RMSNorm(Norm):
             return self.weight.expand(self.num_features)
         # in bfloat16, 1 + w would lose every |w| below 1/256
         return 1 + functional.at_least_float32(self.weight)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, fraction={self.fraction}, gain={self.gain}, rounding={self.rounding}"
 
 
 class GatedRMSNorm(RMSNorm):
@@ -148,9 +144,6 @@ class GatedRMSNorm(RMSNorm):
         positions = z.movedim(1, -1)  # (N, ..., C)
         gate = F.linear(F.silu(F.linear(positions, down)), up).sigmoid()
         return z * gate.movedim(-1, 1)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, rank={self.rank}"
 
 
 class ScaleNorm(RMSNorm):

@@ -82,6 +82,3 @@ class SwitchableNorm(Norm):
         for running, batch in ((self.running_mean, mean), (self.running_var, var)):
             running.add_((batch.detach().flatten().to(running.dtype) - running) * (1 - self.ema_keep))
         return mean, var
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, combine={list(self.combine)}, ema_keep={self.ema_keep}"

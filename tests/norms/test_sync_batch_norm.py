@@ -12,7 +12,6 @@ SCRIPT = Path(__file__).with_name("synchronized.py")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["batchnorm_sync"])
 def test_two_processes_compute_batch_norm_of_the_joined_batch(name, tmp_path):
-    """On the CPU, and on a GPU if there is one or with stand-ins for torch's kernels, see synchronized.py."""
     command = [sys.executable, str(SCRIPT)]
     store = str(tmp_path / "store")
     processes = [
