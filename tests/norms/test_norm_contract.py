@@ -140,7 +140,7 @@ def test_wrong_sizes_are_refused_with_argument_value_and_remedy(name):
             ValueError, match=r"x\.shape=\(.*\): expected 8 features at axis .*; build the norm"
         ):
             norm_factory(name)(8, channel_dim)(x)
-    with pytest.raises(ValueError, match=r"num_features=0: .*; pass"):
+    with pytest.raises(ValueError, match=r"num_features=0: .*; use 1 or more"):
         norm_factory(name)(0)
     with pytest.raises(ValueError, match=r"channel_dim=2: .*; use"):
         norm_factory(name)(8, 2)
