@@ -75,7 +75,6 @@ def test_slip_that_hydra_finds_gets_a_hint(argument, message):
         ["--cfg", "job"],
         ["--config-dir", "mine", "norm=mine"],
         ["experiment=null"],
-        ["-m", "seed=0,1", "hydra.sweep.dir=x"],
         # what Lightning starts each further process of trainer=ddp with
         [
             "trainer=ddp",

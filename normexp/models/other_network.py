@@ -277,6 +277,9 @@ class OwnNetwork(OtherNetwork):
         weights: str | None = None,
     ):
         given: dict[str, Any] = dict(zip(GIVEN, (input_shape, num_classes, norm), strict=True))
+        kind = getattr(module, "func", module)
+        if isinstance(kind, type) and not issubclass(kind, nn.Module):
+            raise ValueError(f"model.path: {kind.__name__} is no torch.nn.Module; name a network's class")
         takes = inspect.signature(module).parameters
         own = {key: value for key, value in given.items() if key in takes and not _is_bound(module, key)}
         builds_norms = "norm" in own

@@ -85,7 +85,7 @@ def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_pa
 
 def test_a_question_with_fewer_settings_than_it_asks_for_waits(tmp_path):
     begun = drawn_verdict("P01", n=5) | {"verdict": BEGUN}
-    line = write_findings(tmp_path / "findings.md", CLAIMS, {"P01": begun, "X09": judged("X09")}, tmp_path)
+    line = write_findings(tmp_path / "findings.md", CLAIMS, {"P01": begun, "X09": judged("X09")}, ROOT)
     assert ": 1 findings, 0 over drawn settings" in line
     assert CLAIMS["P01"].sentence not in (tmp_path / "findings.md").read_text()
 

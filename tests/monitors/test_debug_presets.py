@@ -1,14 +1,11 @@
 """`debug=overfit`, `debug=limit` and `debug=nan`."""
 
-import sys
-
 import pytest
 import torch
 from small_module import Small, batches, fit
 from torch import nn
 
 from normexp.cli import train as train_command
-from normexp.config.compose import compose
 from normexp.config.run_spec import specs
 from normexp.monitors import Activations, FirstNotFinite
 from normexp.training.build import build
@@ -31,13 +28,11 @@ def test_one_batch_is_learned_by_heart(train):
     assert summary["metrics"]["train/accuracy"] == 1.0
 
 
-def test_nan_is_a_word_on_the_command_line(monkeypatch):
+@pytest.mark.integration
+def test_nan_is_a_word_on_the_command_line(tmp_path, capsys):
     """Hydra's grammar reads it as a number."""
-    monkeypatch.setattr(sys, "argv", ["train.py", "debug=nan", "norm=none"])
-    seen = []
-    monkeypatch.setattr("normexp.cli.train.task", lambda: seen.append(list(sys.argv)))
-    train_command.main()
-    assert compose(seen[0][1:])[0].monitor.finite["_target_"].endswith("FirstNotFinite")
+    train_command.train(["debug=nan", "norm=none", "max_epochs=1", f"outputs={tmp_path}"])
+    assert "is there a NaN or an infinite value? no" in capsys.readouterr().out
 
 
 @pytest.mark.integration
