@@ -1,5 +1,5 @@
 """Measure how often words over drawn settings are false, where settings differ and are skewed, and how often they are
-found: `python scripts/simulate_judge.py` writes docs/data/judge_errors.json, which docs/verdicts.md shows."""
+found: `python scripts/research/simulate_judge.py` writes docs/data/judge_errors.json, which docs/verdicts.md shows."""
 
 import argparse
 import dataclasses

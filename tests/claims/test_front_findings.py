@@ -59,6 +59,7 @@ def test_chosen_settings_and_laws_promise_no_more_than_they_have():
 @pytest.mark.integration
 def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_path):
     (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "evidence").symlink_to(ROOT / "docs" / "evidence")
     (tmp_path / "README.md").write_text(README)
     page = tmp_path / "docs" / "findings.md"
     names = ["P10a", "X09", "P06b"]

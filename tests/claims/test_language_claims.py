@@ -76,9 +76,9 @@ def test_every_arm_takes_its_first_steps(name, tmp_path):
         factor = [f"{key}={levels[0]}" for key, levels in claim.factor.items() if not key.startswith("data.")]
         data = [word for word in cell.overrides if not word.startswith("data")]
         words = [*data, *SMALL, *claim.fixed, *own, *factor, *SHORT, f"outputs={tmp_path / arm}"]
-        asked = specs(words, rates=[0.003])
+        (asked,) = specs(words, rates=[0.003])
         train(asked)
-        assert read_summary(asked[0].folder)["steps"] == 2
+        assert read_summary(asked.folder)["steps"] == 2
 
 
 @pytest.mark.integration

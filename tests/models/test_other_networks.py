@@ -243,7 +243,7 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
         build(specs([*text[:3]], allowed=["own_nets"])[0])
     with pytest.raises(ValueError, match="OwnNetwork refuses its options: 'layers'"):
         build(specs(["model=module", "model.path=own_nets.Broken"], allowed=["own_nets"])[0])
-    with pytest.raises(ValueError, match="Tensor is no torch.nn.Module; name a network"):
+    with pytest.raises(ValueError, match="Tensor is no torch"):
         build(specs(["model=module", "model.path=own_nets.torch.Tensor"], allowed=["own_nets", "torch"])[0])
 
 

@@ -58,14 +58,12 @@ def page_of(
         n_of_word = Counter(word for name, word in words.items() if name[0] == letter)
         rows.append((source, *(n_of_word[word] for word in WORDS)))
     trained = [verdict for verdict in verdicts.values() if verdict["evidence"] == "training"]
-    others = [verdict for verdict in verdicts.values() if verdict["evidence"] != "training"]
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
         tables={letter: table(claims, verdicts, letter) for letter in SOURCES},
         unexpected=[verdict for verdict in verdicts.values() if verdict["as_expected"] is False],
         shares=shares(verdicts),
-        exact=duration(sum(verdict["seconds"] for verdict in others)),
         # Those of all their runs, cached ones too.
         trained=duration(sum(verdict["runs"]["training_seconds"] for verdict in trained)),
         errors=_read(root / ERRORS),

@@ -34,8 +34,12 @@ def load_each(
     folder: Path, bank: Bank | None = None, only: Callable[[str], bool] = lambda name: True
 ) -> tuple[dict[str, Claim], dict[str, str]]:
     """(readable claims by id, mistakes of the others by id). `only` says of an id whether its document is read."""
-    claims, broken = {}, {}
-    places = {name: path for path in folder.glob("*.yaml") for name in documents(path)}
+    claims, broken, places = dict[str, Claim](), dict[str, str](), dict[str, Path]()
+    for path in folder.glob("*.yaml"):
+        try:
+            places |= dict.fromkeys(documents(path), path)
+        except ValueError as error:
+            broken[path.stem] = str(error)
     for name in sorted(filter(only, places), key=natural):
         try:
             claims[name] = read_claim(places[name], bank, name)
