@@ -1,38 +1,34 @@
-"""Write a row of the registry for each plan of the two questions: the hash of the plan (and of the predictions for
-`learned`) and a date, before its first run.
+"""Check that the plans of the two questions are those of the registry's rows, which came before their first run.
 
-    python scripts/research/two_questions/register.py REASON
+python scripts/research/two_questions/register.py
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from normexp.claims.evidence.protocol import digest
-from normexp.claims.spec import registry
-
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
+REGISTRY = HERE.parents[2] / "docs" / "evidence" / "registry.jsonl"
 PLANS = ("learned", "depth", "shift", "batches", "warmup", "doubling")
 
 
+def digest(name: str) -> str:
+    """The hash of a plan; of `learned` with the predictions for its six settings."""
+    protocol: dict[str, Any] = {"plan": yaml.safe_load((HERE / f"{name}.yaml").read_text())}
+    if name == "learned":
+        protocol["predictions"] = json.loads((HERE / "predictions.json").read_text())
+    return hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()
+
+
 def main() -> None:
-    """Add the rows."""
-    for name in PLANS:
-        protocol = {"plan": yaml.safe_load((HERE / f"{name}.yaml").read_text())}
-        if name == "learned":
-            protocol["predictions"] = json.loads((HERE / "predictions.json").read_text())
-        seeds = protocol["plan"]["seeds"]
-        row = registry.register(
-            ROOT / "docs" / "evidence" / "registry.jsonl",
-            subject=f"plan {name}",
-            protocol=digest(protocol),
-            reason=sys.argv[1],
-            seeds=[[0, max(seeds) + 1]],
-        )
-        print(row.number, row.subject, row.protocol[:12])
+    """Exit with 1 if a plan is another than its row's."""
+    rows = {row["subject"]: row for row in map(json.loads, REGISTRY.read_text().splitlines())}
+    changed = [name for name in PLANS if rows[f"plan {name}"]["protocol"] != digest(name)]
+    sys.exit(f"Error: {', '.join(changed)}: is not what was registered" if changed else 0)
 
 
 if __name__ == "__main__":
