@@ -5,7 +5,7 @@ import io
 
 import pytest
 import torch
-from test_resume import Interrupted, Recorder, SaveAt, fit
+from test_data_resume import Interrupted, Recorder, SaveAt, fit
 
 from normexp.config.identity import identity
 from normexp.config.run_spec import specs
