@@ -11,8 +11,9 @@ from normexp.config.folder import CONFIGS, allowed_packages
 from normexp.config.loggers import check_loggers
 from normexp.config.process import command
 from normexp.config.recipe import shipped
-from normexp.config.schema import GROUPS, Root, check_plain, options_of
+from normexp.config.schema import GROUPS, Root, options_of
 from normexp.config.targets import resolve_target
+from normexp.format import require_plain
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {
@@ -68,7 +69,7 @@ def validate(
 
 def check_root(config: dict[str, Any]) -> None:
     """Check the root of a resolved configuration, without torch. Raises ValueError with one line."""
-    check_plain("", config)
+    require_plain("", config)
     for group in GROUPS:
         if group not in config:
             raise ValueError(

@@ -7,7 +7,6 @@ editors. Imports neither torch nor Hydra.
 
 import contextlib
 import inspect
-import math
 import types
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,11 +16,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 
 from normexp.config.errors import checked
-from normexp.format import UNPRINTABLE
 
 MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
 LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger one
-LARGEST, DEEPEST = 2**63 - 1, 20  # whole numbers, nested values
 
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
@@ -125,28 +122,6 @@ def early_stop(config: Mapping[str, Any]) -> EarlyStop | None:
     """The rule in `early_stopping`: null, a number of validations, or {patience: 5, metric: loss, min_delta: 0.001}."""
     asked = _rule(config.get("early_stopping"))
     return None if asked is None else checked(EarlyStop, asked, "early_stopping")
-
-
-def check_plain(path: str, value: Any, depth: int = 0) -> None:
-    """Raise ValueError with one line for what no file can hold and no line can show: a key that is no text, a number
-    that is infinite, NaN or beyond 64 bits, a control character, nesting without end."""
-    if depth > DEEPEST:
-        raise ValueError(f"{path[:60]}: nested more than {DEEPEST} deep")
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise ValueError(f"{path}.{key}: a key must be text; quote it")
-            check_plain(path, key)
-            check_plain(f"{path}.{key}".lstrip("."), item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            check_plain(path, item, depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{path}={value}: must be finite")
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"{path}: a number of {len(str(value))} digits; must be at most {LARGEST}")
-    elif isinstance(value, str) and UNPRINTABLE.search(value):
-        raise ValueError(f"{path}={value!r:.60}: has a character that no line can show; leave it out")
 
 
 @cache
