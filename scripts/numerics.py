@@ -13,7 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 
 import normexp
 
@@ -34,6 +36,8 @@ MODELS = {
     "transformer": BLOCK,
     "gpt": f"{BLOCK} data=text_file data.path={{text}} data.context_length=16",
 }
+# color images: of gray ones torch keeps no channels_last
+COLOR = "data=image_folder data.path={images} data.cache={images} data.image_size=12 data.val_size=16 data.train_size=null"
 BF16, F64 = "trainer.precision=bf16-mixed", "trainer.precision=64-true"
 RUNS = (
     "mlp none", "mlp batchnorm", "mlp batchnorm_eps_outside", "mlp batchnorm_ghost norm.virtual_batch_size=4",
@@ -46,7 +50,8 @@ RUNS = (
     "mlp none model.weight_norm={_target_:normexp.norms.WeightNormalization}",
     "cnn batchnorm data.augment=true", "cnn layernorm", "cnn layernorm_channels", "cnn layernorm_eps_outside",
     "cnn groupnorm", "cnn groupnorm channels_last=false", "cnn instancenorm", "cnn switchablenorm",
-    "cnn batchnorm_noisy",
+    "cnn batchnorm_noisy", "cnn layernorm color", "cnn groupnorm color", "cnn instancenorm color",
+    "cnn layernorm_eps_outside color", f"resnet layernorm color {BF16}",
     f"cnn groupnorm {BF16}", "cnn none model.weight_norm={_target_:normexp.norms.WeightStandardization}",
     "resnet none model.alpha=0.2", "resnet batchnorm", "resnet layernorm", "transformer layernorm",
     "transformer layernorm model.norm_position=post model.dropout=0.1", f"transformer layernorm {BF16}",
@@ -64,10 +69,23 @@ def kind() -> str:
     return f"{vendor} {torch.backends.cpu.get_cpu_capability()} torch {release}"
 
 
+def draw_images(folder: Path) -> Path:
+    """A folder of small color images of two classes, whose pixels a formula gives."""
+    for split, count in (("train", 48), ("test", 16)):
+        for number in range(count):
+            kind = number % 2
+            pixels = (np.arange(12 * 12 * 3, dtype=np.int64) * (7 + kind) + 31 * number) ** 2 % 251
+            path = folder / split / f"class_{kind}" / f"{number:03}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels.astype(np.uint8).reshape(12, 12, 3)).save(path)
+    return folder
+
+
 def compute(run: str) -> dict[str, Any]:
     """The final metrics of a run, and a hash of them and its weights."""
     model, norm, *more = run.split()
     chosen: dict[str, str] = {}
+    more = " ".join(COLOR if word == "color" else word for word in more).split()
     for word in (*SHARED.split(), f"model={model}", *MODELS[model].split(), f"norm={norm}", *more):
         key, _, value = word.partition("=")
         # another choice takes the options of the last one along
@@ -76,7 +94,9 @@ def compute(run: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
         text = Path(place, "text.txt")
         text.write_text("".join(chr(97 + n * n * n % 26) for n in range(20_000)))
-        words = [f"{key}={value}".replace("{text}", str(text)) for key, value in chosen.items()]
+        images = draw_images(Path(place, "images"))
+        places = {"{text}": str(text), "{images}": str(images)}
+        words = [f"{key}={places.get(value, value)}" for key, value in chosen.items()]
         made = normexp.train(*words, outputs=place)
         state = torch.load(made.folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     metrics = made.summary["metrics"]
