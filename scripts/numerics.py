@@ -37,7 +37,10 @@ MODELS = {
     "gpt": f"{BLOCK} data=text_file data.path={{text}} data.context_length=16",
 }
 # color images: of gray ones torch keeps no channels_last
-COLOR = "data=image_folder data.path={images} data.cache={images} data.image_size=12 data.val_size=16 data.train_size=null"
+COLOR = (
+    "data=image_folder data.path={images} data.cache={images} data.image_size=12 data.val_size=16 "
+    "data.train_size=null"
+)
 BF16, F64 = "trainer.precision=bf16-mixed", "trainer.precision=64-true"
 RUNS = (
     "mlp none", "mlp batchnorm", "mlp batchnorm_eps_outside", "mlp batchnorm_ghost norm.virtual_batch_size=4",

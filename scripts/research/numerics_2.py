@@ -1,7 +1,7 @@
 """Measure how far NUMERICS = 2 moved accuracies on color images: `python scripts/research/numerics_2.py OUTPUTS`.
 
-Twelve settings of CIFAR-10 are trained at two seeds each as NUMERICS = 1 did (torch's channels-last kernel of group norm,
-denormal numbers kept) and as NUMERICS = 2 does (centered inputs, denormal numbers flushed). The table in
+Twelve settings of CIFAR-10 are trained at two seeds each as NUMERICS = 1 did (torch's channels-last kernel of group
+norm, denormal numbers kept) and as NUMERICS = 2 does (centered inputs, denormal numbers flushed). The table in
 docs/data/numerics_2.json has every accuracy, and the largest move of an accuracy and of a difference to `none` beside
 the difference that another seed makes.
 """
@@ -22,10 +22,16 @@ SETTINGS = {
     "resnet, batch 64": ["model=resnet", "model.depth=8", "batch_size=64", "lr=0.003"],
 }
 NORMS = ("none", "layernorm", "groupnorm", "instancenorm")
-SHARED = (
-    "recipe=plain optimizer=adamw schedule=warmup_cosine data=cifar10_jpeg data.train_size=5000 max_steps=300 "
-    "monitor=none logger=csv trainer=cpu threads=1"
-).split()
+SHARED = [
+    *(
+        "recipe=plain",
+        "optimizer=adamw",
+        "schedule=warmup_cosine",
+        "data=cifar10_jpeg",
+        "data.train_size=5000",
+    ),
+    *("max_steps=300", "monitor=none", "logger=csv", "trainer=cpu", "threads=1"),
+]
 SEEDS = (0, 1)
 
 

@@ -7,7 +7,7 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_again
-from normexp.claims.judge.plain_words import arm_words, counts, in_words
+from normexp.claims.judge.plain_words import arm_words, besides, in_words
 from normexp.claims.spec.bank import load_bank, summary
 from normexp.claims.spec.population import RATES
 from normexp.config.run_spec import specs
@@ -86,7 +86,7 @@ def test_an_arm_none_that_has_a_norm_is_called_by_what_it_lacks():
     assert arm_words(CLAIMS["P10"].arms) == arm_words(CLAIMS["S47"].arms) == {}
     assert arm_words(CLAIMS["P23"].arms) == {"none": "model.qk_norm=false"}
     verdict = judge_again(CLAIMS["P21"], ROOT)
-    words = f"{in_words(verdict)} {'. '.join(counts(verdict))}"
+    words = f"{in_words(verdict)} {'. '.join(besides(verdict))}"
     assert not re.search(r"without a norm|\bnone\b", words)
     assert "with rmsnorm_gain_free" in words
     assert words.endswith("an arm that is not of the bank's grid is not fitted: rmsnorm_gain_free in 12")

@@ -82,6 +82,7 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
         guess=float(chosen["steps"].max()) if measure == "steps" else guesses.get(measure),
         answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
         labels=cell.labels,
+        learned=cell.learned,
         unfitted=unfitted_arms(cell, chosen, bank.known_population.length) if bank and final else (),
     )
 

@@ -51,6 +51,7 @@ class Setting:
             errors before their logarithm is taken, so that no error has one, too (Haldane, Anscombe).
         labels: descriptors, such as {"data": "MNIST", "model": "MLP", "batch size": "64"}.
         unfitted: arms that had not learned to an end at this setting's length.
+        learned: whether networks learn this setting; see `BankCell.learned`.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Setting:
     answer: float = 0.0
     labels: Mapping[str, str] = field(default_factory=dict)
     unfitted: tuple[str, ...] = ()
+    learned: bool | None = None
 
     def __post_init__(self):
         seeds = [tuple(outcomes.seeds) for outcomes in self.outcomes.values()]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS
+from normexp.claims.judge.estimate import ALPHA
 from normexp.format import pluralize
 
 SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
@@ -15,7 +16,7 @@ SEEN, NOT_SEEN = "seen here", "not seen here"
 COUNTED = "counted"  # of settings that make no word about a population
 BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
 NOT_RUN, UNTESTABLE = "not yet run", "cannot be tested"
-WITHDRAWN_WORD = "withdrawn"  # by a row of the registry
+WITHDRAWN_WORD = "withdrawn"  # as worded, by its file
 WORDS = (
     *(SUPPORTED, REFUTED, DIVIDED, UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
     *(NOT_RUN, WITHDRAWN_WORD, UNTESTABLE),
@@ -64,55 +65,64 @@ def with_arm_words(verdict: dict[str, Any]) -> dict[str, Any]:
     return renamed(verdict) | {"comparisons": list(map(renamed, verdict.get("comparisons", ())))}
 
 
-def every_one_of(number: int) -> str:
-    """both, all 3"""
-    return "both" if number == 2 else f"all {number}"
+def holds_in(comparison: Mapping[str, Any]) -> str:
+    """What is counted, in words."""
+    margin = comparison.get("margin", 0.0)
+    if margin != PRACTICAL and margin < 0:
+        return "no worse than the margin"
+    return f"{'within' if comparison['kind'] in EQUAL else 'beyond'} the margin"
 
 
-def counts(verdict: dict[str, Any], *, sides: bool = True) -> list[str]:
-    """The counts of each comparison over settings; of several, after the settings in which all of them hold. Without
-    `sides`, and without medians, behind words that give both (`in_words`)."""
-    drawn, results = verdict["drawn"], with_arm_words(verdict)["comparisons"]
-    if len(results) == 1:
-        return list(filter(None, [_counts(results[0], drawn=drawn, alone=True, sides=sides)]))
-    share = f": {_share(verdict)}" if drawn else ""
-    texts = [
-        (result["comparison"], _counts(result, drawn=drawn, alone=False, sides=sides)) for result in results
-    ]
-    scale = {} if sides else {"log": False}  # no number on it is said
-    lines = [f"{named_effect(comparison | scale)}: {text}" for comparison, text in texts if text]
-    return [f"{every_one_of(len(results))} hold in {verdict['holds']} of {verdict['n']}{share}", *lines]
-
-
-def _share(result: dict[str, Any]) -> str:
-    return f"share {result['share']:.2f}{ends(result['share_interval'])}"
-
-
-def _counts(result: dict[str, Any], *, drawn: bool, alone: bool, sides: bool) -> str:
-    """The counts of a comparison, its failures, and for drawn settings the median; `alone` with its share and with the
-    median on the other scale. `sides`: see `counts`."""
-    parts = [
-        f"beyond {result['beyond']}, within {result['within']}, opposite {result['opposite']} of {result['n']}"
-    ] * sides
-    parts += [f"no number {result['failed']}"] * (sides and bool(result["failed"])) + [_share(result)] * (
-        drawn and alone
-    )
-    beside = "as a difference" if result["comparison"].get("log") else "as a log ratio"
-    for name, what in (("", "median"), ("points_", beside)):
-        if sides and drawn and result[f"{name}median"] is not None and (alone or not name):
-            middle = " to ".join(map(number, result[f"{name}middle"]))
-            median = f"{number(result[f'{name}median'])}{ends(result[f'{name}median_interval'])}"
-            parts.append(f"{what} {median}, middle 80% {middle}")
+def beside(result: dict[str, Any], *, drawn: bool) -> list[str]:
+    """What stands beside the word of a comparison over settings: its share and direction, settings that networks learn,
+    moderators, what equal arms would score, and runs that failed."""
+    parts = list[str]()
+    if drawn:
+        parts.append(f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}")
+    if (signs := result["direction"]) and signs["of"]:
+        parts.append(
+            f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {number(signs['p'])})"
+        )
+    if drawn and result["learned"]:
+        names = {"learned": "networks learn", "others": "they do not"}
+        told = (f"where {words} {among(result[key])}" for key, words in names.items() if result[key]["asked"])
+        parts.append(", ".join(told))
+    if result["ceiling"] is not None:
+        parts.append(
+            f"two copies of one arm with other seeds would score {result['ceiling']:.0f} of {result['asked']}"
+        )
+    if drawn and (tested := result["moderators"]):
+        depends = [
+            f"{moderator['name']} ({', '.join(f'{name} {k} of {n}' for name, (k, n) in moderator['groups'].items())})"
+            for moderator in tested
+            if moderator["p"] <= ALPHA
+        ]
+        names = " or ".join(moderator["name"] for moderator in tested)
+        parts.append(f"depends on {', '.join(depends)}" if depends else f"no dependence on {names} was found")
     if failed := [
         f"{who(arm)} {lost} of {result['runs'][arm]}" for arm, lost in result["failures"].items() if lost
     ]:
-        parts.append(f"failed runs: {', '.join(failed)}")
-        parts.append(
-            f"given that all trained it holds in {result['trained']['holds']} of {result['trained']['n']}"
-        )
+        given = f"{result['trained']['holds']} of {result['trained']['n']}"
+        parts.append(f"failed runs: {', '.join(failed)} (where all trained it holds in {given})")
     if late := [f"{who(arm)} in {n}" for arm, n in result["unfitted"].items()]:
         parts.append(f"settings where an arm that is not of the bank's grid is not fitted: {', '.join(late)}")
-    return "; ".join(parts)
+    return parts
+
+
+def among(counted: Mapping[str, Any]) -> str:
+    """`20 of 25 (0.59 to 0.93)`"""
+    return f"{counted['holds']} of {counted['asked']}{ends(counted['share_interval'], '.2f')}"
+
+
+def besides(verdict: dict[str, Any]) -> list[str]:
+    """`beside` of each comparison, behind its name if there are several."""
+    results = with_arm_words(verdict)["comparisons"]
+    lines = []
+    for result in results:
+        prefix = f"{named_effect(result['comparison'])}: " if len(results) > 1 else ""
+        if told := "; ".join(beside(result, drawn=verdict["drawn"])):
+            lines.append(prefix + told)
+    return lines
 
 
 def capital(text: str) -> str:
@@ -121,9 +131,8 @@ def capital(text: str) -> str:
 
 
 def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
-    """The id and the word with its scope. It says so if the claim tunes learning rates but this verdict did not."""
-    untuned = " (untuned)" if verdict.get("untuned") else ""
-    return f"{verdict['id']}{untuned}{'  ' if upper else ': '}{with_scope(verdict, upper=upper)}"
+    """The id and the word with its scope."""
+    return f"{verdict['id']}{'  ' if upper else ': '}{with_scope(verdict, upper=upper)}"
 
 
 def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
@@ -189,7 +198,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     if verdict["verdict"] == BEGUN:
         verdict = verdict | {"note": ""}
     elif verdict["settings"]:
-        rests = f"{'. '.join(counts(verdict))}. {rests}"
+        rests = f"{'. '.join(map(capital, besides(verdict)))}. {rests}".removeprefix(". ")
     elif verdict["comparison"]["kind"] != "every":
         rests = f"{100 * verdict['level']:.4g}% interval, {verdict['method']}, {verdict['n_seeds']} seeds. {rests}"
     if verdict["note"]:
@@ -233,17 +242,15 @@ def in_words(verdict: dict[str, Any]) -> str:
 
 def comparisons_in_words(verdict: dict[str, Any], *, asked: bool = True) -> str:
     """What came out over settings, each comparison behind its arms if there are several. Without `asked` it leaves out
-    the question, and what the scope of a single comparison says, too."""
+    the question, and what the scope says, too."""
     results = verdict["comparisons"]
     prefixes = [f"{compared(result['comparison'])}: " * (len(results) > 1) for result in results]
     prefixes[1:] = map(capital, prefixes[1:])
-    count = asked or len(results) > 1
     texts = list[str]()
     for result, prefix in zip(results, prefixes, strict=True):
         question = f"{threshold_in_words(result['comparison'], verdict['measure'])}; " * asked
-        texts.append(
-            prefix + question + over_settings(result, verdict["measure"], drawn=verdict["drawn"], count=count)
-        )
+        told = over_settings(result, verdict["measure"], drawn=verdict["drawn"], count=asked)
+        texts.append(prefix + question + told)
     return " ".join(texts).strip()
 
 
@@ -265,12 +272,9 @@ def over_settings(result: dict[str, Any], measure: str, *, drawn: bool, count: b
         rest = {"worse": within + opposite}
     elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
         rest = {"not so": within + opposite}
-    parts = [f"so in {holds} of {pluralize(result['n'], 'setting')}"] * count
-    parts += [
-        f"{word} in {cases}"
-        for word, cases in (rest | {"no number (failed runs)": result["failed"]}).items()
-        if cases
-    ]
+    rest |= {"cannot be asked (failed runs)": result["failed"]} if count else {}
+    parts = [f"so in {holds} of {pluralize(result['asked'], 'setting')}"] * count
+    parts += [f"{word} in {cases}" for word, cases in rest.items() if cases]
     text = f"{', '.join(parts)}." * bool(parts)
     if not drawn or result["median"] is None:
         return text

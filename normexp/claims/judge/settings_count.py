@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from normexp.claims.judge.beside import ceiling, direction, moderators
 from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
@@ -22,13 +23,12 @@ FAILED = "failed"
 FEWEST = 6  # drawn settings for a word
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
-FRESH_SEEDS = 10  # of the worst setting of a universal sentence
 RULES = {  # behind every word over settings; a registered protocol holds them
     "judge": "settings are the sample",
     "settings for a word, at least": FEWEST,
     "divided: the interval of the share within": list(QUARTERS),
     "seeds of a setting within a standard error of its margin": MOST_SEEDS,
-    "fresh seeds of the worst setting of a universal sentence": FRESH_SEEDS,
+    "fresh seeds of the worst setting of a universal sentence": 10,  # of a rule that is gone; hashes of rows hold it
     "margins of practice": list(PRACTICAL_MARGINS),
 }
 
@@ -121,30 +121,47 @@ def _beside(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Compar
 def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> dict[str, Any]:
     """The counts of a comparison over settings, and the settings behind them, as plain values. Keys:
 
-    - `n`, `beyond`, `within`, `opposite`, `failed`: counts of settings; `holds`: those in which the comparison is true
-    - `share` and `share_interval`; `median` and `median_interval`, `middle` (the middle 80% of settings); the same of
-      `points`, beside them
+    - `n`, `beyond`, `within`, `opposite`, `failed`: counts of settings. Those of `failed` have no number, so they
+      cannot be asked.
+    - `asked`: the others; `holds`: those in which the comparison is true; `share` of those asked, `share_interval`
+    - `median` and `median_interval`, `middle` (the middle 80% of settings); the same of `points`, beside them
     - `trained`: the second line, given that every run trained: `n`, `holds`, `median`
+    - `direction`, `moderators`, `ceiling`: see `normexp.claims.judge.beside`
+    - `learned`, `others`: `holds`, `asked` and `share_interval` among settings that networks learn, and the rest; None
+      where that is known of no setting
     - `failures`: arm -> failed runs; `runs`: runs of each arm
     - `unfitted`: arm -> settings in which it had not learned to an end
     """
     rows = [number_in(setting, comparison) for setting in settings]
-    sides, holds = [row.side for row in rows], sum(row.holds for row in rows)
+    sides = [row.side for row in rows]
     trained = [(effect, row.margin) for row in rows if (effect := row.trained) is not None]
     failures, runs = Counter[str](), Counter[str]()
     for row, setting in zip(rows, settings, strict=True):
         failures.update(row.failures)
         for (arm, _), outcomes in comparison.reads(setting.outcomes).items():
             runs[arm] += len(outcomes.seeds)
+    told = [
+        asdict(row) | {"labels": dict(setting.labels), "learned": setting.learned}
+        for row, setting in zip(rows, settings, strict=True)
+    ]
+    asked = [row for row in told if row["side"] != FAILED]
+    known = any(row["learned"] is not None for row in told)
     return {
         "comparison": comparison.shown(),
         "n": len(rows),
         **{side: sides.count(side) for side in ("beyond", "within", "opposite", FAILED)},
-        "holds": holds,
-        "share": holds / len(rows) if rows else math.nan,
-        "share_interval": share_interval(holds, len(rows), level),
+        **_share(asked, level),
         **_spread("", [row.number for row in rows], level),
         **_spread("points_", [row.points for row in rows], level),
+        "direction": direction(asked, comparison),
+        "learned": _share([row for row in asked if row["learned"]], level) if known else None,
+        "others": _share([row for row in asked if not row["learned"]], level) if known else None,
+        "moderators": moderators(asked),
+        "ceiling": ceiling(
+            [setting for setting, row in zip(settings, rows, strict=True) if row.side != FAILED],
+            [row.margin for row in rows if row.side != FAILED],
+            comparison,
+        ),
         "trained": {
             "n": len(trained),
             "holds": sum(
@@ -157,10 +174,18 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         "unfitted": {
             arm: lost for arm in failures if (lost := sum(arm in setting.unfitted for setting in settings))
         },
-        "settings": [
-            asdict(row) | {"labels": dict(setting.labels)}
-            for row, setting in zip(rows, settings, strict=True)
-        ],
+        "settings": told,
+    }
+
+
+def _share(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]:
+    """The share of these settings in which the comparison holds, with its interval."""
+    holds, n = sum(row["holds"] for row in rows), len(rows)
+    return {
+        "holds": holds,
+        "asked": n,
+        "share": holds / n if n else math.nan,
+        "share_interval": share_interval(holds, n, level),
     }
 
 
@@ -204,27 +229,3 @@ def near_margin(settings: Sequence[Setting], comparisons: Sequence[Comparison]) 
         return any(abs(row.number - end) <= row.error for end in ends)  # false of an error that is no number
 
     return [setting.name for setting in settings if any(is_near(setting, c) for c in comparisons)]
-
-
-def worst_setting(settings: Sequence[Setting], comparison: Comparison) -> str:
-    """The setting in which a universal sentence is furthest from true, in which it is then tried with fresh seeds. One
-    in which every run failed comes first."""
-
-    def room(setting: Setting) -> float:
-        row = number_in(setting, comparison)
-        if row.number is None:
-            return -math.inf
-        return max(min(row.number - low, high - row.number) for low, high in comparison.region(row.margin))
-
-    return min(settings, key=room).name
-
-
-def counterexample(again: Setting, comparison: Comparison) -> tuple[float, SeedMean]:
-    """(p that the sentence is false in this setting, the mean over its fresh seeds). Fresh seeds need no correction for
-    the choice of the setting."""
-    by_arm = runs_with_guesses(again, comparison.reads(again.outcomes))
-    if by_arm is None:
-        return 0.0, SeedMean(math.nan, 0.0, 0.0)
-    margin = number_in(again, comparison).margin
-    mean = _mean(by_arm, again, comparison)
-    return mean.p_within(comparison.complement(margin)), mean

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, share_interval
+from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.plain_words import (
@@ -24,18 +24,16 @@ from normexp.claims.judge.plain_words import (
     SUPPORTED,
     UNDECIDED,
     UNTESTABLE,
+    WITHDRAWN_WORD,
     arm_words,
-    ends,
-    every_one_of,
-    number,
+    holds_in,
+    named_effect,
 )
 from normexp.claims.judge.settings_count import (
     FEWEST,
     count,
-    counterexample,
     p_of_share,
     word_of,
-    worst_setting,
 )
 from normexp.runs.files import write_json
 from normexp.runs.table import FEWEST_SEEDS
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from normexp.claims.spec.registry import Row
 
 VERDICT = "verdict.json"
-UNTUNED = "untuned"  # folder below a claim's verdict, for the verdict without tuning
 
 
 def judge(
@@ -59,9 +56,10 @@ def judge(
     late: str = "",
     passed_over: str = "",
     manipulation: list[Setting] | None = None,
-    again: Setting | None = None,
 ) -> dict[str, Any]:
-    """Judge a claim's evidence. `comparisons` has the counts of each comparison; see `count`.
+    """Judge a claim's evidence. `comparisons` has the counts of each comparison; see `count`. Each comparison of a
+    sentence over drawn settings has a `word` and `p` of its own, and the sentence of several has none: two sentences
+    that hold in most settings need not hold together in most.
 
     Args:
         evidence: over one setting a table with the columns arm, factor, seed and value; over several the runs of every
@@ -74,42 +72,40 @@ def judge(
         late: words for the scope if the row came after some of the runs.
         passed_over: words for the note if draws were the same network as an earlier one.
         manipulation: the settings with the values of the manipulation check.
-        again: the worst setting of a universal sentence with fresh seeds.
     """
     if isinstance(evidence, pd.DataFrame):
         return _one_setting(claim, evidence)
     level = 1 - (row.alpha if row else ALPHA)
     counts = [count(evidence, comparison, level) for comparison in claim.comparisons]
     first, n = counts[0], len(evidence)
-    holds = sum(setting["holds"] for setting in joint_settings(first | {"comparisons": counts}))
-    what = f"{_holds_in(claim)} in {holds} of {n} {'drawn' if drawn else 'hand-picked'} settings"
-    word, notes, p = COUNTED, [""], None
-    if drawn and n >= max(asked, FEWEST):
-        if claim.universal:
-            word, notes[0] = _universal(claim, evidence, again)
-        else:
-            word, p = word_of(share_interval(holds, n, level)), p_of_share(holds, n)
-    elif drawn and n >= asked > 0:
-        notes = [f"no word is possible with fewer than {FEWEST} settings"]
-    elif drawn:
+    check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
+    begun = drawn and n < (asked or FEWEST)
+    for result in counts:
+        result["word"], result["p"] = _word(result, check) if drawn and not begun else (COUNTED, None)
+    word, p = (first["word"], first["p"]) if len(counts) == 1 else (COUNTED, None)
+    what, notes = _scope(counts, "drawn" if drawn else "hand-picked"), list[str]()
+    if begun:
         word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
         what += f", {waiting}" if waiting else ""
-    check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
+    elif drawn:
+        fewest = min(result["asked"] for result in counts)
+        notes = [
+            passed_over,
+            f"no word is possible with fewer than {FEWEST} settings" * (fewest < FEWEST),
+            few(claim),
+        ]
     if check and not check["held"]:
-        notes.append(check["note"])
-        word, p = (word if word in (COUNTED, BEGUN) else UNDECIDED), None
-    if drawn and word != BEGUN:
-        notes = [passed_over, *notes, few(claim)]
+        notes.insert(0, check["note"])
+    if claim.withdrawn and not begun:
+        word, p = WITHDRAWN_WORD, None
+        notes.insert(0, f"withdrawn: {claim.withdrawn}")
     registered = (late if row else "unregistered") if drawn else ""
     return {
         **_head(claim, word, ", ".join(filter(None, (what, registered)))),
         "effect": first["median"] if drawn else None,
         "interval": first["median_interval"] if drawn else None,
         "level": level,
-        "share": holds / n if n else math.nan,
-        "share_interval": share_interval(holds, n, level),
-        "holds": holds,
-        "n": n,
+        **{key: first[key] for key in ("share", "share_interval", "holds", "asked", "n")},
         "drawn": drawn,
         "p": p,
         "n_seeds": max((s["seeds"] for s in first["settings"]), default=0),
@@ -125,35 +121,25 @@ def judge(
     }
 
 
-def joint_settings(verdict: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The settings of a verdict, with the numbers of its first comparison; the claim `holds` where all of them do."""
-    rest = [result["settings"] for result in verdict["comparisons"][1:]] if verdict["settings"] else []
-    rows = zip(verdict["settings"], *rest, strict=True)
-    return [
-        first | {"holds": all(setting["holds"] for setting in (first, *others))} for first, *others in rows
-    ]
+def _word(result: dict[str, Any], check: dict[str, Any] | None) -> tuple[str, float | None]:
+    """The word of a comparison over drawn settings, and its p. Without the cause that it names there is none."""
+    if result["asked"] < FEWEST:
+        return COUNTED, None
+    if check and not check["held"]:
+        return UNDECIDED, None
+    return word_of(result["share_interval"]), p_of_share(result["holds"], result["asked"])
 
 
-def _holds_in(claim: "Claim") -> str:
-    """What is counted, in words."""
-    if len(claim.comparisons) > 1:
-        return f"{every_one_of(len(claim.comparisons))} comparisons hold"
-    comparison = claim.comparisons[0]
-    if not isinstance(comparison.margin, str) and comparison.margin < 0:
-        return "no worse than the margin"
-    return f"{comparison.holds_if} the margin"
-
-
-def _universal(claim: "Claim", settings: Sequence[Setting], again: Setting | None) -> tuple[str, str]:
-    """The word of a universal sentence: its worst setting, with fresh seeds, refutes it at 5% there alone."""
-    worst = worst_setting(settings, claim.comparisons[0])
-    if again is None or again.name != worst:
-        return UNDECIDED, f"the worst setting, {worst}, is to be trained again with fresh seeds"
-    p, mean = counterexample(again, claim.comparisons[0])
-    shown = f"{worst}, {mean.df + 1:.0f} fresh seeds: {number(mean.effect)}{ends(mean.interval(1 - ALPHA))}"
-    return (
-        (REFUTED, f"counterexample: {shown}") if p <= ALPHA else (NO_COUNTEREXAMPLE, f"the worst is {shown}")
-    )
+def _scope(counts: list[dict[str, Any]], kind: str) -> str:
+    """In how many settings each comparison holds, in words."""
+    parts = []
+    for result in counts:
+        name = f"{named_effect(result['comparison'])}: " if len(counts) > 1 else ""
+        word = f"{result['word']}, " if len(counts) > 1 and result["word"] != COUNTED else ""
+        cannot = f", cannot be asked in {result['failed']}" if result["failed"] else ""
+        where = holds_in(result["comparison"])
+        parts.append(f"{name}{word}{where} in {result['holds']} of {result['asked']} {kind} settings{cannot}")
+    return "; ".join(parts)
 
 
 def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: bool) -> dict[str, Any]:
@@ -364,7 +350,7 @@ def untestable(claim: "Claim", command: str) -> dict[str, Any]:
         **_head(claim, UNTESTABLE, ""),
         **{"effect": None, "interval": None, "level": None, "n_seeds": 0, "p": None, "note": ""},
         **{"reason": claim.reason, "settings": [], "failures": {}},
-        **{"untuned": False, "seconds": 0.0, "command": command},
+        **{"seconds": 0.0, "command": command},
     }
 
 

@@ -13,7 +13,6 @@ from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
 from normexp.claims.judge.plain_words import SHARES, describe_effect, title, with_arm_words
-from normexp.claims.judge.verdict import joint_settings
 from normexp.report.drawing import new_figure
 from normexp.report.style import FAINT, INK, Style, shorten
 
@@ -39,9 +38,9 @@ class Line(NamedTuple):
 def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Line]:
     """A row per setting, the median of drawn ones, and the paper's effect. A verdict from one setting has one effect.
     Bars of settings are one standard error over seeds. With several comparisons the effects are those of the first,
-    and a setting is for the claim if all hold there. `names` are those of settings, for people."""
+    as are the colors. `names` are those of settings, for people."""
     lines, comparison = [], verdict.get("comparison") or {}
-    for row in joint_settings(verdict):
+    for row in verdict["settings"]:
         name = (names or {}).get(row["name"], row["name"])
         lost = sum(row["failures"].values())
         words = f"{row['seeds']} seeds" + (f", {lost} failed runs" if lost else "")

@@ -9,9 +9,9 @@ from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.plain_words import (
     BEGUN,
     WORDS,
+    besides,
     capital,
     comparisons_in_words,
-    counts,
     number,
     stated,
     with_arm_words,
@@ -70,26 +70,40 @@ def page_of(
     )
 
 
+def tested(verdicts: dict[str, dict[str, Any]]) -> dict[tuple[str, int], dict[str, Any]]:
+    """(id, place) -> each comparison with a word over drawn settings, of claims that are no arithmetic."""
+    return {
+        (name, place): result
+        for name, verdict in verdicts.items()
+        if verdict["settings"] and verdict["kind"] not in DEFINITIONS
+        for place, result in enumerate(verdict["comparisons"], 1)
+        if result.get("p") is not None
+    }
+
+
+def under_holm(verdicts: dict[str, dict[str, Any]]) -> dict[tuple[str, int], bool]:
+    """Whether the word of each comparison stays if none of the page may be false with 95%."""
+    words = tested(verdicts)
+    stays = holm([result["p"] for result in words.values()]) <= ALPHA if words else []
+    return dict(zip(words, map(bool, stays), strict=True))
+
+
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     """A table of the words over drawn settings that are no arithmetic; empty if there are none.
 
     Each has the p of its share against one half, and Benjamini and Hochberg's q over all of them. The last column says
-    whether it stays if none of the page may be false with 95% (Holm).
+    whether it stays under Holm.
     """
     from scipy.stats import false_discovery_control
 
-    tested = {
-        name: verdict
-        for name, verdict in verdicts.items()
-        if verdict["p"] is not None and verdict["kind"] not in DEFINITIONS
-    }
-    if not tested:
+    words, stays = tested(verdicts), under_holm(verdicts)
+    if not words:
         return ""
-    p = [verdict["p"] for verdict in tested.values()]
-    stays = holm(p) <= ALPHA
+    q = false_discovery_control([result["p"] for result in words.values()])
     rows = []
-    for (name, verdict), *pq, stay in zip(tested.items(), p, false_discovery_control(p), stays, strict=True):
-        rows.append((name, verdict["verdict"], *map(number, pq), "yes" if stay else "no"))
+    for (key, result), one in zip(words.items(), q, strict=True):
+        name = key[0] if len(verdicts[key[0]]["comparisons"]) == 1 else f"{key[0]}, part {key[1]}"
+        rows.append((name, result["word"], number(result["p"]), number(one), "yes" if stays[key] else "no"))
     return markdown_table(("id", "word", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
@@ -100,10 +114,12 @@ def _read(path: Path) -> Any:
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
     """The claims whose id starts with `letter`, one row each, in Markdown."""
-    rows = []
+    rows, stays = [], under_holm(verdicts)
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
+        own = [stay for (name, _), stay in stays.items() if name == claim.id]
+        word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} words" if own else ""
         says = numbers_of(verdict) if verdict else claim.reason
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
@@ -117,7 +133,7 @@ def numbers_of(verdict: dict[str, Any]) -> str:
     comparison, said, more = verdict["comparison"], "", list[str]()
     if verdict["settings"]:
         said = comparisons_in_words(with_arm_words(verdict), asked=False)
-        more = counts(verdict, sides=False)
+        more = besides(verdict)
     elif comparison["kind"] != "every":
         said = f"{stated(comparison, verdict['measure'], verdict['effect'], verdict['interval'])}."
     return " ".join(filter(None, map(capital, (said, "; ".join(filter(None, (*more, verdict["note"])))))))

@@ -75,6 +75,7 @@ class Claim:
             (override or option -> its values, or {low, high, log}), `weights` (whether initial weights are drawn).
         does_not_show: what nobody should conclude, beside what `judge.limits.limits` says of every claim. It
             decides nothing, and is no part of the protocol.
+        withdrawn: why the sentence, as worded, is withdrawn; its counts stay, its word goes. No part of the protocol.
     """
 
     id: str
@@ -113,6 +114,7 @@ class Claim:
     manipulation: Manipulation | None = None
     search: dict[str, Any] | None = None
     does_not_show: str = ""
+    withdrawn: str = ""
 
     @property
     def budget(self) -> str:

@@ -148,6 +148,7 @@ class ClaimFile(File):
     reason: Text | None = Field(None, description=TEXT)
     note: Text | None = Field(None, description=TEXT)
     does_not_show: Text | None = Field(None, description=TEXT)
+    withdrawn: Text | None = Field(None, description=TEXT)
     kind: Literal["verbatim", "paraphrase", "ours", "arithmetic", "self-check"] | None = Field(
         None, description="verbatim, paraphrase, ours, arithmetic or self-check"
     )

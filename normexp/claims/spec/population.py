@@ -21,6 +21,7 @@ from normexp.claims.spec.files import Between, PopulationFile, Values, check, sh
 
 TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
 MOST_DRAWS = 1000  # of a stratum
+LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
 RATES = 3  # of the grid, round the best of the pilot
 DIGITS = 2  # of a drawn number that is not whole
 
@@ -102,10 +103,23 @@ def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
         rates=by_center[len(by_center) // 2],
         arm_rates=arm_rates,
         counts_loss=pilot.get("counts_loss", math.inf),
+        learned=learned_in(pilot),
         labels={**cell.labels, "values per statistic": str(pilot["values_per_statistic"])},
         test=pilot["test"],
         **{fact: pilot[fact] for fact in FACTS},
     )
+
+
+def learned_in(pilot: Mapping[str, Any]) -> bool | None:
+    """Whether the best norm of a pilot had learned at its end; None where nobody counted the text's characters."""
+    ends = pilot.get("ends", {}).values()
+    if not ends:
+        return None
+    if pilot["test"] != "blocks":
+        return min(1 - end["train_accuracy"] for end in ends) < LEARNED_ERROR
+    if "learned_loss" not in pilot:
+        return None
+    return min(end["val_loss"] for end in ends) < pilot["learned_loss"]
 
 
 def read_population(node: dict[str, Any], path: Path) -> Population:
