@@ -17,7 +17,7 @@ from normexp.compare.run import Result
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
-from normexp.report.page import blocks, list_html, save_page
+from normexp.report.page import list_html, save_page
 from normexp.report.style import Style, drawing_style
 from normexp.runs.files import write_text
 
@@ -67,7 +67,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
                 "title": "Differences",
                 "id": "differences",
                 "html": list_html(difference_table(last, design)),
-                "blocks": blocks([figure]),
+                "figures": [figure],
             },
             {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
             {"title": "For a paper", "id": "paper", "html": FILES.format(method, report)},
@@ -155,7 +155,7 @@ def differences(result: Result) -> Figure:
     figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.32 * max(len(rows), 3)))
     axes.axvline(0, color="#999999", linewidth=0.8)
     for y, row in enumerate(rows):
-        color, margin = style.colour[row.norm], scale * row.margin
+        color, margin = style.color[row.norm], scale * row.margin
         axes.fill_betweenx([y - 0.4, y + 0.4], -margin, margin, color="#eeeeee", linewidth=0)
         if np.isfinite(row.interval).all():
             axes.plot(scale * np.array(row.interval), [y, y], color=color, linewidth=1.6)

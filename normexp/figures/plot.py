@@ -92,7 +92,7 @@ def draw(plot: Plot) -> Figure:
 def _draw_lines(axes: Axes, panel: Panel, style: Style) -> None:
     ends: dict[str, float] = {}
     for line in panel.lines:
-        color = style.colour.setdefault(line.name, INK)
+        color = style.color.setdefault(line.name, INK)
         look: dict[str, Any] = {}
         if line.look == "law":
             look = {"color": INK, "linestyle": (0, (4, 2)), "linewidth": 1}

@@ -1,7 +1,8 @@
 """A figure of a page: a drawing, or the reason why there is none; its panels and its files."""
 
 import base64
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import FigureCanvasPdf
 from matplotlib.figure import Figure
 
-from normexp.report.study import Study, spread_over
+from normexp.report.study import Study, label
+from normexp.report.style import Style, height_for, label_lines
 
 WIDTH, COLUMNS = 9.3, 4  # inches of a page, so that text has one size on it; panels side by side
 MOST_PANELS = 8
@@ -37,30 +39,36 @@ class Skipped:
     reason: str
 
 
-def save(drawing: Drawing, folder: Path, source: str) -> Markup:
-    """Write PNG and PDF, with their source in the metadata. Returns the figure as an element of a page.
+def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
+    """Write the drawings as PNG and PDF, with their source in the metadata. Returns name -> element of a page."""
+    return {item.name: save(item, folder, source) for item in figures if isinstance(item, Drawing)}
 
-    `savefig` would lay out and draw each figure twice per format. The files have no date, so equal runs give equal
-    files.
-    """
+
+def save(drawing: Drawing, folder: Path, source: str) -> Markup:
+    """Write PNG and PDF. The files have no date, so equal runs give equal files. Returns the element of a page."""
     folder.mkdir(parents=True, exist_ok=True)
-    figure, path = drawing.figure, folder / drawing.name
+    png = png_of(drawing, Description=source)
+    (folder / f"{drawing.name}.png").write_bytes(png)
+    about = {"Title": drawing.title, "Subject": source, "CreationDate": None}
+    FigureCanvasPdf(drawing.figure).print_pdf(folder / f"{drawing.name}.pdf", metadata=about)
+    return as_element(drawing, png)
+
+
+def png_of(drawing: Drawing, **about: str) -> bytes:
+    """The PNG of a drawing. It is laid out once: `savefig` would do so twice per format."""
+    figure, content = drawing.figure, io.BytesIO()
     figure.get_layout_engine().execute(figure)
     figure.set_layout_engine("none")
-    title = {"Title": drawing.title}
-    FigureCanvasAgg(figure).print_png(f"{path}.png", metadata={**title, "Description": source})
-    subject = {**title, "Subject": source, "CreationDate": None}
-    FigureCanvasPdf(figure).print_pdf(f"{path}.pdf", metadata=subject)
-    content = base64.b64encode(Path(f"{path}.png").read_bytes()).decode()
-    # A figure of one panel is drawn for half a page, so that its text has the size of all others.
-    width = min(100, 100 * figure.get_figwidth() / WIDTH)
+    FigureCanvasAgg(figure).print_png(content, metadata={"Title": drawing.title, **about})
+    return content.getvalue()
+
+
+def as_element(drawing: Drawing, png: bytes) -> Markup:
+    """The picture as an element of a page. A figure of one panel is drawn for half a page, so that its text has the
+    size of all others."""
+    width = min(100, 100 * drawing.figure.get_figwidth() / WIDTH)
     element = '<img alt="{}" style="width: {:.4g}%" src="data:image/png;base64,{}">'
-    return Markup(element).format(drawing.title, width, content)
-
-
-def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
-    """Write the drawings. Returns name -> element of a page."""
-    return {item.name: save(item, folder, source) for item in figures if isinstance(item, Drawing)}
+    return Markup(element).format(drawing.title, width, base64.b64encode(png).decode())
 
 
 def new_figure(
@@ -91,9 +99,25 @@ def panels(
     return figure, dict(zip(keys, axes, strict=True))
 
 
-def levels_shown(study: Study) -> list[float]:
-    """The levels that get a panel, evenly spread with the first and the last; [0] for a study without an axis."""
-    return spread_over(study.levels or [0], MOST_PANELS)
+def level_panels(
+    study: Study, style: Style, xlabel: str, ylabel: str, draw: Callable[[Axes, float], dict[str, float]],
+    **options: Any,
+) -> tuple[Figure, str]:  # fmt: skip
+    """One panel per level, with the arms' names beside the last. Returns the figure, and what its caption must add.
+
+    Args:
+        draw: draws a panel; returns where the line of each arm ends.
+    """
+    height = height_for(study.arms, 2.5)
+    figure, shown = panels(
+        study.some_levels(MOST_PANELS), xlabel, ylabel, height=height, sharey=True, **options
+    )
+    for level, axes in shown.items():
+        ends = draw(axes, level)
+        axes.set_title(study.level_title(level))
+        if axes is list(shown.values())[-1] or len(shown) <= 2:
+            label_lines(axes, ends, style)
+    return figure, left_out(f"values of {label(study.x or '')}", len(shown), len(study.levels))
 
 
 def left_out(what: str, shown: int, of: int) -> str:

@@ -1,9 +1,7 @@
 """What a report says in words: the largest difference, where it was seen, what limits it, and its source; and what a
 terminal or a notebook shows of it."""
 
-import base64
 import html
-import io
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -37,33 +35,22 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         if len(study.differences):
             why = "all seeds of two arms differ by the same, and their runs kept no test examples"
         return f"No difference has an interval: {why}. {scope(study)}"
-    most = int(rows["pairs"].max())
+    most, count = int(rows["pairs"].max()), len(study.differences)
+    few = most < FEWEST_SEEDS
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = pluralize(most, "seed"), label(study.metric)
-    count = len(study.differences)
+    unit = " points" if study.metric.endswith("accuracy") else ""
     many = f", made wider to hold for {count} differences at once" if count > 1 else ""
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
-    few = most < FEWEST_SEEDS
     if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
         return (
-            f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{points(study)} "
+            f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{unit} "
             f"remain possible ({how}). {scope(study)}"
         )
     shown = rows if few else clear
-    row = shown.loc[shown["difference"].abs().idxmax()]
-    first, second, difference = row["first"], row["second"], row["difference"]
-    low, high = (-row["high"], -row["low"]) if difference < 0 else (row["low"], row["high"])
-    baselines = set(table["baseline"])
-    if first in baselines or (second not in baselines and difference < 0):
-        first, second, difference = second, first, -difference
-    word = "higher" if difference > 0 else "lower"
-    ends = f"{number(low, study.metric)} to {number(high, study.metric)}"
-    at = f" at {study.level_title(row['level'])}" if study.x else ""
-    size = f"{number(abs(difference), study.metric)}{points(study)}"
-    other = "the network without a norm" if second == "none" else second
-    text = f"{first}{at} has a {what} {size} {word} than {other} ({ends}; {how})."
+    text = f"{in_a_sentence(study, shown.loc[shown['difference'].abs().idxmax()], set(table['baseline']), unit, how)}."
     if few:
         text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. Seen here: {text}"
     elif len(rows) > 1:
@@ -71,6 +58,38 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"
         text += f" Of the intervals of the other {others} between arms, {excluding}."
     return f"{text} {scope(study)}"
+
+
+def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], unit: str, how: str) -> str:
+    """A difference in words, from the side of the arm that is no baseline."""
+    first, second, difference = row["first"], row["second"], row["difference"]
+    low, high = (-row["high"], -row["low"]) if difference < 0 else (row["low"], row["high"])
+    if first in baselines or (second not in baselines and difference < 0):
+        first, second, difference = second, first, -difference
+    word = "higher" if difference > 0 else "lower"
+    size, *ends = (number(value, study.metric) for value in (abs(difference), low, high))
+    at = f" at {study.level_title(row['level'])}" if study.x else ""
+    other = "the network without a norm" if second == "none" else second
+    what = label(study.metric)
+    return f"{first}{at} has a {what} {size}{unit} {word} than {other} ({ends[0]} to {ends[1]}; {how})"
+
+
+def edges(study: Study) -> Iterator[str]:
+    """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with the
+    rate to add."""
+    if not study.rate_varies:
+        return
+    arms_at: dict[tuple[float, float], list[str]] = {}
+    best = study.chosen.groupby(["arm", "level"], sort=False)["lr"].first()
+    for point, runs in study.summaries.groupby(["arm", "level"], sort=False):
+        rate, tried = float(best[point]), sorted(runs["lr"].unique())
+        if len(tried) > 1 and rate in (tried[0], tried[-1]):
+            beside = tried[1] if rate == tried[0] else tried[-2]
+            arms_at.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
+    for (rate, more), arms in arms_at.items():
+        names = list(dict.fromkeys(arms))
+        whose = ", ".join(names) if len(names) < len(study.arms) else "every arm"
+        yield f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
 
 
 def near_chance(study: Study) -> Iterator[str]:
@@ -82,17 +101,12 @@ def near_chance(study: Study) -> Iterator[str]:
     for arm, arm_runs in runs[guessed].groupby("arm", sort=False):
         same, at = runs["arm"] == arm, ""
         if study.x:
-            levels = sorted(arm_runs[study.x].unique())
-            same &= runs[study.x].isin(levels)
+            levels = sorted(arm_runs["level"].unique())
+            same &= runs["level"].isin(levels)
             at = f" at {label(study.x)} {', '.join(f'{level:g}' for level in levels)}"
         ends = "ends" if len(arm_runs) == 1 else "end"
         runs_of_arm = f"{len(arm_runs)} of {same.sum()} runs of {arm}{at}"
         yield f"{runs_of_arm} {ends} with a training loss near that of guessing."
-
-
-def points(study: Study) -> str:
-    """The unit of a difference."""
-    return " points" if study.metric.endswith("accuracy") else ""
 
 
 def scope(study: Study) -> str:
@@ -108,8 +122,7 @@ def scope(study: Study) -> str:
 
 def source(study: Study) -> str:
     """Command, hash of the configuration and version, for every file and once for the page."""
-    parts = [part for part in study.command.split(" ") if not part.startswith(WHERE)]
-    command = " ".join(parts)
+    command = " ".join(part for part in study.command.split(" ") if not part.startswith(WHERE))
     return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions('normexp'))}"
 
 
@@ -125,7 +138,7 @@ def goes_with(study: Study, name: str, by: str) -> str:
 
 def cautions(study: Study) -> list[str]:
     """The limits of the comparison, one sentence each."""
-    return [*limits(study), *study.edges, *near_chance(study)]
+    return [*limits(study), *edges(study), *near_chance(study)]
 
 
 def stops_early(runs: pd.DataFrame) -> bool:
@@ -139,17 +152,15 @@ MIXED = {"numerics": "versions of the arithmetic", "execution.threads": "numbers
 def limits(study: Study) -> Iterator[str]:
     """A sentence for each way in which runs are missing, differ in more than their arms, or failed."""
     chosen = study.chosen
-    seeds = chosen.groupby(study.point)["seed"].nunique()
+    seeds = chosen.groupby(["arm", "level"])["seed"].nunique()
     if seeds.min() < 2:
         yield "Some points rest on a single seed and have no interval."
     if seeds.min() != seeds.max():
         yield f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
     if stops_early(chosen):
-        steps = " to ".join(
-            f"{end:,}" for end in dict.fromkeys((chosen["steps"].min(), chosen["steps"].max()))
-        )
+        steps = " to ".join(f"{end:,}" for end in sorted({chosen["steps"].min(), chosen["steps"].max()}))
         yield f"Runs may stop early, here after {steps} steps; a curve ends where its first run did."
-    grid = len(study.arms) * max(len(study.levels), 1)
+    grid = len(study.arms) * len(study.levels)
     if empty := grid - len(seeds):
         yield f"{empty} of {grid} combinations of arm and {label(study.x)} have no run."
     for library in ("normexp", "torch"):
@@ -179,13 +190,14 @@ def show_answer(study: Study, console: Console, baseline: str | None = None) -> 
     names, cells, lines = answer(study, baseline)
     grid = Table(show_edge=False, pad_edge=False)
     for index, name in enumerate(names):
-        grid.add_column(Text(name), justify="right" if index else "left", no_wrap=not index)
+        grid.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=not index)
     for arm, arm_cells in cells.items():
-        grid.add_row(Text(arm), *(Text(in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells))
+        words = (Text(in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
+        grid.add_row(Text(printable(arm)), *words)
     console.print()
     console.print(grid, highlight=False)
     for line in (lines[0], "", *lines[1:]):
-        console.print(line, highlight=False, markup=False)
+        console.print(printable(line), highlight=False, markup=False)
 
 
 def answer(study: Study, baseline: str | None = None) -> tuple[list[str], dict[str, list], list[str]]:
@@ -198,6 +210,7 @@ def answer(study: Study, baseline: str | None = None) -> tuple[list[str], dict[s
 
 def show_in_notebook(folder: Path) -> str:
     """The answer as HTML with the figure of the final values; where the folder is no study, the reason why."""
+    from normexp.report.drawing import as_element, png_of
     from normexp.report.figures.results import final_values
     from normexp.report.style import Style, drawing_style
 
@@ -208,10 +221,9 @@ def show_in_notebook(folder: Path) -> str:
         return f"<p>{html.escape(f'no table: {error}')}</p>"
     rows = [[arm, *map(in_words, arm_cells)] for arm, arm_cells in cells.items()]
     table = pd.DataFrame(rows, columns=names).to_html(index=False, border=0)
-    picture = io.BytesIO()
     with drawing_style():
-        final_values(study, Style(study.arms))[0].figure.savefig(picture, format="png", dpi=110)
-    image = f'<img src="data:image/png;base64,{base64.b64encode(picture.getvalue()).decode()}">'
+        (drawing,) = final_values(study, Style(study.arms))
+        image = as_element(drawing, png_of(drawing))
     notes = "<br>".join(map(html.escape, (how, *limits)))
     return f"<p><b>{html.escape(sentence)}</b></p>{table}{image}<p><small>{notes}</small></p>"
 

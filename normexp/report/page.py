@@ -1,6 +1,5 @@
 """The report of one study: page, figures, tables and Markdown in a folder. The page contains everything it shows."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,19 +57,23 @@ def write_report(study: Study, out: Path, *, baseline: str | None = None, made_b
                 absent += shown
                 continue
             pictures |= save_all(shown, out / "figures", foot)
-            sections.append({"title": title, "id": title.split()[-1].lower(), "blocks": blocks(shown)})
+            sections.append({"title": title, "id": title.split()[-1].lower(), "figures": shown})
     if absent:
-        sections.append({"title": "Not measured", "id": "absent", "blocks": blocks(absent)})
+        sections.append({"title": "Not measured", "id": "absent", "figures": absent})
     sections[0]["table"] = comparison_cells(study, table, style)
-    sentence, runs = finding(study, table), runs_text(study)
-    limits = cautions(study)
-    notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
-    head, text, command = plain(study.name), markdown(study, table), fenced(study.command)
-    tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key"])}
+    sentence, runs, limits = finding(study, table), runs_text(study), cautions(study)
+    tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key", "level"])}
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         rows.to_csv(out / "tables" / name, index=False)
-    (out / "report.md").write_text(f"# {head}\n\n{plain(sentence)}\n\n{text}\n\n{notes}\n{command}\n")
+    notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
+    parts = (
+        f"# {plain(study.name)}",
+        plain(sentence),
+        markdown(study, table),
+        notes + "\n" + fenced(study.command),
+    )
+    (out / "report.md").write_text("\n\n".join(parts) + "\n")
     words = study.name.replace("_", " ")
     return save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
@@ -113,35 +116,15 @@ def facts(study: Study) -> list[str]:
 
 def comparison_cells(study: Study, table: pd.DataFrame, style: Style) -> dict[str, Any]:
     """The table of arms by levels, for the template."""
-    rows, usual = [], f"n={table['n'].mode()[0]}"
     baseline = dict(zip(table["arm"], table["baseline"], strict=True))
-    for arm, cells in cells_of(study, table).items():
-        for cell in cells:
-            runs = ", ".join(filter(None, (cell["n"], cell["failed"])))
-            cell["remarks"] = " ".join(filter(None, ("" if runs == usual else runs, cell["rate"])))
-            cell["warn"] = bool(cell["failed"] or cell["n"] == "no run")
-        row = {"arm": arm, "color": style.colour[arm], "baseline": arm == baseline[arm], "cells": cells}
-        rows.append(row)
+    rows = [
+        {"arm": arm, "color": style.color[arm], "baseline": arm == baseline[arm], "cells": cells}
+        for arm, cells in cells_of(study, table).items()
+    ]
     note = f"{how_to_read(study, table)} Second line: paired difference to {of_what(table)}, {TOGETHER}."
     x, corner = (label(study.x), label(study.metric)) if study.x else (None, "norm")
-    return {"rows": rows, "heads": heads(study), "x": x, "corner": corner, "note": note}
-
-
-def blocks(figures: Sequence[Drawing | Skipped]) -> list[dict[str, Any]]:
-    """The blocks of the template: a figure, a reason why there is none, or several figures that share a place."""
-    entries: list[dict[str, Any]] = []
-    for item in figures:
-        tab = getattr(item, "tab", None)
-        if tab and entries and entries[-1].get("tabs"):
-            entries[-1]["tabs"].append(item)
-        elif tab:
-            title = item.title.partition(" by ")[0]
-            entries.append({"title": title, "name": f"tabs_{item.name}", "tabs": [item]})
-        elif isinstance(item, Drawing):
-            entries.append({"title": item.title, "drawing": item})
-        else:
-            entries.append({"title": item.title, "reason": item.reason})
-    return entries
+    usual = f"n={table['n'].mode()[0]}"
+    return {"rows": rows, "heads": heads(study), "x": x, "corner": corner, "note": note, "usual": usual}
 
 
 def list_html(table: pd.DataFrame) -> Markup:
@@ -168,12 +151,11 @@ def lists(study: Study) -> list[dict[str, Any]]:
         entries.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
     lost = study.summaries[study.summaries["failed"]]
     if len(lost):
-        columns = ["run", "arm", "seed", "lr", "status", "convergence.divergence_step", "convergence.best"]
-        names = {
-            "convergence.best": "best validation accuracy",
+        of_curve = {
             "convergence.divergence_step": "diverged at step",
+            "convergence.best": "best validation accuracy",
         }
-        rows = lost[columns].rename(columns=lambda name: names.get(name, label(name)))
+        rows = lost[["run", "arm", "seed", "lr", "status", *of_curve]].rename(columns=of_curve)
         title = pluralize(len(lost), "failed run")
         entries.append({"title": title, "html": list_html(rows), "open": len(lost) <= 20})
     return entries

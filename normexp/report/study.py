@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -13,16 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.report.statistics import (
-    GROUPS,
-    LEVEL,
-    NOTHING,
-    Estimate,
-    Values,
-    check_data,
-    find_factors,
-    is_axis,
-)
+from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
 from normexp.runs.read import check_metric, read_metrics
@@ -31,12 +22,14 @@ from normexp.runs.unfinished import open_runs, read_ledgers
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
+# Choices that decide other keys: a norm decides `norm.*`.
+GROUPS = ("study", "norm", "model", "data", "optimizer", "schedule")
+NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm", "rmsnorm")  # the order of arms
 LABELS = {  # of others, see `label`
     "lr": "learning rate", "train/loss": "training loss", "val/accuracy": "validation accuracy",
     "val/loss": "validation loss",
 }  # fmt: skip
 OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each test example
-NO_LEVEL = math.nan
 
 
 @dataclass
@@ -45,7 +38,8 @@ class Study:
     path: folder of the study, `outputs/<name>`; of several, the one that holds them.
     folders: of the studies.
     metric: the final value to compare; higher is better for accuracies, lower for losses.
-    summaries: one row per finished run, with the columns `arm` and `key` (seed and kind of execution, which pair runs).
+    summaries: one row per finished run. The study adds the columns `arm`, `level` (the value of x; 0 without a factor)
+        and `key` (seed and kind of execution, which pair runs).
     """
 
     path: Path
@@ -74,21 +68,14 @@ class Study:
         self.rate_varies = "lr" in factors and self.x != "lr"
         self.parts = [name for name in factors if name not in (self.x, "norm", "lr")]
         runs["arm"] = runs.apply(self._arm, axis=1)
-        self.arms = sorted(runs["arm"].unique(), key=self._order)
+        runs["level"] = runs[self.x] if self.x else 0.0
+        self.arms = sorted(runs["arm"].unique(), key=_order)
         execution = runs[["execution.device", "execution.precision"]].astype(str)
         runs["key"] = list(zip(runs["seed"], execution.agg(" ".join, axis=1), strict=True))
         check_points(self, factors)
 
     def _arm(self, row: pd.Series) -> str:
-        rest = [_worded(name, row[name]) for name in self.parts]
-        return " · ".join([row["norm"], *rest])
-
-    def _order(self, arm: str) -> tuple:
-        norms = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm", "rmsnorm")
-        norm = arm.split(" · ")[0]
-        family = next((index for index, name in enumerate(norms) if norm == name), None)
-        near = next((index for index, name in enumerate(norms) if norm.startswith(name)), len(norms))
-        return (near if family is None else family, family is None, arm)
+        return " · ".join([row["norm"], *(_worded(name, row[name]) for name in self.parts)])
 
     @property
     def name(self) -> str:
@@ -96,19 +83,18 @@ class Study:
 
     @property
     def levels(self) -> list[float]:
-        """Values of x in order."""
-        return sorted(self.summaries[self.x].dropna().unique()) if self.x else []
+        """Values of x in order; [0] in a study without a factor."""
+        return sorted(self.summaries["level"].unique())
 
-    @property
-    def levels_or_nan(self) -> list[float]:
-        """The levels; NaN alone in a study without a factor."""
-        return self.levels or [NO_LEVEL]
+    def some_levels(self, most: int) -> list[float]:
+        """At most so many of the levels, evenly spread with the first and the last."""
+        last, most = len(self.levels) - 1, min(most, len(self.levels))
+        return [self.levels[round(index * last / max(most - 1, 1))] for index in range(most)]
 
     @property
     def middle(self) -> float:
-        """The level to show in a figure that has room for only one; 0 in a study without a factor."""
-        levels = self.levels or [0]
-        return levels[len(levels) // 2]
+        """The level to show in a figure that has room for only one."""
+        return self.levels[len(self.levels) // 2]
 
     def at_middle(self, words: str = " at {}") -> str:
         """Words on that level, empty in a study without a factor."""
@@ -126,37 +112,13 @@ class Study:
     def chosen(self) -> pd.DataFrame:
         """The runs of the comparison: all, or at each point the runs with its best learning rate. That is the rate with
         the best mean validation accuracy, where a failed run counts as 0."""
+        runs, point = self.summaries, ["arm", "level"]
         if not self.rate_varies:
-            return self.summaries
-        score = self.summaries.assign(
-            score=self.summaries["val/accuracy"].where(~self.summaries["failed"], 0).fillna(0)
-        )
-        means = score.groupby([*self.point, "lr"], dropna=False)["score"].mean().reset_index()
-        best = means.loc[means.groupby(self.point, dropna=False)["score"].idxmax(), [*self.point, "lr"]]
-        return self.summaries.merge(best, on=[*self.point, "lr"])
-
-    @property
-    def point(self) -> list[str]:
-        """The columns that tell points apart: the arm and the factor."""
-        return ["arm", *([self.x] if self.x else [])]
-
-    @property
-    def edges(self) -> Iterator[str]:
-        """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with
-        the rate to add."""
-        arms_at: dict[tuple[float, float], list[str]] = {}
-        if not self.rate_varies:
-            return
-        best = self.chosen.groupby(self.point, sort=False)["lr"].first()
-        for point, runs in self.summaries.groupby(self.point, sort=False):
-            rate, tried = float(best[point if self.x else point[0]]), sorted(runs["lr"].unique())
-            if len(tried) > 1 and rate in (tried[0], tried[-1]):
-                beside = tried[1] if rate == tried[0] else tried[-2]
-                arms_at.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
-        for (rate, more), arms in arms_at.items():
-            names = list(dict.fromkeys(arms))
-            whose = ", ".join(names) if len(names) < len(self.arms) else "every arm"
-            yield f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
+            return runs
+        score = runs.assign(score=runs["val/accuracy"].where(~runs["failed"], 0).fillna(0))
+        means = score.groupby([*point, "lr"], dropna=False)["score"].mean().reset_index()
+        best = means.loc[means.groupby(point, dropna=False)["score"].idxmax(), [*point, "lr"]]
+        return runs.merge(best, on=[*point, "lr"])
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
@@ -166,16 +128,14 @@ class Study:
         values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
         run = values.pop("run").to_numpy()
         values["samples"] = samples_seen(rows, run, values["step"])
-        values["seed"] = rows["seed"].to_numpy()[run]
-        values["failed"] = rows["failed"].to_numpy()[run]
+        for name in ("seed", "failed", "level"):
+            values[name] = rows[name].to_numpy()[run]
         values["arm"] = pd.Categorical(rows["arm"], categories=self.arms).take(run)
-        values["level"] = rows[self.x].to_numpy()[run] if self.x else 0
         return values[np.isfinite(values["value"])]
 
     def at(self, arm: str, level: float) -> pd.DataFrame:
-        """The chosen runs of an arm at a level. The level is NaN in a study without a factor."""
-        runs = self.chosen[self.chosen["arm"] == arm]
-        return runs if pd.isna(level) else runs[runs[self.x] == level]
+        """The chosen runs of an arm at a level."""
+        return self.chosen[(self.chosen["arm"] == arm) & (self.chosen["level"] == level)]
 
     def values(self, runs: pd.DataFrame) -> Values:
         """The final values of the runs that have a finite one and did not fail."""
@@ -186,9 +146,7 @@ class Study:
         if len(sets) == 1 and loaded[0] is not None:
             test_set = loaded[0].test_set
             if self.metric == "test/accuracy":
-                numbers = np.stack(
-                    [examples.right.reshape(len(examples.right), -1).mean(1) for examples in loaded]
-                )
+                numbers = np.stack([own.right.reshape(len(own.right), -1).mean(1) for own in loaded])
                 answer = 1 / loaded[0].right.size
             else:
                 numbers = np.stack([examples.loss.astype(float) for examples in loaded])
@@ -199,11 +157,7 @@ class Study:
     @cached_property
     def points(self) -> dict[tuple[str, float], Values]:
         """(arm, level) -> its final values, of the runs of the comparison."""
-        return {
-            (arm, level): self.values(self.at(arm, level))
-            for level in self.levels_or_nan
-            for arm in self.arms
-        }
+        return {(arm, level): self.values(self.at(arm, level)) for level in self.levels for arm in self.arms}
 
     @cached_property
     def network(self) -> dict[str, tuple]:
@@ -217,7 +171,7 @@ class Study:
         intervals hold for all of them together (Bonferroni), because a reader picks the largest."""
         pairs = [
             (level, *two)
-            for level in self.levels_or_nan
+            for level in self.levels
             for two in itertools.combinations(self.arms, 2)
             if self.network[two[0]] == self.network[two[1]]
             and len({*self.points[two[0], level].keys} & {*self.points[two[1], level].keys}) > 1
@@ -230,7 +184,7 @@ class Study:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """The same as a table: level, first, second, difference, low, high, pairs."""
+        """The paired differences as a table: level, first, second, difference, low, high, pairs."""
         columns = ["level", "first", "second", "difference", "low", "high", "pairs"]
         return pd.DataFrame([(*key, *estimate) for key, estimate in self.paired.items()], columns=columns)
 
@@ -240,23 +194,18 @@ class Study:
             return NOTHING
         if reverse := self.paired.get((level, second, first)):
             return Estimate(-reverse.mean, -reverse.high, -reverse.low, reverse.n)
-        return self.paired.get((level, first, second)) or self.points[first, level].minus(
-            self.points[second, level]
-        )
+        known = self.paired.get((level, first, second))
+        return known or self.points[first, level].minus(self.points[second, level])
 
     def recorded(self, pattern: str) -> pd.DataFrame:
         """The rows whose metric fits a regular expression."""
         names = self.metrics["metric"].cat.categories
         return self.metrics[self.metrics["metric"].isin(names[names.str.fullmatch(pattern)])]
 
-    @cached_property
+    @property
     def digest(self) -> str:
         """Hash of the study: the hash of its runs' hashes."""
         return hashlib.sha256("".join(sorted(self.summaries["hash"])).encode()).hexdigest()[:8]
-
-    @cached_property
-    def sweeps(self) -> list[dict[str, Any]]:
-        return [sweep for folder in self.folders for sweep in read_ledgers(folder)]
 
     @cached_property
     def open_runs(self) -> list[dict[str, str]]:
@@ -266,8 +215,8 @@ class Study:
     @property
     def command(self) -> str:
         """The command that made the runs: of the last sweep, or of one run, with the number of others."""
-        if self.sweeps:
-            return self.sweeps[-1]["command"]
+        if sweeps := [sweep for folder in self.folders for sweep in read_ledgers(folder)]:
+            return sweeps[-1]["command"]
         commands = list(dict.fromkeys(self.summaries["command"]))
         return commands[0] + (f" (and {len(commands) - 1} more commands)" if len(commands) > 1 else "")
 
@@ -278,9 +227,7 @@ class Study:
 
 
 def open_study(
-    path: str | Path | Sequence[Path],
-    metric: str = "test/accuracy",
-    only: Mapping[str, str] | None = None,
+    path: str | Path | Sequence[Path], metric: str = "test/accuracy", only: Mapping[str, str] | None = None
 ) -> Study:
     """Read a folder's finished runs as a study. Raises ValueError with one line for a folder without runs, for runs of
     several studies or data sets, and for a final metric that the runs lack.
@@ -290,8 +237,9 @@ def open_study(
         only: column -> its values as text, several with commas; other runs are left out.
     """
     folders = [Path(path)] if isinstance(path, str | Path) else list(path)
-    path = Path(os.path.commonpath([folder.absolute() for folder in folders])) if folders[1:] else folders[0]
-    summaries = load_summaries(path) if not folders[1:] else together(path, folders)
+    several = len(folders) > 1
+    path = Path(os.path.commonpath([folder.absolute() for folder in folders])) if several else folders[0]
+    summaries = together(path, folders) if several else load_summaries(path)
     for key, values in (only or {}).items():
         if key not in summaries:
             raise ValueError(f"{key}={values}: no column of these runs; choose from {', '.join(summaries)}")
@@ -300,16 +248,14 @@ def open_study(
             raise ValueError(f"{key}={min(unknown)}: no run has it; choose from {', '.join(texts.unique())}")
         summaries = summaries[texts.isin(values.split(","))].reset_index(drop=True)
     check_metric(metric, [str(name) for name in summaries if "/" in str(name)])
-    for column, word, remedy in (
-        ("name", "studies", "name the folder of one of them"),
-        ("data", "data sets", "accuracies on different data are no comparison; choose one, data={0}"),
-    ):
-        present = sorted(summaries[column].unique())
-        if len(present) > 1 and not (column == "name" and folders[1:]):
-            raise ValueError(
-                f"path={path}: holds runs of {len(present)} {word}, {', '.join(present)}; {remedy.format(present[0])}"
-            )
-    identity = ["hash", "model", "norm", "batch_size", "seed", *["study"] * bool(folders[1:])]
+    names, sets = (sorted(summaries[column].unique()) for column in ("name", "data"))
+    if len(names) > 1 and not several:
+        found = f"{len(names)} studies, {', '.join(names)}; name the folder of one of them"
+        raise ValueError(f"path={path}: holds runs of {found}")
+    if len(sets) > 1:
+        remedy = f"accuracies on different data are no comparison; choose one, data={sets[0]}"
+        raise ValueError(f"path={path}: holds runs of {len(sets)} data sets, {', '.join(sets)}; {remedy}")
+    identity = ["hash", "model", "norm", "batch_size", "seed", *["study"] * several]
     if len(same := summaries[summaries.duplicated(identity, keep=False)]):
         first, second = same.sort_values(identity)["run"].iloc[:2]
         raise ValueError(
@@ -330,11 +276,55 @@ def together(path: Path, folders: Sequence[Path]) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True)
 
 
+def check_data(path: Path, summaries: pd.DataFrame) -> None:
+    """Refuse runs that saw different contents of their data. Options of the data may decide the content; so may the
+    seed, where a user's own class draws it."""
+    found = summaries["fingerprint"].unique()
+    by = [name for name in varying(summaries) if name.startswith("data.")]
+    if len(found) < 2 or (by and (summaries.groupby(by, dropna=False)["fingerprint"].nunique() == 1).all()):
+        return
+    if "data.kind" in summaries:  # normexp.data.OwnData
+        by_seed = summaries.groupby([*by, "seed"], dropna=False)["fingerprint"].agg(["nunique", "first"])
+        if (by_seed["nunique"] == 1).all() and not by_seed.reset_index().duplicated([*by, "first"]).any():
+            return
+    digests = ", ".join(name[:8] or "none" for name in found[:4])
+    raise ValueError(
+        f"path={path}: its runs saw {len(found)} contents of the data (fingerprints {digests}), as if files had "
+        "changed between two launches; keep the runs of one, and give others their own name="
+    )
+
+
+def find_factors(summaries: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
+    """The columns in which the runs differ, except the seed and columns that another choice decides. `norm.eps` differs
+    between norms, but not within one; so it makes no arm. A column that a choice of another kind decides makes none
+    either, and stands in the second result, because it may be the reason of a difference."""
+    names = [name for name in varying(summaries) if name not in ("seed", "fingerprint")]
+    # A key that equals the seed in every run, such as data.split_seed=${seed}, is the seed.
+    names = [name for name in names if not (summaries[name] == summaries["seed"]).all()]
+    choices = [name for name in GROUPS if name in names]
+    factors, goes_with = list(choices), {}
+    for name in names:
+        group = name.partition(".")[0]
+        if name in choices or (group in choices and decided_by(summaries, name, group)):
+            continue
+        if deciding := [choice for choice in choices if decided_by(summaries, name, choice)]:
+            goes_with[name] = deciding[0]
+        else:
+            factors.append(name)
+    return factors, goes_with
+
+
+def is_axis(column: pd.Series) -> bool:
+    """Whether every run has a number there, so that a figure can have it as its axis."""
+    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+    return bool(numeric and column.notna().all())
+
+
 def check_points(study: Study, factors: list[str]) -> None:
     """Refuse a study in which runs that differ would count as seeds of one point, or one seed would count twice."""
-    runs, point = study.summaries, list(dict.fromkeys([*study.point, "lr"]))
-    for _, group in runs.groupby(point, dropna=False):
-        apart = [name for name in varying(group) if name in factors and name not in point]
+    point = ["arm", "level", "lr"]
+    for _, group in study.summaries.groupby(point, dropna=False):
+        apart = [name for name in varying(group) if name in factors and name not in (*point, study.x)]
         same = group[group.duplicated("key", keep=False)].sort_values(["seed", "run"])
         if apart or len(same):
             first, second = (same if len(same) else group).iloc[:2]["run"]
@@ -345,19 +335,19 @@ def check_points(study: Study, factors: list[str]) -> None:
             )
 
 
+def _order(arm: str) -> tuple:
+    """The usual norms first, each followed by its variants."""
+    norm = arm.split(" · ")[0]
+    near = (place for place, name in enumerate(NORMS) if norm.startswith(name))
+    return next(near, len(NORMS)), norm not in NORMS, arm
+
+
 def _worded(name: str, value: Any) -> str:
     """A value of a factor as part of an arm's name: text unchanged, a number with the factor's name."""
     if isinstance(value, str):
         return value
     text = "null" if value is None or value != value else as_text(value)
     return f"{label(name)} {text}"
-
-
-def spread_over(levels: list[float], most: int) -> list[float]:
-    """At most so many of the levels, evenly spread with the first and the last."""
-    if len(levels) <= most:
-        return levels
-    return [levels[round(index * (len(levels) - 1) / max(most - 1, 1))] for index in range(most)]
 
 
 def as_text(value: Any) -> str:

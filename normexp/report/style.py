@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
@@ -10,10 +10,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from normexp.report.drawing import left_out, levels_shown, panels
 from normexp.report.statistics import FEWEST_DRAWN, Estimate
 from normexp.report.study import Study, label
 
@@ -63,29 +61,25 @@ class Style:
 
     def __init__(self, arms: Sequence[str]):
         firsts = {arm.split(" · ")[0]: arm for arm in reversed(arms)}
-        hue = {arm: norm if firsts[norm := arm.split(" · ")[0]] == arm else arm for arm in arms}
-        norms = list(hue.values())
+        owner = {arm: norm for norm, arm in firsts.items() if norm in OWN}  # of a usual norm's color
+        others = [arm for arm in arms if arm not in owner]
+        free = [*FREE, *(color for norm, color in OWN.items() if norm not in firsts)]
         rests = list(dict.fromkeys(arm.partition(" · ")[2] for arm in arms))
-        free = [*FREE, *(color for norm, color in OWN.items() if norm not in norms)]
-        others = [norm for norm in norms if norm not in OWN]
-        taken = OWN | {norm: free[index % len(free)] for index, norm in enumerate(others)}
-        # How often the color of a norm was used before.
-        again = {norm: index // len(free) for index, norm in enumerate(others)}
-        self.colour: dict[str, str] = {}
+        self.color: dict[str, str] = {}
         self.dash: dict[str, object] = {}
         self.marker: dict[str, str] = {}
         self.width: dict[str, float] = {}
-        for arm in arms:
-            norm, rest = hue[arm], arm.partition(" · ")[2]
-            place = rests.index(rest) + again.get(norm, 0)
-            self.colour[arm] = taken[norm]
+        for index, arm in enumerate(arms):
+            again, color = divmod(others.index(arm) if arm in others else 0, len(free))
+            place = rests.index(arm.partition(" · ")[2]) + again  # dashes tell arms of one color apart
+            self.color[arm] = OWN[owner[arm]] if arm in owner else free[color]
             # The first line is the widest and lies below, so all curves show even if they coincide.
-            self.width[arm] = 1.3 + min(0.6, 1.8 / len(arms)) * (len(arms) - 1 - len(self.width))
+            self.width[arm] = 1.3 + min(0.6, 1.8 / len(arms)) * (len(arms) - 1 - index)
             self.dash[arm] = DASHES[place % len(DASHES)]
-            self.marker[arm] = MARKERS[(norms.index(norm) if len(rests) == 1 else place) % len(MARKERS)]
+            self.marker[arm] = MARKERS[(index if len(rests) == 1 else place) % len(MARKERS)]
 
     def line(self, arm: str) -> dict[str, Any]:
-        return {"color": self.colour[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
+        return {"color": self.color[arm], "linestyle": self.dash[arm], "linewidth": self.width[arm]}
 
 
 def height_for(arms: Sequence[str], least: float) -> float:
@@ -132,7 +126,7 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     for (_, arm), y in zip(heights, places, strict=True):
         axes.annotate(
             shorten(arm), (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
-            fontsize=7.5, color=style.colour[arm], fontweight="bold", annotation_clip=False,
+            fontsize=7.5, color=style.color[arm], fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 
 
@@ -153,33 +147,17 @@ def spread(
     return (np.clip(places, low, max(low, high - gap * (len(positions) - 1))) + steps).tolist()
 
 
-def level_panels(
-    study: Study, style: Style, xlabel: str, ylabel: str, draw: Callable[[Axes, float], dict[str, float]],
-    **options: Any,
-) -> tuple[Figure, str]:  # fmt: skip
-    """One panel per level, with the arms' names beside the last. Returns the figure, and what its caption must add.
-
-    Args:
-        draw: draws a panel; returns where the line of each arm ends.
-    """
-    height = height_for(study.arms, 2.5)
-    figure, shown = panels(levels_shown(study), xlabel, ylabel, height=height, sharey=True, **options)
-    for level, axes in shown.items():
-        ends = draw(axes, level)
-        axes.set_title(study.level_title(level))
-        if axes is list(shown.values())[-1] or len(shown) <= 2:
-            label_lines(axes, ends, style)
-    return figure, left_out(f"values of {label(study.x)}", len(shown), len(study.levels)) if study.x else ""
-
-
-def draw_curves(axes: Axes, style: Style, curve: pd.DataFrame, x: str, **look: Any) -> dict[str, float]:
+def draw_curves(
+    axes: Axes, style: Style, curve: pd.DataFrame, x: str, *, band: bool = True, **look: Any
+) -> dict[str, float]:
     """The mean of each arm over a column with its band, from columns such as `statistics.curves` gives. Returns where
     each line ends."""
     ends = {}
     for arm, rows in curve.groupby("arm", observed=True, sort=False):
         alone = {"marker": "o"} if len(rows) == 1 else {}  # a line would not show
         axes.plot(rows[x], rows["mean"], **{**style.line(arm), **alone, **look})
-        axes.fill_between(rows[x], rows["low"], rows["high"], **shade(style.colour[arm]))
+        if band:
+            axes.fill_between(rows[x], rows["low"], rows["high"], **shade(style.color[arm]))
         ends[arm] = rows["mean"].iloc[-1]
     return ends
 
@@ -189,15 +167,14 @@ def shade(color: str) -> dict[str, Any]:
     return {"color": color, "alpha": 0.15, "linewidth": 0}
 
 
-def draw_points(
-    style: Style, axes: Axes, arm: str, points: Mapping[float, Estimate], xs: Sequence[float], **look: Any
-) -> float:
-    """An arm's means at `xs`, with intervals as bars where there are enough seeds. Returns where the line ends."""
-    for x, value in zip(xs, points.values(), strict=True):
+def draw_points(style: Style, axes: Axes, arm: str, points: Mapping[float, Estimate], **look: Any) -> float:
+    """An arm's means over x, with intervals as bars where there are enough seeds. Returns where the line ends."""
+    points = {x: value for x, value in points.items() if value.n}
+    for x, value in points.items():
         if value.n >= FEWEST_DRAWN:
-            axes.plot([x, x], [value.low, value.high], color=style.colour[arm], linewidth=0.9, zorder=1)
+            axes.plot([x, x], [value.low, value.high], color=style.color[arm], linewidth=0.9, zorder=1)
     means = [value.mean for value in points.values()]
-    axes.plot(xs, means, **{**style.line(arm), "marker": style.marker[arm], **look})
+    axes.plot(list(points), means, **{**style.line(arm), "marker": style.marker[arm], **look})
     return means[-1] if means else math.nan
 
 
@@ -224,11 +201,11 @@ def scale_of_levels(axes: Axes, study: Study) -> None:
     axes.set_xlabel(label(study.x))
 
 
-def plain_ticks(axis: Axis, values: Sequence[float], form: str = "g") -> None:
+def plain_ticks(axis: Axis, values: Sequence[float]) -> None:
     """Ticks at these values, as plain numbers."""
     axis.set_major_locator(FixedLocator(values))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(lambda value, _: f"{value:{form}}")
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def scale_of_metric(axes: Axes, study: Study) -> None:

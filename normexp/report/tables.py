@@ -21,21 +21,18 @@ def baselines(study: Study, requested: str | None = None) -> dict[str, str]:
     models or other choices the arm without a norm, or the first, with the same choice; else that of all."""
     if requested is not None and requested not in study.arms:
         raise ValueError(f"baseline={requested}: no arm of this study; choose from {', '.join(study.arms)}")
+    # The part of an arm's name that may differ between it and its baseline: the study, or the norm.
+    place, word = (1, study.folders[0].name) if "study" in study.parts else (0, "none")
     parts = {arm: arm.split(" · ") for arm in study.arms}
-    of_studies = "study" in study.parts
+    rests = {arm: (*words[:place], *words[place + 1 :]) for arm, words in parts.items()}
+    if len({*rests.values()}) == len(rests):  # nothing is like anything
+        rests = dict.fromkeys(rests, ())
 
-    def like(arm: str) -> list[str]:
-        """The arms that differ from this one in the norm alone; of two studies, in the study alone."""
-        place = 1 if of_studies else 0
-        rest = {other: words[:place] + words[place + 1 :] for other, words in parts.items()}
-        return [other for other in study.arms if rest[other] == rest[arm]]
+    def first(arm: str) -> str:
+        like = [other for other in study.arms if rests[other] == rests[arm]]
+        return next((other for other in like if word in parts[other][:2]), like[0])
 
-    def first(arms: list[str]) -> str:
-        word = study.folders[0].name if of_studies else "none"
-        return next((arm for arm in arms if word in parts[arm][:2]), arms[0])
-
-    alone = all(len(like(arm)) == 1 for arm in study.arms)
-    return {arm: requested or first(study.arms if alone else like(arm)) for arm in study.arms}
+    return {arm: requested or first(arm) for arm in study.arms}
 
 
 def comparison(study: Study, baseline: str | None = None) -> pd.DataFrame:
@@ -47,26 +44,23 @@ def comparison(study: Study, baseline: str | None = None) -> pd.DataFrame:
     failed.
     """
     rows, against = [], baselines(study, baseline)
-    for level in study.levels_or_nan:
+    for level in study.levels:
         for arm in study.arms:
             runs = study.at(arm, level)
             difference = study.difference(arm, against[arm], level)
             lost = int(runs["failed"].sum())
             others = [
-                other for other in study.arms
+                study.difference(arm, other, level) for other in study.arms
                 if other != arm and study.network[other] == study.network[arm] and len(study.points[other, level].keys)
             ]  # fmt: skip
-            better = all(is_better(study, study.difference(arm, other, level)) for other in others)
-            rows.append(
-                {
-                    "arm": arm, "level": level, "runs": len(runs), "failed": lost,
-                    **study.points[arm, level].mean()._asdict(), "baseline": against[arm],
-                    "difference": difference.mean,
-                    "difference_low": difference.low, "difference_high": difference.high, "pairs": difference.n,
-                    "best": bool(others and better and not lost),
-                    "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
-                }
-            )  # fmt: skip
+            row = {
+                "arm": arm, "level": level if study.x else math.nan, "runs": len(runs), "failed": lost,
+                **study.points[arm, level].mean()._asdict(), "baseline": against[arm], "difference": difference.mean,
+                "difference_low": difference.low, "difference_high": difference.high, "pairs": difference.n,
+                "best": bool(others and all(is_better(study, other) for other in others) and not lost),
+                "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
+            }  # fmt: skip
+            rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -123,30 +117,23 @@ def in_words(cell: dict[str, Any], *, rate: bool = True) -> str:
 
 def heads(study: Study) -> list[str]:
     """The heads of the columns: the levels, or the metric where there is no factor."""
-    return [f"{level:g}" for level in study.levels] or [label(study.metric)]
+    return [f"{level:g}" for level in study.levels] if study.x else [label(study.metric)]
 
 
 def markdown(study: Study, table: pd.DataFrame) -> str:
     """The table for a paper or a README: one row per arm, one column per level; and that of the paired differences."""
-    corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
-    columns, cells = heads(study), cells_of(study, table)
-    head = [f"| {corner} | {' | '.join(map(plain, columns))} |", f"|---|{'---:|' * len(columns)}"]
-
-    def rows(words: dict[str, list[str]]) -> list[str]:
-        return [*head, *(f"| {plain(arm)} | {' | '.join(texts)} |" for arm, texts in words.items())]
-
-    def value(cell: dict[str, Any]) -> str:
-        return f"**{in_words(cell, rate=False)}**" if cell["best"] else in_words(cell, rate=False)
-
-    values = {arm: list(map(value, arm_cells)) for arm, arm_cells in cells.items()}
     baseline = dict(zip(table["arm"], table["baseline"], strict=True))
-    differences = {
-        arm: [cell["difference"] or "no pair" for cell in arm_cells]
-        for arm, arm_cells in cells.items()
-        if arm != baseline[arm]
-    }
+    corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
+    head = [corner, *map(plain, heads(study))], ["---", *("---:" for _ in heads(study))]
+    values, differences = [*head], [*head]
+    for arm, cells in cells_of(study, table).items():
+        shown = [(in_words(cell, rate=False), cell["best"]) for cell in cells]
+        values.append([plain(arm), *(f"**{text}**" if best else text for text, best in shown)])
+        if arm != baseline[arm]:
+            differences.append([plain(arm), *(cell["difference"] or "no pair" for cell in cells)])
+    first, second = ("\n".join(f"| {' | '.join(row)} |" for row in rows) for rows in (values, differences))
     said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
-    return "\n".join([*rows(values), "", plain(how_to_read(study, table)), "", said, "", *rows(differences)])
+    return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{said}\n\n{second}"
 
 
 def of_what(table: pd.DataFrame) -> str:
@@ -158,29 +145,26 @@ def of_what(table: pd.DataFrame) -> str:
 def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """Sentences that explain the numbers of the comparison's table."""
     low, high = table["n"][table["n"] > 0].min(), table["n"].max()
-    unit = " in %" if study.metric.endswith("accuracy") else ""
+    what = f"{label(study.metric).capitalize()}{' in %' if study.metric.endswith('accuracy') else ''}"
     place = f"at this {label(study.x)}" if study.x else "of the study"
     place = f"of its network {place}" if len({*study.network.values()}) > 1 else place
-    bold = (
-        f" Bold: better than every other arm {place}, by paired intervals that hold for all differences together."
-        if table["best"].any()
-        else ""
-    )
-    over = pluralize(low, "seed") if low == high else f"{low} to {high} seeds"
+    bold = f" Bold: better than every other arm {place}, by paired intervals that hold for all differences together."
+    bold = bold if table["best"].any() else ""
     if high == 1:
-        return f"{label(study.metric).capitalize()}{unit}: of one seed, so without an interval.{bold}"
-    what = f"mean and 95% interval over {over}{over_examples(study)}"
-    return f"{label(study.metric).capitalize()}{unit}: {what}.{bold}"
+        return f"{what}: of one seed, so without an interval.{bold}"
+    over = pluralize(low, "seed") if low == high else f"{low} to {high} seeds"
+    return f"{what}: mean and 95% interval over {over}{over_examples(study)}.{bold}"
 
 
 def over_examples(study: Study) -> str:
     """` and 360 test examples`, where the intervals count them."""
-    sizes = {len(values.examples[0]) for values in study.points.values() if values.examples is not None}
-    whole = all(values.examples is not None for values in study.points.values() if len(values.keys))
+    points = [values for values in study.points.values() if len(values.keys)]
+    sizes = {len(values.examples[0]) for values in points if values.examples is not None}
     if not sizes:
         return ""
     number_of = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    return f" and {number_of} test examples" + ("" if whole else " where runs kept them")
+    some = any(values.examples is None for values in points)
+    return f" and {number_of} test examples" + " where runs kept them" * some
 
 
 def plain(text: str) -> str:

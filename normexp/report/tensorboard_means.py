@@ -10,7 +10,7 @@ import pandas as pd
 from tensorboard.summary import Writer
 
 from normexp.report.statistics import curves, of_all_runs
-from normexp.report.study import Study, as_text, label, spread_over
+from normexp.report.study import Study, as_text, label
 
 FOLDER = "means"
 # Metric -> tag of its mean. It is the tag of the single runs, so that both appear in one chart.
@@ -29,15 +29,13 @@ MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 def write_mean_runs(study: Study, out: Path) -> Path | None:
     """Write a run for each arm and level of a study under `out`. Returns the folder, or None if no arm has two runs."""
-    rows = study.metrics
-    most = max(MOST_MEANS // len(study.arms), 1)
-    rows = rows[~rows["failed"] & rows["metric"].isin([*SHOWN, *LOGARITHMIC])]
-    rows = rows[rows["level"].isin(spread_over(study.levels or [0], most))]
+    rows, levels = study.metrics, study.some_levels(max(MOST_MEANS // len(study.arms), 1))
+    rows = rows[~rows["failed"] & rows["metric"].isin([*SHOWN, *LOGARITHMIC]) & rows["level"].isin(levels)]
     points = list(zip(rows["arm"], rows["level"], strict=True))
     names: dict[tuple, str] = {}
     for arm, level in dict.fromkeys(points):
-        name = in_path(arm)
-        name = f"{in_path(f'{label(study.x)} {in_order(level, study.levels)}')}/{name}" if study.x else name
+        above = f"{in_path(f'{label(study.x)} {in_order(level, study.levels)}')}/" if study.x else ""
+        name = above + in_path(arm)
         while name in names.values():  # as folders, two arms may have one name
             name += "+"
         names[arm, level] = name

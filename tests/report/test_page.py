@@ -202,22 +202,22 @@ def test_deeper_networks_of_a_study_have_their_own_layers(tmp_path, monkeypatch)
     assert drawing.figure.axes[0].get_ylabel() == "preactivation of layer02"
 
 
-def test_usual_norms_keep_their_colour_in_every_study():
+def test_usual_norms_keep_their_color_in_every_study():
     for arms in (
         ["batchnorm", "layernorm"],
         ["none", "dyt", "layernorm · pre", "layernorm · post", "batchnorm"],
     ):
         style = Style(arms)
         firsts = {arm.split(" · ")[0]: arm for arm in reversed(arms)}
-        assert all(style.colour[firsts[norm]] == OWN[norm] for norm in firsts.keys() & OWN.keys())
-    assert len(set(style.colour.values())) == len(arms)
+        assert all(style.color[firsts[norm]] == OWN[norm] for norm in firsts.keys() & OWN.keys())
+    assert len(set(style.color.values())) == len(arms)
 
 
-def test_more_norms_than_colours_are_told_apart_by_dashes():
+def test_more_norms_than_colors_are_told_apart_by_dashes():
     arms = [path.stem for path in (Path(__file__).parents[2] / "configs" / "norm").glob("*.yaml")]
     style = Style(arms)
-    assert len(arms) > len(set(style.colour.values()))
-    assert len({(style.colour[arm], str(style.dash[arm])) for arm in arms}) == len(arms)
+    assert len(arms) > len(set(style.color.values()))
+    assert len({(style.color[arm], str(style.dash[arm])) for arm in arms}) == len(arms)
 
 
 def test_labels_stay_beside_their_panel():

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from fabricated import STEPS, edit_summary, write_after_sweep, write_run, write_study
 
-from normexp.report.finding import cautions
+from normexp.report.finding import cautions, edges
 from normexp.report.study import open_study
 from normexp.report.tables import baselines, comparison, markdown
 from normexp.report.tensorboard_means import write_mean_runs
@@ -251,7 +251,7 @@ def test_a_learning_rate_is_tuned_and_its_edge_is_said(tmp_path):
     study = open_study(tmp_path)
     assert (study.x, study.rate_varies, study.arms) == (None, True, ["none", "batchnorm"])
     assert dict(study.chosen.groupby("arm")["lr"].first()) == {"none": 0.1, "batchnorm": 1.0}
-    (sentence,) = study.edges
+    (sentence,) = edges(study)
     assert sentence == "The best learning rate of batchnorm, 1, lies at the edge of those tried: add lr=10."
     assert sentence in cautions(study)
 

@@ -12,16 +12,16 @@ from normexp.report.style import OWN, Style
 
 @pytest.mark.parametrize("norm", ["batchnorm", "groupnorm", "none"])
 def test_a_norm_without_a_color_of_its_own_looks_like_none_beside_it(norm):
-    colour = Style([norm, "mine", "other"]).colour
-    assert colour[norm] == OWN[norm]
-    for first, second in itertools.combinations(colour.values(), 2):
+    color = Style([norm, "mine", "other"]).color
+    assert color[norm] == OWN[norm]
+    for first, second in itertools.combinations(color.values(), 2):
         assert math.dist(to_rgb(first), to_rgb(second)) > 1 / 3
 
 
 def test_arms_of_one_norm_have_colors_of_their_own():
     style = Style(["layernorm · pre", "layernorm · post", "batchnorm · pre", "batchnorm · post"])
-    assert style.colour["layernorm · pre"] == OWN["layernorm"]
-    for first, second in itertools.combinations(style.colour.values(), 2):
+    assert style.color["layernorm · pre"] == OWN["layernorm"]
+    for first, second in itertools.combinations(style.color.values(), 2):
         assert math.dist(to_rgb(first), to_rgb(second)) > 0.2
 
 

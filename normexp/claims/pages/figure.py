@@ -206,7 +206,7 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> Non
     """The value of each arm over the factor's levels, or one column per arm. Every seed is a point."""
     levels, arms = list(dict.fromkeys(table["factor"])), list(dict.fromkeys(table["arm"]))
     numeric = all(isinstance(level, int | float) for level in levels)
-    by_arm, colors = len(levels) == 1, Style(arms).colour
+    by_arm, colors = len(levels) == 1, Style(arms).color
     finite = table[table["value"].map(math.isfinite)]
     for index, arm in enumerate(arms):
         rows, color = finite[finite["arm"] == arm], colors[arm]

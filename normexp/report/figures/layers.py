@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import Drawing, Skipped, left_out, levels_shown, panels
+from normexp.report.drawing import MOST_PANELS, Drawing, Skipped, left_out, level_panels, panels
 from normexp.report.figures.results import over_seeds
 from normexp.report.statistics import curves
 from normexp.report.study import Study
@@ -17,7 +17,6 @@ from normexp.report.style import (
     draw_curves,
     height_for,
     label_lines,
-    level_panels,
     plain_log_scale,
     plain_log_ticks,
     shade,
@@ -73,7 +72,7 @@ def arm_panels(
     arms = [arm for arm in study.arms if (rows["arm"] == arm).any()]
     figure, axes = panels(arms[:MOST_ARMS], xlabel, ylabel, height=height, sharey=True)
     for arm, panel in axes.items():
-        panel.set_title(shorten(arm), color=style.colour[arm])
+        panel.set_title(shorten(arm), color=style.color[arm])
     panels_of_arms = [(arm, panel, rows[rows["arm"] == arm]) for arm, panel in axes.items()]
     return figure, panels_of_arms, left_out("arms", len(axes), len(arms))
 
@@ -84,13 +83,15 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
     first, last = (
         curves(at_step(rows, which), ["arm", "level"], "depth", log=log) for which in (True, False)
     )
-    drawn = pd.concat([curve[curve["level"].isin(levels_shown(study))] for curve in (first, last)])["mean"]
+    drawn = pd.concat(
+        [curve[curve["level"].isin(study.some_levels(MOST_PANELS))] for curve in (first, last)]
+    )["mean"]
     window = readable(drawn) if log else (0.0, 1.0)
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
-        for arm, points in first[first["level"] == level].groupby("arm", observed=True):
-            look = {**style.line(arm), "linestyle": ":", "linewidth": 1}
-            axes.plot(points["depth"], points["mean"], **look)
+        draw_curves(
+            axes, style, first[first["level"] == level], "depth", band=False, linestyle=":", linewidth=1
+        )
         ends = draw_curves(axes, style, last[last["level"] == level], "depth", marker=".")
         if log:
             plain_log_scale(axes)
@@ -187,8 +188,8 @@ def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
         means = arm_rows.groupby(["step", "percentile"])["value"].mean().unstack().reindex(columns=numbers)
         for number in numbers:
             wide = 1.6 if number == 50 else 0.9
-            panel.plot(means.index, means[number], color=style.colour[arm], linewidth=wide)
-        panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **shade(style.colour[arm]))
+            panel.plot(means.index, means[number], color=style.color[arm], linewidth=wide)
+        panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **shade(style.color[arm]))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     caption = (
         f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_middle()}, mean over seeds (Ioffe, Szegedy "

@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from normexp.report.drawing import WIDTH, Drawing, Skipped, new_figure
+from normexp.report.drawing import WIDTH, Drawing, Skipped, level_panels, new_figure
 from normexp.report.statistics import FEWEST_DRAWN, curves, estimate, of_all_runs
-from normexp.report.study import NO_LEVEL, Study, label
+from normexp.report.study import Study, label
 from normexp.report.style import (
     Style,
     dodge,
@@ -20,7 +20,6 @@ from normexp.report.style import (
     draw_points,
     height_for,
     label_lines,
-    level_panels,
     percent,
     plain_log_scale,
     plain_ticks,
@@ -49,9 +48,8 @@ def by_level(study: Study, style: Style) -> Drawing:
     figure, (axes,) = new_figure(1, panel=(WIDTH, height_for(study.arms, 3.6)))
     ends = {}
     for arm in study.arms:
-        points = {level: value for level in study.levels if (value := study.points[arm, level].mean()).n}
-        xs = [dodge(level, arm, study) for level in points]
-        ends[arm] = draw_points(style, axes, arm, points, xs, markeredgecolor="white")
+        points = {dodge(level, arm, study): study.points[arm, level].mean() for level in study.levels}
+        ends[arm] = draw_points(style, axes, arm, points, markeredgecolor="white")
     scale_of_levels(axes, study)
     axes.set_ylabel(label(study.metric))
     scale_of_metric(axes, study)
@@ -63,21 +61,20 @@ def by_level(study: Study, style: Style) -> Drawing:
 
 def by_arm(study: Study, style: Style) -> Drawing:
     """One row per arm, the best on top: every seed as a dot, the mean with its interval."""
-    values_of = {arm: study.points[arm, NO_LEVEL].values for arm in study.arms}
-    estimates = {arm: value for arm in study.arms if (value := study.points[arm, NO_LEVEL].mean()).n}
-    sign = 1 if study.higher_is_better else -1
-    worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean * sign)
+    estimates = {arm: value for arm in study.arms if (value := study.points[arm, 0].mean()).n}
+    worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean, reverse=not study.higher_is_better)
     figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.21 * max(len(worst_first), 4)))
     for row, arm in enumerate(worst_first):
-        colour, value = style.colour[arm], estimates[arm]
+        color, value = style.color[arm], estimates[arm]
         dots = {"marker": "o", "linestyle": "", "alpha": 0.35, "markersize": 3.5, "markeredgewidth": 0}
-        axes.plot(values_of[arm], [row] * len(values_of[arm]), color=colour, **dots)
-        axes.plot([value.low, value.high], [row, row], color=colour, linewidth=1.4)
-        axes.plot(value.mean, row, "|", color=colour, markersize=9, markeredgewidth=2)
+        values = study.points[arm, 0].values
+        axes.plot(values, [row] * len(values), color=color, **dots)
+        axes.plot([value.low, value.high], [row, row], color=color, linewidth=1.4)
+        axes.plot(value.mean, row, "|", color=color, markersize=9, markeredgewidth=2)
     axes.set_yticks(range(len(worst_first)), [shorten(arm) for arm in worst_first])
     axes.set_ylim(-0.6, len(worst_first) - 0.4)
     for tick, arm in zip(axes.get_yticklabels(), worst_first, strict=True):
-        tick.set(color=style.colour[arm], fontweight="bold")
+        tick.set(color=style.color[arm], fontweight="bold")
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(label(study.metric))
     if study.metric.endswith("accuracy"):
@@ -111,7 +108,7 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
     """Mean and interval of every arm at every learning rate, one panel per level. A cross marks failed runs."""
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
-        here = study.summaries[study.summaries[study.x] == level] if study.x else study.summaries
+        here = study.summaries[study.summaries["level"] == level]
         ends = {arm: over_rate(study, style, axes, here[here["arm"] == arm], arm) for arm in study.arms}
         axes.set_xscale("log")
         axes.set_xlim(rates[0] / 1.5, rates[-1] * 1.5)
@@ -130,18 +127,14 @@ def accuracy_over_rate(study: Study, style: Style, rates: list[float]) -> Drawin
 
 def over_rate(study: Study, style: Style, axes: Axes, runs: pd.DataFrame, arm: str) -> float:
     """One arm of a panel; returns where its line ends."""
-    points = {
-        float(rate): value
-        for rate, rate_runs in runs.groupby("lr")
-        if (value := study.values(rate_runs).mean()).n
-    }
+    points = {float(rate): study.values(rate_runs).mean() for rate, rate_runs in runs.groupby("lr")}
     lost = runs[runs["failed"]]["lr"].unique()
     if len(lost):
         axes.plot(
-            lost, [-0.02 - 0.025 * study.arms.index(arm)] * len(lost), "x", color=style.colour[arm], markersize=3.5,
+            lost, [-0.02 - 0.025 * study.arms.index(arm)] * len(lost), "x", color=style.color[arm], markersize=3.5,
             clip_on=False, in_layout=False, transform=axes.get_xaxis_transform(),
         )  # fmt: skip
-    return draw_points(style, axes, arm, points, list(points), markersize=3)
+    return draw_points(style, axes, arm, points, markersize=3)
 
 
 CLOCKS = {
@@ -225,19 +218,19 @@ def steps_to_accuracy(study: Study, style: Style) -> list[Drawing | Skipped]:
 
 def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> float:
     """Draw the arm's line. Returns the value at its end."""
-    rows, colour = study.chosen[study.chosen["arm"] == arm], style.colour[arm]
-    groups = rows.groupby(study.x)[column] if study.x else [(study.arms.index(arm), rows[column])]
+    rows, color = study.chosen[study.chosen["arm"] == arm], style.color[arm]
     means = {}
-    for level, values in groups:
+    for level, values in rows.groupby("level")[column]:
+        level = level if study.x else study.arms.index(arm)
         logarithm = estimate(np.log(values.clip(lower=1e-9)))
         if not logarithm.n:
             continue
         means[level] = np.exp(logarithm.mean)
         full = logarithm.n == len(values)
-        look = {"color": colour, "markerfacecolor": colour if full else "white"}
+        look = {"color": color, "markerfacecolor": color if full else "white"}
         axes.plot(level, means[level], marker=style.marker[arm], **look)
         if full and logarithm.n >= FEWEST_DRAWN:
-            axes.plot([level, level], np.exp([logarithm.low, logarithm.high]), color=colour, linewidth=1)
+            axes.plot([level, level], np.exp([logarithm.low, logarithm.high]), color=color, linewidth=1)
     axes.plot(list(means), list(means.values()), **style.line(arm))
     return list(means.values())[-1] if means else math.nan
 
