@@ -1,7 +1,5 @@
 """The user's own images, in a folder or an archive: decoded once, on all cores, into a cache that all runs share."""
 
-import bz2
-import gzip
 import hashlib
 import io
 import lzma
@@ -11,34 +9,29 @@ import tarfile
 import time
 import warnings
 import zlib
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Literal, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import track
 
 from normexp.data.base import AbsentData
 from normexp.data.cache import cached, mapped, size_and_time
 from normexp.data.images import PIXELS, ImageData, Images
+from normexp.format import printable
 from normexp.machine import cores, in_bytes, memory
 
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")
 LAYOUT = "expected train/CLASS/*.png|jpg|jpeg and test/CLASS/* in it"
-COMPRESSIONS: dict[bytes, Any] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ": lzma.open,
-}  # by the first bytes
 MAX_BYTES, TOO_LARGE = 2**28, "it is larger than 256 MiB"  # of one encoded image
 MAX_PIXELS = 2**26  # 8192 x 8192; a larger image may be a decompression bomb, or takes a gigabyte
-END = 1024  # zeros at the end of a tar archive
 
 
 class Unreadable(Exception):
@@ -46,7 +39,18 @@ class Unreadable(Exception):
 
     def __init__(self, name: object, error: Exception | str) -> None:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        super().__init__(str(name), " ".join(reason.split()))
+        super().__init__(printable(str(name)), printable(" ".join(reason.split())))
+
+
+class Name(NamedTuple):
+    """Path of an image in its source: part/label/file."""
+
+    part: str
+    label: str
+    file: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
 
 
 def decode(content: bytes, size: int, channels: int) -> np.ndarray:
@@ -69,141 +73,82 @@ def decode(content: bytes, size: int, channels: int) -> np.ndarray:
     return np.asarray(image).reshape(size, size, channels).transpose(2, 0, 1)
 
 
-def decode_all(images: Iterable[tuple[object, bytes]], path: Path, size: int, channels: int) -> None:
-    """Write named, encoded images as rows of uint8 (channels, size, size) into the file `path`, in the given order. A
-    thread for each core decodes them.
+def decode_all(images: Iterator[tuple[Name, bytes]], path: Path, size: int, channels: int) -> None:
+    """Write encoded images as rows of uint8 (channels, size, size) into the file `path`, in their order. A thread for
+    each core decodes them.
 
     Raises Unreadable for a bad image, OSError if the file cannot be written.
     """
     from PIL.Image import DecompressionBombWarning
 
-    waiting: deque[tuple[object, Future[np.ndarray]]] = deque()
+    def decoded(image: tuple[Name, bytes]) -> np.ndarray:
+        try:
+            return decode(image[1], size, channels)
+        except Exception as error:  # Pillow's decoders raise nearly any exception
+            raise Unreadable(image[0], error) from None
+
     with warnings.catch_warnings(), path.open("wb") as file, ThreadPoolExecutor(cores()) as threads:
         warnings.simplefilter("error", DecompressionBombWarning)  # Pillow only warns of the smaller bombs
-
-        def write_until(left: int) -> None:
-            while len(waiting) > left:
-                name, decoded = waiting.popleft()
-                try:
-                    pixels = decoded.result()
-                except Exception as error:  # Pillow's decoders raise nearly any exception
-                    raise Unreadable(name, error) from None
+        while some := list(islice(images, 32 * cores())):  # few encoded images wait in memory
+            for pixels in threads.map(decoded, some):
                 file.write(pixels.tobytes())
 
-        for name, content in images:
-            waiting.append((name, threads.submit(decode, content, size, channels)))
-            write_until(4 * cores())  # few encoded images wait in memory
-        write_until(0)
 
-
-class Name(NamedTuple):
-    """Path of an image in its source: part/label/file."""
-
-    part: str
-    label: str
-    file: str
-
-    def __str__(self) -> str:
-        return "/".join(self)
-
-
-class Folder:
-    """Images in the order of parts, labels and names. Other files and names that start with a dot are ignored.
-
-    Methods raise Unreadable.
-
-    Attributes:
-        names: of all images; None if they are known only after all was read.
-        content: a value that changes when the images change, found without reading them.
-        size, read: bytes of the source, and how many of them `images` has read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.content = [image for part in PARTS for image in self._scan(part)]  # name, size, time of change
-        self.size, self.read = sum(size for _, size, _ in self.content), 0
-        self.names: list[Name] | None = [name for name, _, _ in self.content]
-
-    def _scan(self, part: str) -> Iterator[tuple[Name, int, int]]:
-        path = self.path / part
-        if not path.is_dir():
-            return
-        try:
+def scan(folder: Path) -> Iterator[tuple[Name, int, int]]:
+    """(name, size, time of change) of each image, in the order of parts, labels and names. Raises Unreadable."""
+    path = folder
+    try:
+        for part in (part for part in PARTS if (folder / part).is_dir()):
+            path = folder / part
             labels = sorted(e.name for e in os.scandir(path) if e.is_dir() and _shown(e.name))
             for label in labels:
-                path = self.path / part / label
+                path = folder / part / label
                 files = sorted(name for name in os.listdir(path) if _is_image(name))
                 if not files:
                     raise Unreadable(f"{part}/{label}", "it has no image")
                 for file in files:
-                    path = self.path / part / label / file
+                    path, name = folder / part / label / file, Name(part, label, file)
                     status = path.stat()
                     if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait forever
-                        raise Unreadable(f"{part}/{label}/{file}", "it is no file")
+                        raise Unreadable(name, "it is no file")
                     if status.st_size > MAX_BYTES:
-                        raise Unreadable(f"{part}/{label}/{file}", TOO_LARGE)
-                    yield Name(part, label, file), status.st_size, status.st_mtime_ns
-        except OSError as error:  # no permission, a link to nowhere
-            raise Unreadable(path.relative_to(self.path), error) from error
-
-    def images(self) -> Iterator[tuple[Name, bytes]]:
-        """All images, encoded."""
-        for name, size, _ in self.content:
-            try:
-                content = (self.path / str(name)).read_bytes()
-            except OSError as error:
-                raise Unreadable(name, error) from error
-            self.read += size
-            yield name, content
+                        raise Unreadable(name, TOO_LARGE)
+                    yield name, status.st_size, status.st_mtime_ns
+    except OSError as error:  # no permission, a link to nowhere
+        raise Unreadable(path.relative_to(folder), error) from error
 
 
-class Archive:
-    """The same of a .tar, .tar.gz or .tar.xz, in its own order. Nothing is unpacked to disk."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.content = size_and_time(path)
-        self.size, self.read = path.stat().st_size, 0
-        self.names: list[Name] | None = None
-
-    def images(self) -> Iterator[tuple[Name, bytes]]:
+def images_of_folder(folder: Path, names: Iterable[Name]) -> Iterator[tuple[Name, bytes]]:
+    """The images of these names, encoded. Raises Unreadable."""
+    for name in names:
         try:
-            with (
-                self.path.open("rb") as file,
-                self._plain(file) as plain,
-                tarfile.open(fileobj=plain, mode="r|", bufsize=2**20) as archive,
-            ):
-                seen, top = set[Name](), None
-                for member in archive:
-                    *above, part, label, image = ("", "", "", *PurePosixPath(member.name).parts)
-                    if member.isreg() and part in PARTS and _shown(label) and _is_image(image):
-                        name = Name(part, label, image)
-                        top = above if top is None else top
-                        if name in seen or above != top:  # two data sets, or two versions of one
-                            raise Unreadable(name, "the archive holds it twice, or under two folders")
-                        seen.add(name)
-                        if member.size > MAX_BYTES:
-                            raise Unreadable(name, TOO_LARGE)
-                        content = cast(BinaryIO, archive.extractfile(member)).read()
-                        if len(content) < member.size:
-                            raise EOFError("it ends too early")
-                        self.read = file.tell()
-                        yield name, content
-                    # tarfile would keep a record of every file.
-                    archive.members = []  # type: ignore[attr-defined]
-        except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise Unreadable(self.path, error) from error
+            yield name, (folder / str(name)).read_bytes()
+        except OSError as error:
+            raise Unreadable(name, error) from error
 
-    def _plain(self, file: BinaryIO) -> BinaryIO:
-        """The decompressed archive. Reading past a cut is an error; tarfile alone would just end there."""
-        start = file.read(6)
-        opened = next((opened for magic, opened in COMPRESSIONS.items() if start.startswith(magic)), None)
-        if opened is None:
-            file.seek(-min(END, self.size), os.SEEK_END)
-            if file.read() != bytes(END):
-                raise EOFError("it is no tar archive, or was cut off")
-        file.seek(0)
-        return cast(BinaryIO, opened(file)) if opened else file
+
+def images_of_archive(path: Path) -> Iterator[tuple[Name, bytes]]:
+    """The images of a .tar, .tar.gz, .tar.bz2 or .tar.xz, encoded, in its own order. Nothing is unpacked to disk.
+    Raises Unreadable."""
+    seen, top = set[Name](), None
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                *above, part, label, image = ("", "", "", *PurePosixPath(member.name).parts)
+                if member.isreg() and part in PARTS and _shown(label) and _is_image(image):
+                    name = Name(part, label, image)
+                    top = above if top is None else top
+                    if name in seen or above != top:  # two data sets, or two versions of one
+                        raise Unreadable(name, "the archive holds it twice, or under two folders")
+                    seen.add(name)
+                    if member.size > MAX_BYTES:
+                        raise Unreadable(name, TOO_LARGE)
+                    yield name, cast(IO[bytes], archive.extractfile(member)).read()
+                archive.members = []  # type: ignore[attr-defined]  # a record of every file
+            if not cast(IO[bytes], archive.fileobj).read():  # zeros end an archive
+                raise EOFError("it was cut off")
+    except (tarfile.TarError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise Unreadable(path, error) from error
 
 
 def _shown(name: str) -> bool:
@@ -227,26 +172,27 @@ class ImageFolder(ImageData):
     channels: Literal[1, 3] = 3  # 1: converted to gray
     cache: str | None = None  # None: normexp in the user's cache folder
 
-    def source(self) -> Folder | Archive:
+    def place(self) -> Path:
         """The folder or archive. Raises ValueError if there is none."""
         if self.path is None:
             raise ValueError("data.path is not set: name a folder with data.path=FOLDER; " + LAYOUT)
         path = Path(self.path).expanduser()
-        if path.is_dir():
-            return Folder(path)
-        if path.is_file():
-            return Archive(path)
-        raise AbsentData(f"data.path={self.path}: no such folder; {LAYOUT}")
+        if not (path.is_dir() or path.is_file()):
+            raise AbsentData(f"data.path={self.path}: no such folder; {LAYOUT}")
+        return path
 
     def read_images(self) -> Images:
         self._check_size()
+        path = self.place()
+        options = [str(path.resolve()), self.image_size, self.channels]
         try:
-            source = self.source()
-            if source.names is not None:
-                self._check(source.names)
-            options = [str(source.path.resolve()), self.image_size, self.channels]
-            name = type(self).__name__.lower()
-            folder = cached(self.cache, name, options, source.content, lambda new: self._build(source, new))
+            found: list[tuple[Name, int, int]] | None = list(scan(path)) if path.is_dir() else None
+            names = None if found is None else [name for name, _, _ in found]
+            if names is not None:
+                self._check(names)
+            content: Any = size_and_time(path) if found is None else found
+            kind = type(self).__name__.lower()
+            folder = cached(self.cache, kind, options, content, lambda new: self._build(path, names, new))
         except Unreadable as error:
             name, reason = error.args
             raise ValueError(
@@ -266,37 +212,33 @@ class ImageFolder(ImageData):
 
     def _check(self, names: list[Name]) -> None:
         """Refuse a layout unless training and test have images of the same classes, two or more."""
-        train, test = ({name.label for name in names if name.part == part} for part in PARTS)
+        train, test = ({printable(name.label) for name in names if name.part == part} for part in PARTS)
+        wrong = ""
         if not train or not test:
-            raise ValueError(
-                f"data.path={self.path}: it has no image for {'test' if train else 'train'}; {LAYOUT}"
-            )
-        if len(train) == 1:
-            raise ValueError(f"data.path={self.path}: train has one class, {min(train)}; two are needed")
-        if train != test:
-            odd = ", ".join(sorted(train ^ test))
-            raise ValueError(
-                f"data.path={self.path}: {odd} in only one of train and test; both need all classes"
-            )
+            wrong = f"it has no image for {'test' if train else 'train'}; {LAYOUT}"
+        elif len(train) == 1:
+            wrong = f"train has one class, {min(train)}; two are needed"
+        elif train != test:
+            wrong = f"{', '.join(sorted(train ^ test))} in only one of train and test; both need all classes"
+        if wrong:
+            raise ValueError(f"data.path={self.path}: {wrong}")
 
-    def _build(self, source: Folder | Archive, folder: Path) -> None:
+    def _build(self, path: Path, known: list[Name] | None, folder: Path) -> None:
         names: list[Name] = []
         digest = hashlib.sha256()
 
-        def contents() -> Iterator[tuple[str, bytes]]:
-            for name, content in source.images():
+        def contents() -> Iterator[tuple[Name, bytes]]:
+            images = images_of_archive(path) if known is None else images_of_folder(path, known)
+            total = None if known is None else len(known)
+            shown: dict[str, Any] = {"total": total, "console": screen, "transient": True}
+            for name, content in track(images, "decoding images", disable=not screen.is_terminal, **shown):
                 names.append(name)
                 digest.update(f"{name} {len(content)}\n".encode())
                 digest.update(content)
-                progress.update(task, completed=source.read)
-                yield str(name), content
+                yield name, content
 
-        pixels = folder / PIXELS
-        started, screen = time.monotonic(), Console(stderr=True)
-        columns = (TextColumn("decoding images"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as progress:
-            task = progress.add_task("", total=source.size)
-            decode_all(contents(), pixels, self.image_size, self.channels)
+        pixels, started, screen = folder / PIXELS, time.monotonic(), Console(stderr=True)
+        decode_all(contents(), pixels, self.image_size, self.channels)
         self._check(names)
         classes = {label: number for number, label in enumerate(sorted({name.label for name in names}))}
         order = sorted(range(len(names)), key=names.__getitem__)
@@ -310,8 +252,6 @@ class ImageFolder(ImageData):
         )
         images.write(folder)
         took, size = time.monotonic() - started, pixels.stat().st_size / 2**20
-        screen.print(
-            f"decoded {len(names):,} images in {took:.1f} s, kept for later runs: {folder.parent} ({size:.0f} MB)",
-            highlight=False,
-            soft_wrap=True,
-        )
+        kept = f"kept for later runs: {printable(str(folder.parent))} ({size:.0f} MB)"
+        said = f"decoded {len(names):,} images in {took:.1f} s, {kept}"
+        screen.print(said, highlight=False, markup=False, soft_wrap=True)

@@ -26,6 +26,7 @@ from normexp.data.base import DataModule
 from normexp.data.orders import ShuffledOrder, keyed_number
 from normexp.data.rows import Chosen, Rows
 from normexp.data.transforms import Batch
+from normexp.format import printable
 
 CPU = torch.device("cpu")
 CHUNK = 64  # number of items that are read at once
@@ -45,6 +46,11 @@ def seed_all(number: int) -> None:
     torch.default_generator.manual_seed(number)
     random.seed(number)
     np.random.seed(number % 2**32)
+
+
+def said(error: Exception) -> str:
+    """The words of an error of the user's code, in one line."""
+    return printable(" ".join(str(error).split()) or "no message")
 
 
 class LabelError(ValueError):
@@ -187,7 +193,7 @@ class OwnData(DataModule):
 
     loaders: dict[str, DataLoader] = field(default_factory=dict, init=False, repr=False)
     _class_counts: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
-    _read: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # number of items
+    _spread: list[str] = field(default_factory=list, init=False, repr=False)  # what was read of a large split
 
     @property
     def class_name(self) -> str:
@@ -207,12 +213,10 @@ class OwnData(DataModule):
         named = getattr(own, "fingerprint", None)
         digests = {split: self._count(split, given=bool(named)) for split in self.loaders}
         splits: dict[str, Rows] = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
-        sizes = {split: len(rows) for split, rows in splits.items()}
         self.test_set = digests["test"]
-        content = named or [list(sizes.values()), digests]
+        content = named or [[len(rows) for rows in splits.values()], digests]
         self.fingerprint = hashlib.sha256(repr(content).encode()).hexdigest()
-        parts = [f"{self._read[s]:,} of {size:,} {s}" for s, size in sizes.items() if self._read[s] < size]
-        items = f"{', '.join(parts)} items" if parts else "all items"
+        items = f"{', '.join(self._spread) or 'all'} items"
         self.covered = f"what {self.class_name}.fingerprint says" if named else items
         return splits
 
@@ -231,8 +235,9 @@ class OwnData(DataModule):
             call_seeded(own.setup, "test")
             self.loaders = {split: call_seeded(getattr(own, f"{split}_dataloader")) for split in splits}
         except Exception as error:  # the user's code may raise anything
-            reason = " ".join(str(error).split())
-            raise ValueError(f"data.path: {self.class_name}: {type(error).__name__}: {reason}") from error
+            raise ValueError(
+                f"data.path: {self.class_name}: {type(error).__name__}: {said(error)}"
+            ) from error
         return own
 
     def _check_loader(self, split: str, loader: Any) -> None:
@@ -268,8 +273,7 @@ class OwnData(DataModule):
             x, y = rows.take(slice(1))
             found = f"{x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}".replace("torch.", "")
         except Exception as error:  # the user's transforms may raise anything
-            reason = " ".join(str(error).split())
-            raise ValueError(f"{wanted}; {type(error).__name__}: {reason}") from error
+            raise ValueError(f"{wanted}; {type(error).__name__}: {said(error)}") from error
         if self.kind == "image":
             fits = x.dtype == torch.float32 and x.dim() in (2, 4) and y.dim() == 1
         else:
@@ -299,13 +303,13 @@ class OwnData(DataModule):
         content, read = self._read_items(rows, indices)
         targets: Tensor | None = read
         if count < len(rows):
+            self._spread.append(f"{count:,} of {len(rows):,} {split}")
             targets = _known_targets(rows.items, indices, read)
             if targets is not None and not given:
                 content.update(targets.numpy().tobytes())
         if targets is not None:
             rows.check_targets(range(len(rows)), targets)
             self._class_counts[split] = torch.bincount(targets.flatten(), minlength=self.num_classes)
-        self._read[split] = count
         return content.hexdigest()[:16]
 
     def _read_items(self, rows: ItemRows, indices: Tensor) -> tuple[Any, Tensor]:
@@ -323,10 +327,8 @@ class OwnData(DataModule):
         except LabelError:
             raise
         except Exception as error:  # the user's transforms may raise anything
-            reason = (str(error).strip() or "no message").splitlines()[-1]
-            raise ValueError(
-                f"data.path: {rows.name}: an item cannot be read ({type(error).__name__}: {reason})"
-            ) from error
+            why = f"{type(error).__name__}: {said(error)}"
+            raise ValueError(f"data.path: {rows.name}: an item cannot be read ({why})") from error
         return content, torch.cat(targets)
 
     def class_counts(self, split: str) -> Tensor:

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from normexp.data.base import AbsentData
 from normexp.data.cache import cached, size_and_time
-from normexp.data.image_files import Archive, ImageFolder
+from normexp.data.image_files import ImageFolder
 from normexp.data.images import ImageData, Images
+from normexp.format import printable
 
 CHECKOUT = Path(__file__).parents[2]
 ARCHIVE = "cifar10_jpeg.tar.gz"
@@ -87,10 +88,10 @@ class TorchvisionImages(ImageData):
             except Exception as error:  # each parser fails in its own way on a damaged file
                 if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                     raise  # no room in the cache
-                where = found[0].parent.resolve()
+                where, reason = found[0].parent.resolve(), printable(" ".join(str(error).split()))
+                remedy = "delete that folder and run again"
                 raise ValueError(
-                    f"data.root={self.root}: the files in {where} are damaged ({' '.join(str(error).split())}); "
-                    "delete that folder and run again"
+                    f"data.root={self.root}: the files in {where} are damaged ({reason}); {remedy}"
                 ) from error
         content = hashlib.sha256(images.labels.numpy().tobytes())
         content.update(images.pixels.contiguous().numpy().tobytes())
@@ -102,7 +103,7 @@ class TorchvisionImages(ImageData):
         if original not in (None, content.hexdigest()):
             images.fingerprint = content.hexdigest()
             said = f"{where}: not the original {dataset.__name__}; runs on it have an identity of their own"
-            Console(stderr=True).print(said, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(printable(said), highlight=False, markup=False, soft_wrap=True)
         images.write(folder)
 
 
@@ -160,7 +161,9 @@ def download(dataset: Any, root: Path, files: list[str]) -> None:
     except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
         folder = (root / files[0]).parent.resolve()
         names = ", ".join(Path(file).name for file in files)
-        reason = (str(error).strip() or type(error).__name__).splitlines()[-1]  # of the last mirror tried
+        reason = printable(
+            (str(error).strip() or type(error).__name__).splitlines()[-1]
+        )  # of the last mirror
         raise AbsentData(
             f"data.root={root}: no {dataset.__name__} in {folder} (expected {names}), and it cannot be downloaded "
             f"({reason}); put the files there, name their folder with data.root=..., "
@@ -209,13 +212,13 @@ class CIFAR10JPEG(ImageFolder):
     image_size: int = field(default=32, init=False)
     channels: Literal[1, 3] = field(default=3, init=False)
 
-    def source(self) -> Archive:
+    def place(self) -> Path:
         places = [place / ARCHIVE for place in search_paths()]
         if self.path is not None:
             places = [Path(self.path).expanduser()]
         for place in places:
             if place.is_file():
-                return Archive(place)
+                return place
         raise AbsentData(
             f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, places))}; "
             f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"

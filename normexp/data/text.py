@@ -1,13 +1,11 @@
 """Texts as characters: windows of `context_length` tokens, from a file of the user or Python's documentation."""
 
-import codecs
 import gzip
 import hashlib
-import json
 import stat
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,15 +14,12 @@ import torch
 from torch import Tensor
 
 from normexp.data.base import DIGESTED, AbsentData, DataModule, digest
-from normexp.data.cache import cached, mapped, size_and_time
 from normexp.data.orders import WindowOrder, split_random
 from normexp.data.rows import Rows, Windows, fits, keep_converted
 
 CODE_POINTS = 0x110000
 EVALUATION_SHARE = 0.05  # of Python's documentation, for validation and again for test
-CHUNK = 2**22  # bytes of a file that are decoded at once
 MAX_RATIO = 100  # of a text to its packed file
-TOKENS, ABOUT = "tokens", "about.json"
 
 
 def code_points(text: str) -> np.ndarray:
@@ -38,19 +33,6 @@ def vocabulary_of(texts: Iterable[str]) -> str:
     for text in texts:
         seen[code_points(text)] = True
     return "".join(map(chr, np.flatnonzero(seen)))
-
-
-class Encoder:
-    """Text -> places in a vocabulary, uint8, int16 or int32; every character must be in the vocabulary."""
-
-    def __init__(self, vocabulary: str) -> None:
-        kinds = ((np.uint8, 2**8), (np.int16, 2**15), (np.int32, 2**31))
-        self.dtype = next(np.dtype(kind) for kind, most in kinds if len(vocabulary) <= most)
-        self.table = np.zeros(CODE_POINTS, dtype=self.dtype)
-        self.table[code_points(vocabulary)] = np.arange(len(vocabulary))
-
-    def __call__(self, text: str) -> np.ndarray:
-        return self.table[code_points(text)]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -102,8 +84,13 @@ class TextData(DataModule):
         return {split: Rows(tokens[:-1], tokens[1:]) for split, tokens in streams.items()}
 
     def encode(self, text: str) -> Tensor:
-        """Tokens of `text`, (len(text),); every character must be in the vocabulary."""
-        return torch.from_numpy(Encoder(self.vocabulary)(text))
+        """Tokens of `text`, (len(text),), in a small type; every character must be in the vocabulary."""
+        sizes = {np.uint8: 2**8, np.int16: 2**15, np.int32: 2**31}
+        table = np.zeros(
+            CODE_POINTS, next(kind for kind, most in sizes.items() if len(self.vocabulary) <= most)
+        )
+        table[code_points(self.vocabulary)] = np.arange(len(self.vocabulary))
+        return torch.from_numpy(table[code_points(text)])
 
     def decode(self, tokens: Tensor) -> str:
         return "".join(self.vocabulary[token] for token in tokens.tolist())
@@ -131,72 +118,46 @@ class TextData(DataModule):
 
 @dataclass(kw_only=True, eq=False)
 class TextFile(TextData):
-    """UTF-8 text at `path`, plain or gzipped: the first 90% train, the next 5% validate, the last 5% test.
-
-    The cache keeps the tokens, so a file may be larger than memory.
-    """
+    """UTF-8 text at `path`, plain or gzipped: the first 90% train, the next 5% validate, the last 5% test."""
 
     path: str | None
-    cache: str | None = None  # None: normexp in the user's cache folder
 
     def read_tokens(self) -> dict[str, Tensor]:
         if self.path is None:
             raise ValueError("data.path is not set: name a text file with data.path=FILE, plain or .gz")
-        path = Path(self.path).expanduser()
+        content = self._content_of(Path(self.path).expanduser())
         try:
-            if not stat.S_ISREG(path.stat().st_mode):
-                raise OSError(0, "Is a directory" if path.is_dir() else "Is no file")
-            now = size_and_time(path)
-        except OSError as error:
-            raise self._unreadable(error) from error
-        folder = cached(self.cache, "text", str(path.resolve()), now, lambda new: self._build(path, new))
-        about = json.loads((folder / ABOUT).read_text())
-        self.vocabulary, self.fingerprint = about["vocabulary"], about["fingerprint"]
-        length = about["length"]
-        tokens = mapped(folder / TOKENS, [length], Encoder(self.vocabulary).dtype)
-        train_end, val_end = length * 90 // 100, length * 95 // 100
-        return {"train": tokens[:train_end], "val": tokens[train_end:val_end], "test": tokens[val_end:]}
-
-    def _build(self, path: Path, folder: Path) -> None:
-        digest = hashlib.sha256()
-        vocabulary = vocabulary_of(self._texts(path, digest))
-        if not vocabulary:
-            raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
-        encoder, length = Encoder(vocabulary), 0
-        with (folder / TOKENS).open("wb") as file:
-            for text in self._texts(path):
-                file.write(encoder(text).data)
-                length += len(text)
-        about = {"length": length, "vocabulary": vocabulary, "fingerprint": digest.hexdigest()}
-        (folder / ABOUT).write_text(json.dumps(about))
-
-    def _texts(self, path: Path, digest=None) -> Iterator[str]:
-        """The text in pieces. `digest` is updated with its bytes."""
-        decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        try:
-            with path.open("rb") as file:
-                packed = file.read(2) == b"\x1f\x8b"
-            with gzip.open(path) if packed else path.open("rb") as file:
-                read, most = 0, max(2**28, MAX_RATIO * path.stat().st_size)
-                while content := file.read(CHUNK):
-                    read += len(content)
-                    if read > most:  # a few bytes can unpack to a full disk
-                        raise OSError(f"unpacks to more than {MAX_RATIO} times its size, no text does")
-                    if digest:
-                        digest.update(content)
-                    yield decoder.decode(content)
-                yield decoder.decode(b"", final=True)
+            text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"data.path={self.path}: no text in UTF-8 ({error.reason}); convert it first"
             ) from error
-        except (OSError, EOFError, zlib.error) as error:
-            raise self._unreadable(error) from error
+        if not text:
+            raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
+        self.fingerprint = hashlib.sha256(content).hexdigest()
+        self.vocabulary = vocabulary_of([text])
+        train_end, val_end = len(text) * 90 // 100, len(text) * 95 // 100
+        tokens = self.encode(text)
+        return {"train": tokens[:train_end], "val": tokens[train_end:val_end], "test": tokens[val_end:]}
 
-    def _unreadable(self, error: Exception) -> ValueError:
-        reason = getattr(error, "strerror", None) or error
-        kind = AbsentData if isinstance(error, FileNotFoundError) else ValueError
-        return kind(f"data.path={self.path}: {reason}; give a text file, plain or .gz")
+    def _content_of(self, path: Path) -> bytes:
+        """The bytes of a text, unpacked."""
+        try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait forever
+                raise OSError(0, "Is a directory" if path.is_dir() else "Is no file")
+            content = path.read_bytes()
+            if content.startswith(b"\x1f\x8b"):
+                most = max(2**28, MAX_RATIO * status.st_size)
+                with gzip.open(path) as packed:
+                    content = packed.read(most + 1)
+                if len(content) > most:  # a few bytes can unpack to more than memory holds
+                    raise OSError(f"unpacks to more than {MAX_RATIO} times its size, no text does")
+            return content
+        except (OSError, EOFError, zlib.error) as error:
+            reason = getattr(error, "strerror", None) or error
+            kind = AbsentData if isinstance(error, FileNotFoundError) else ValueError
+            raise kind(f"data.path={self.path}: {reason}; give a text file, plain or .gz") from error
 
 
 @dataclass(kw_only=True, eq=False)

@@ -1,6 +1,5 @@
 """The cache of decoded images: found again, rebuilt when images change, whole or not at all, built by one process."""
 
-import io
 import os
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from PIL import Image
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
 from normexp.data.base import AbsentData
 from normexp.data.cache import cached
-from normexp.data.image_files import Archive, Folder, Unreadable, decode, decode_all
+from normexp.data.image_files import Unreadable, decode, decode_all
 
 COUNT = {"train": 20, "test": 4}
 
@@ -109,7 +108,7 @@ def test_an_archive_reads_as_the_folder_in_it(folder, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz"])
-@pytest.mark.parametrize("cut", [1, 900, 4000])
+@pytest.mark.parametrize("cut", [900, 4000])
 def test_an_archive_that_was_cut_off_is_refused_in_one_line_and_leaves_nothing(kind, cut, folder, tmp_path):
     archive = tmp_path / f"images.tar.{kind}"
     with tarfile.open(archive, f"w:{kind}") as tar:
@@ -136,23 +135,6 @@ def test_an_archive_that_holds_an_image_twice_or_two_data_sets_is_refused(again,
         load(tmp_path / "images.tar")
 
 
-def test_a_source_says_how_much_of_it_was_read(folder, tmp_path):
-    """The bar of decoding has a total, for an archive too, whose images nobody has counted."""
-    parts = Folder(folder)
-    read = [parts.read for _ in parts.images()]
-    assert parts.size == sum(path.stat().st_size for path in folder.rglob("*.jpg")) == read[-1]
-    assert len(read) == 48
-    assert read == sorted(set(read))
-    with tarfile.open(tmp_path / "images.tar.gz", "w:gz") as tar:
-        tar.add(folder, ".")
-        noise = tarfile.TarInfo("./note.txt")  # 4 MiB that no image is in, after the images
-        noise.size = 2**22
-        tar.addfile(noise, io.BytesIO(np.random.default_rng(0).bytes(noise.size)))
-    archive = Archive(tmp_path / "images.tar.gz")
-    read = [archive.read for _ in archive.images()]
-    assert 0 < read[0] <= read[-1] < archive.size / 2
-
-
 def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
     archive = tmp_path / "images.tar"
     with tarfile.open(archive, "w") as tar:
@@ -175,7 +157,7 @@ def test_images_are_decoded_in_their_order(contents, tmp_path):
 def test_an_image_that_cannot_be_decoded_is_named(contents, tmp_path):
     contents[17] = ("17", b"no image")
     with pytest.raises(Unreadable) as error:
-        decode_all(contents, tmp_path / "pixels", 6, 3)
+        decode_all(iter(contents), tmp_path / "pixels", 6, 3)
     assert error.value.args == ("17", "neither a PNG nor a JPEG")
 
 

@@ -172,9 +172,7 @@ def test_side_that_memory_does_not_hold_is_refused_before_anything_is_decoded(fo
 def test_text_that_unpacks_without_end_is_refused(tmp_path):
     member = gzip.compress(bytes([97]) * 2**22)
     (tmp_path / "bomb.gz").write_bytes(80 * member)
-    data = TextFile(
-        path=str(tmp_path / "bomb.gz"), context_length=4, cache=str(tmp_path / "cache"), **OPTIONS
-    )
+    data = TextFile(path=str(tmp_path / "bomb.gz"), context_length=4, **OPTIONS)
     with pytest.raises(ValueError, match=r"bomb\.gz: unpacks to more than 100 times its size, no text does"):
         data.load()
 

@@ -7,7 +7,7 @@ import torch
 from normexp.data import Digits, PythonDocs, rows
 from normexp.data.cache import mapped
 from normexp.data.rows import PixelRows, Rows, Windows
-from normexp.data.text import Encoder, vocabulary_of
+from normexp.data.text import vocabulary_of
 from normexp.data.transforms import Scaling
 
 CPU = torch.device("cpu")
@@ -122,8 +122,10 @@ def test_text_kept_in_small_tokens_gives_the_same(monkeypatch):
 def test_tokens_are_of_the_smallest_type_that_holds_them(count, kind):
     letters = "".join(chr(0x10000 + place) for place in range(count))
     assert vocabulary_of([letters[::-1], letters[:3]]) == letters
-    tokens = Encoder(letters)(letters)
-    assert tokens.dtype == kind
+    data = PythonDocs(batch_size=1, eval_batch_size=1, context_length=1)
+    data.vocabulary = letters
+    tokens = data.encode(letters)
+    assert tokens.dtype == getattr(torch, kind)
     assert tokens.tolist() == list(range(count))
 
 
