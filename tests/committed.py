@@ -24,6 +24,11 @@ def text_of(name: str) -> str:
     return documents(FILES[name])[name]
 
 
+def altered(model: Any, **new: Any) -> Any:
+    """A claim, a cell or a comparison with other values, which are not checked."""
+    return model.model_copy(update=new)
+
+
 @functools.cache
 def judged(name: str) -> dict[str, Any] | None:
     return judge_again(CLAIMS[name], ROOT)

@@ -138,7 +138,7 @@ def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> di
 
 def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | None:
     """The verdict of one claim from the evidence alone; None if it has nothing of it."""
-    costs = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0, "untuned": False}
+    costs = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
     evidence = root / PLACE
     registries = registries_of(evidence)
     if claim.evidence == "training":

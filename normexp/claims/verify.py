@@ -55,7 +55,7 @@ class Verdicts:
             start, folder = time.perf_counter(), self.out / claim.id
             table, verdict = self._judged(claim, training)
             seconds = round(time.perf_counter() - start, 2)
-            verdict |= {"untuned": False, "seconds": seconds, "command": command}
+            verdict |= {"seconds": seconds, "command": command}
             write_verdict(folder, verdict)
             table.to_csv(folder / "evidence.csv", index=False)
             if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either

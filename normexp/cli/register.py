@@ -21,11 +21,11 @@ def main(args: SimpleNamespace) -> None:
         return
     if not args.reason:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
-    bank = load_bank(args.bank)
     if args.claim in (BANK, ""):
+        bank = load_bank(args.bank)
         protocols = [(subject_of(BANK, bank.name), protocol_of_bank(bank), [[0, max(bank.seeds, 1)]])]
     else:
-        chosen, left_out, _ = find(args.claim, bank)
+        chosen, left_out, _ = find(args.claim, args.bank)
         for mistake in left_out:
             raise ValueError(mistake)
         for claim in chosen:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
-from normexp.claims.spec.bank import SMALL, load_bank
+from normexp.claims.spec.bank import SMALL
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
-from normexp.claims.spec.select import ENDINGS, arxiv_id, find, matching, topic
+from normexp.claims.spec.select import ENDINGS, arxiv_id, find, matching
 from normexp.cli.command import command
 from normexp.cli.help import columns
 from normexp.config.folder import CONFIGS as FOLDER
@@ -46,7 +46,7 @@ def main(args: SimpleNamespace) -> int:
             print(line, flush=True)
         return 0
     words = DEMO if args.claim == "demo" else args.claim
-    chosen, left_out, others = find(words, load_bank(args.bank))
+    chosen, left_out, others = find(words, args.bank)
     warn(others)
     if args.bank != SMALL:
         warn(without_settings(args.bank, chosen))
@@ -106,7 +106,7 @@ def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
                 f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
             )
     if some_named := args.claim != "demo":
-        chosen, left_out, _ = find(args.claim, load_bank(args.bank))
+        chosen, left_out, _ = find(args.claim, args.bank)
         for mistake in left_out:
             raise ValueError(mistake)
         claims = {claim.id: claim for claim in chosen}
@@ -129,14 +129,13 @@ def lines_of(claims: Iterable[Claim]) -> list[str]:
 
 
 def find_claims(words: str) -> None:
-    """Print the claims that have all of the words, by topic."""
+    """Print the claims that have all of the words."""
     matches = matching(load_each(CONFIGS)[0].values(), words)
     if not matches:
         raise ValueError(
             f"find={words}: no claim has all of these words; fewer find more, and --help lists all claims"
         )
-    for name in dict.fromkeys(map(topic, matches)):
-        print(name, *lines_of([claim for claim in matches if topic(claim) == name]), sep="\n")
+    print(*lines_of(matches), sep="\n")
     print(f"judge one: {to_type('verify')} claim={matches[0].id}")
 
 

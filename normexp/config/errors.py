@@ -107,6 +107,8 @@ def of_validation(error: "ValidationError", model: "type[BaseModel] | None" = No
         remedy = told[0].replace("VALUE", f"{key}=VALUE")
         return f"{key}: {remedy}" if key else remedy
     value = found[0]["input"]
+    if isinstance(value, dict) and found[0]["type"] == "value_error":  # of keys that do not belong together
+        return f"{key}: {told[0]}".removeprefix(": ")
     shown = str(value) if found[0]["type"] == "value_error" else repr(value)
     return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(told))}"
 
@@ -149,7 +151,8 @@ def _keys_at(model: Any, place: Iterable[int | str]) -> list[str]:
 
     found = models(model) if model else []
     for part in place:
-        inner = [own.model_fields[part].annotation for own in found if part in own.model_fields]
+        fields = [(name, field) for own in found for name, field in own.model_fields.items()]
+        inner = [field.annotation for name, field in fields if part == (field.alias or name)]
         found = [own for kind in inner for own in models(kind)] or found
     return [field.alias or name for own in found for name, field in own.model_fields.items()]
 

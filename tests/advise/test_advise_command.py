@@ -10,7 +10,7 @@ from test_forecast import planted
 import normexp.advise.measured as evidence
 from normexp.advise.advice import labels_of_own
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.files import Length
+from normexp.claims.spec.population import Length
 from normexp.cli.advise import main
 from normexp.config.errors import one_line
 

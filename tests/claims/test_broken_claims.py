@@ -8,159 +8,192 @@ import pytest
 from committed import text_of
 from hydra.errors import OverrideParseException
 
-from normexp.claims.judge.plain_words import with_scope
 from normexp.claims.spec import select
+from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
 from normexp.cli import verify as command
+from normexp.cli.verify import main
 from normexp.config.errors import why
 
-ROOT = Path(__file__).parents[2]
-GOOD = """name: n
-sentence: s
-source: s
-covers: [X91]
-evidence: training
+HEAD = "name: n\nsentence: s\nsource: s\ncovers: [X91]\nmeasure: m\nseeds: 10\n"
+GOOD = f"""{HEAD}evidence: training
 metric: test/accuracy
-measure: m
-arms: {a: [norm=none], b: [norm=rmsnorm]}
-factor: {batch_size: [2, 4]}
-seeds: 10
-comparison: {kind: greater, arm: a, baseline: b, margin: 0.1}
+arms: {{a: [norm=none], b: [norm=rmsnorm]}}
+factor: {{batch_size: [2, 4]}}
+comparison: {{kind: greater, arm: a, baseline: b, margin: 0.1}}
+"""
+LAW = f"""{HEAD}evidence: law
+function: a.b
+arms: {{a: [norm=none]}}
+comparison: {{kind: every, at_most: 1}}
+"""
+OVER = f"""{HEAD}evidence: training
+metric: test/error
+arms: {{a: [norm=none], b: [norm=rmsnorm]}}
+settings: [x, {{deep: [model=mlp, data=digits, model.depth=12]}}]
+manipulation: {{metric: logged/shift, measure: shift, comparison: {{kind: smaller, arm: a, baseline: b}}}}
+comparison: {{kind: smaller, arm: a, baseline: b, log: true, margin: 0.1}}
 """
 
 
+def line(text: str, of: str) -> str:
+    """The file with another line for a key, or one more."""
+    key = text.partition(":")[0]
+    found, changed = re.subn(rf"^{key}:.*$", lambda _: text, of, flags=re.M)
+    return found if changed else f"{of}{text}\n"
+
+
 def read(text: str, folder: Path):
+    (folder / "cells.yaml").write_text("cells: {x: [model=mlp, data=digits], y: [model=mlp, data=mnist]}")
     path = folder / "X91.yaml"
     path.write_text(text)
-    return read_claim(path)
+    return read_claim(path, load_bank(folder / "cells.yaml"))
 
 
-def test_the_claim_that_is_broken_below_is_good(tmp_path):
+def test_the_claims_that_are_broken_below_are_good(tmp_path):
     claim = read(GOOD, tmp_path)
-    assert (claim.covers, claim.seeds, claim.comparisons[0].margin) == (("X91",), 10, 0.1)
+    assert (claim.covers, claim.seeds, claim.comparisons[0].margin) == (["X91"], 10, 0.1)
+    assert list(read(OVER, tmp_path).settings) == ["x", "deep"]
+    assert read(LAW, tmp_path).comparisons[0].at_most == 1
 
 
 @pytest.mark.parametrize(
-    ("key", "line", "message"),
+    ("text", "message"),
     [
-        ("covers", "covers: X91", "covers=X91: must be a list of ids"),
-        (
-            "seeds",
-            "seeds: [5, 10]",
-            r"seeds=\[5, 10\]: must be a whole number such as 10",
-        ),
-        ("seeds", "seeds: five", "seeds=five: must be a whole number"),
-        ("seeds", "seeds: true", "seeds=True: must be a whole number"),
-        ("arms", "arms: [a, b]", r"arms=\['a', 'b'\]: must be names with overrides"),
-        ("arms", "arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a=norm=none: must be names with overrides"),
-        ("arms", "arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
-        ("seeds", "tune: {lr: [0.1]}", "tune: each seed takes its own best rate over settings"),
-        ("seeds", "fixed: model=mlp", "fixed=model=mlp: must be a list of overrides"),
-        ("seeds", "seconds: soon", "seconds=soon: must be a number"),
-        ("seeds", "better: more", "better=more: must be lower or higher"),
-        ("seeds", "full: {seeds: 5}", "full: larger settings are cells of a bank now; .* ask with bank=gpu"),
-        ("name", "note: n", "name: is missing"),
-        ("name", "name: 3", "name=3: must be text"),
-        (
-            "factor",
-            "factor: {batch_size: [8, 8]}",
-            r"factor.batch_size=\[8, 8\]: 8 stands there twice; keep one",
-        ),
-        ("factor", "factor: {batch_size: [8, 2, 8.0]}", "factor.batch_size=.*: 8.0 stands there twice"),
-        ("factor", "factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
-        ("arms", "arms: {a: [norm=none, seed=3], b: [norm=rmsnorm]}", "arms.a=.*: sets the seed"),
-        ("seeds", "fixed: [+seed=3]", "fixed=.*: sets the seed"),
-        ("seeds", "settings: {a: [model=mlp, seed=3]}", "settings.a=.*: sets the seed"),
-        (
-            "seeds",
-            "settings: {x: [model=mlp], y: [model=mlp]}",
-            "settings: y has the overrides of x; keep one",
-        ),
-        (
-            "arms",
-            "arms: {a: [batch_size=4], b: [norm=rmsnorm]}",
-            "arms.a=.*: the factor sets batch_size in every arm; leave it out",
-        ),
-        ("arms", "arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
-        ("metric", "metric: {a: test/loss}", "metric=.*: has none for arm b"),
-        ("factor", "factor: {batch_size: 2}", "factor.batch_size=2: must be a name with its values"),
-        ("comparison", "comparison: greater", "comparison=greater: must be like {kind: greater"),
-        ("comparison", "comparison: {arm: a}", "comparison.kind: is missing; add it"),
+        ("covers: X91", "covers='X91': must be a list"),
+        ("seeds: [5, 10]", r"seeds=\[5, 10\]: must be a whole number"),
+        ("seeds: five", "seeds='five': must be a whole number"),
+        ("seeds: true", "seeds=True: must be a whole number"),
+        ("seeds: 2", "seeds=2: fewer than 5 seeds rank nothing; ask for 5 or more"),
+        ("first_seed: 995", "first_seed=995: seeds must lie in 0 to 999"),
+        ("arms: [a, b]", r"arms=\['a', 'b'\]: must be keys with values"),
+        ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
+        ("arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
+        ("misure: m", r"misure: no such key; did you mean measure\?"),
+        ("seconds: soon", "seconds='soon': must be a number"),
+        ("better: more", "better='more': choose from lower, higher"),
+        ("kind: own", "kind='own': choose from verbatim"),
+        ("evidence: guess", "evidence='guess': choose from law"),
+        ("evidence: none", "evidence=none: say the reason"),
+        ("name: 3", "name=3: must be text"),
+        ("paper_effect: {value: 3}", "paper_effect.value=3: must be text"),
+        ("factor: {batch_size: [8, 2, 8.0]}", "factor.batch_size=.*: 8.0 stands there twice; keep one"),
+        ("factor: {batch_size: 2}", "factor.batch_size=2: must be a list"),
+        ("factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
+        ("arms: {a: [norm=none, seed=3], b: [norm=rmsnorm]}", "arms.a=.*: sets the seed"),
+        ("fixed: [+seed=3]", "fixed=.*: sets the seed"),
+        ("settings: {a: [model=mlp, seed=3]}", "settings.a=.*: sets the seed"),
+        ("settings: {x: [model=mlp], y: [model=mlp]}", "settings: y has the overrides of x; keep one"),
+        ("arms: {a: [batch_size=4], b: [norm=rmsnorm]}", "arms.a=.*: the factor sets batch_size in every arm"),
+        ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
+        ("metric: {a: test/loss}", "metric=.*: has none for arm b"),
+        ("comparison: greater", "comparison.0.='greater': must be keys with values"),
+        ("comparison: {arm: a}", "comparison.0..kind: is missing; add"),
+        ("better: lower", "better=lower: test/accuracy is better higher"),
+        ("fixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
+        ("arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}", "arms: data.train_size differs"),
+        ("rate: middle", "rate: is for claims over several settings"),
+        ('sentence: "S\\e[2J1"', r"S\\x1b\[2J1.*: has a character that no line can show"),
+        ('source: "O\\e]0;x\\a"', "has a character that no line can show"),
     ],
-)
-def test_a_key_of_a_wrong_kind_is_one_line(key, line, message, tmp_path):
-    text = re.sub(rf"^{key}:.*$", line, GOOD, flags=re.M)
-    with pytest.raises(ValueError, match=rf"X91\.yaml: {message}") as error:
-        read(text, tmp_path)
+)  # fmt: skip
+def test_a_key_that_cannot_be_is_one_line(text, message, tmp_path):
+    refused(line(text, GOOD), message, tmp_path)
+
+
+def refused(text: str, message: str, folder: Path) -> None:
+    with pytest.raises(ValueError, match=rf"X91\.yaml: .*{message}") as error:
+        read(text, folder)
     assert "\n" not in str(error.value)
+    assert "\x1b" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("comparison", "message"),
     [
-        ("kind: greater, arm: a, baseline: b, margin: big", "comparison.margin=big: must be a number"),
-        ("kind: greater, arm: a, baseline: b, margin: 1e-3", "margin=1e-3: .* 1.0e-3"),
-        ("kind: greater, arm: a, baseline: b, margin: .nan", "comparison.margin=nan: must be a number"),
-        ("kind: different, arm: a, baseline: b, margin: -1", "comparison.margin=-1: must be 0 or above"),
-        ("kind: greater, arm: a, target: none", "comparison.target=none: must be a number"),
-        ("kind: greater, arm: a, baseline: b, log: 2", "comparison.log=2: must be true or false"),
-        (
-            "kind: greater, arm: a, baseline: b, at: 8",
-            r"at=8: is no level of the factor; its levels are \[2, 4\]",
-        ),
+        ("kind: bigger", "kind='bigger': choose from every, greater"),
+        ("kind: greater, arm: a, baseline: b, margin: big", "margin='big': must be a"),
+        ("kind: greater, arm: a, baseline: b, margin: .nan", "margin=nan: must be finite"),
+        ("kind: different, arm: a, baseline: b, margin: -1", "margin=-1: must be 0 or above"),
+        ("kind: greater, arm: a, baseline: b, log: 2", "log=2: must be true or false"),
+        ("kind: greater, arm: a, baseline: b, at: 8", r"at=8: is no level of the factor; .* \[2, 4\]"),
         ("kind: greater, arm: a, baseline: c", "baseline=c: is not among the arms a, b"),
-        ("kind: flat, arm: a, by: rank, margin: 1", "comparison.by: no such key"),
-        ("kind: every, at_most: much", "comparison.at_most=much: must be a number"),
+        ("kind: greater, arm: a", "kind=greater: needs a baseline or a target"),
+        ("kind: smaller, arm: a, baseline: b, target: 0", "target=0: there is baseline=b"),
+        ("kind: smaller, arm: a, target: 0, log: true", "target=0: has no logarithm"),
+        ("kind: flat, arm: a, by: rank, margin: 1", "by: no such key; the keys are: kind, arm"),
+        ("kind: every", "kind=every: give at_most, at_least or equals"),
         ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
-        ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b"),
-        ("kind: every, arm: b, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
+        ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
         ("kind: every, at_most: 1, at_least: {a: 0, b: [1, 2]}", "at_most=1: is below at_least=2; no value"),
         ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
-        ("kind: increasing, arm: a, over: a", "over=a: is the arm itself"),
+        ("kind: equivalent, arm: a, baseline: b, margin: 1.5", "margin=1.5: no two values of test/accuracy"),
+        ("kind: equivalent, arm: a, baseline: b", "kind=equivalent: needs a margin above 0"),
+        ("kind: smaller, arm: a, baseline: b, margin: practical", "margin=practical: metric=test/accuracy"),
+        ("kind: smaller, arm: a, baseline: b, log: true, margin: practical", "margin=practical: is for the"),
     ],
 )
 def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_path):
-    text = re.sub(r"^comparison:.*$", f"comparison: {{{comparison}}}", GOOD, flags=re.M)
-    with pytest.raises(ValueError, match=message) as error:
-        read(text, tmp_path)
-    assert "\n" not in str(error.value)
+    refused(line(f"comparison: {{{comparison}}}", GOOD), message, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("settings: x", "settings='x': must be"),
+        ("settings: [mnist]", r"settings: mnist is no cell of bank=cells \(its cells are x, y\)"),
+        ("settings: [x, {x: [model=mlp]}]", "settings: x stands there twice"),
+        ("settings: {model: GPT}", "no cell of bank=cells has these; it has .*'model: MLP'"),
+        ("metric: test/accuracy", "metric=test/accuracy: .* which errors know; give test/error"),
+        ("comparison: {kind: every, at_most: 1, log: true}", "kind=every: gives no number a setting"),
+        ("evidence: law\nfunction: a.b", "manipulation: needs function, as evidence=law has"),
+        ("manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
+        ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation: needs metric"),
+    ],
+)  # fmt: skip
+def test_a_mistake_over_settings_is_one_line(text, message, tmp_path):
+    refused(line(text, OVER), message, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("search: {cases: 4, weights: true}", "search.cases=4: must be at least 5"),
+        ("search: {cases: 40, choose: {mean: {low: 0}}}", "search.choose.mean.high: is missing"),
+        ("search: {cases: 40}\nfactor: {mean: [0, 1]}", "search: is for a law or for initial networks"),
+        (
+            "search: {cases: 40}\ncomparison: {kind: greater, arm: a, target: 1}",
+            "search: kind=greater: counterexamples are to",
+        ),
+    ],
+)
+def test_a_mistake_in_a_search_is_one_line(text, message, tmp_path):
+    of = re.sub("^comparison.*$", "", LAW, flags=re.M) if "comparison" in text else LAW
+    refused(line(text, of), message, tmp_path)
 
 
 def test_a_trend_needs_numbers_to_run_over(tmp_path):
-    text = re.sub(r"^comparison:.*$", "comparison: {kind: increasing, arm: a}", GOOD, flags=re.M)
+    text = line("comparison: {kind: increasing, arm: a}", GOOD)
     assert read(text, tmp_path).comparisons[0].kind == "increasing"
-    with pytest.raises(ValueError, match="kind=increasing: needs a factor of two or more numbers"):
-        read(text.replace("[2, 4]", "[two, four]"), tmp_path)
+    refused(text.replace("[2, 4]", "[two, four]"), "needs a factor of two or more numbers", tmp_path)
     text = text.replace("arm: a}", "arm: a, log2_factor: true}")
-    assert read(text, tmp_path).comparisons[0].log2_factor
-    with pytest.raises(ValueError, match="log2_factor=true: level 0 has no logarithm; give levels above 0"):
-        read(text.replace("[2, 4]", "[0, 4]"), tmp_path)
+    refused(text.replace("[2, 4]", "[0, 4]"), "level 0 has no logarithm", tmp_path)
 
 
 def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
-    arms = re.sub("^arms:.*$", "arms: {a: [norm=none], b: [norm=none]}", GOOD, flags=re.M)
-    assert read(
-        arms.replace("metric: test/accuracy", "metric: {a: test/accuracy, b: val/accuracy}"), tmp_path
-    )
+    arms = line("arms: {a: [norm=none], b: [norm=none]}", GOOD)
+    assert read(line("metric: {a: test/accuracy, b: val/accuracy}", arms), tmp_path)
     every = "comparison: {kind: every, arm: a, at_most: {a: 1}, at_least: [1, 0]}"
-    assert read(re.sub("^comparison:.*$", every, GOOD, flags=re.M), tmp_path)
-
-
-def test_a_key_that_a_merge_brings_in_may_be_set_anew(tmp_path):
-    merged = "options: {x: &x {p: 1, q: 2}, y: {<<: *x, p: 3}}\n"
-    assert read(GOOD + merged, tmp_path).options["y"] == {"p": 3, "q": 2}
+    assert read(line(every, GOOD), tmp_path)
 
 
 FILES = {
     "empty": ("", "is empty; write name"),
-    "comments": ("# later\n", "is empty; write name"),
     "syntax": ("name: n\narms: {a: [norm=none]\n", "line 3: .*; close brackets and quote text"),
-    "colon": ("name: n\nsentence: a: b\n", "line 2: mapping values are not allowed"),
     "list": ("- name: n\n", "must be keys with values"),
     "binary": (b"\xff\xfe", "is no text in UTF-8"),
     "alias": ("name: &a [*a]\n", "cannot be read"),
     "twice": (GOOD + "seeds: 5\n", "line 12: seeds stands there twice; keep one"),
-    "twice inside": (GOOD + "tune:\n  seeds: 2\n  'seeds': 3\n", "line 14: seeds stands there twice"),
     "deep": ("name: " + "[" * 3000, "cannot be read"),
 }
 
@@ -189,7 +222,7 @@ def verify(tmp_path, monkeypatch):
     (folder / "X91.yaml").write_text("- 1")
     monkeypatch.setattr(command, "CONFIGS", folder)
     monkeypatch.setattr(select, "CONFIGS", tmp_path)
-    return lambda *arguments: command.main([*arguments, f"out={tmp_path / 'out'}"])
+    return lambda *arguments: main([*arguments, f"out={tmp_path / 'out'}"])
 
 
 def test_the_claim_that_was_asked_for_runs_and_no_other_is_read(verify, tmp_path, capsys):
@@ -199,11 +232,9 @@ def test_the_claim_that_was_asked_for_runs_and_no_other_is_read(verify, tmp_path
     assert re.fullmatch(r"Error: .*S29b\.yaml: is empty.*\n", said.err)  # X91.yaml is not read
 
 
-def test_a_broken_file_matters_to_who_asks_for_it(verify, tmp_path, capsys):
+def test_a_broken_file_matters_to_whoever_asks_for_it(verify, tmp_path, capsys):
     assert verify("claim=x91") == 2
-    assert re.fullmatch(
-        r"Error: .*X91\.yaml: 1: must be .*\n|Error: .*X91\.yaml: \[1\]: .*\n", capsys.readouterr().err
-    )
+    assert re.fullmatch(r"Error: .*X91\.yaml: \[1\]: .*\n", capsys.readouterr().err)
     assert verify("claim=X*") == 2
     assert "X91.yaml" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
@@ -237,33 +268,14 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     assert "Error" not in said.out
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        ("metric", "metric: test/error\nbetter: higher", "better=higher: test/error is better lower"),
-        (
-            "comparison",
-            "comparison: {kind: equivalent, arm: a, baseline: b, margin: 1.5}",
-            r"margin=1.5: no two values of test/accuracy differ by more; give one below 1",
-        ),
-        ("seeds", "seeds: 10\nfixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
-        (
-            "arms",
-            "arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}",
-            "arms: data.train_size differs between them",
-        ),
-        ("sentence", 'sentence: "S\\e[2J1"', r"S\\x1b\[2J1: has a character that no line can show"),
-        ("source", 'source: "O\\e]0;x\\a"', "has a character that no line can show"),
-    ],
-)
-def test_a_claim_that_would_say_what_it_does_not_ask_is_refused(key, value, message, tmp_path):
-    lines = [value if line.startswith(f"{key}:") else line for line in GOOD.splitlines()]
-    with pytest.raises(ValueError, match=message) as caught:
-        read("\n".join(lines) + "\n", tmp_path)
-    assert "\n" not in str(caught.value)
-    assert "\x1b" not in str(caught.value)
-
-
-def test_the_line_of_a_verdict_says_that_a_loss_was_allowed():
-    verdict = {"verdict": "supported", "scope": "in 20 of 24 drawn settings", "comparison": {"margin": -0.5}}
-    assert with_scope(verdict) == "supported in 20 of 24 drawn settings; being up to 0.5 worse was allowed"
+def test_own_files_with_bad_names_are_refused(tmp_path, capsys):
+    (tmp_path / "more").mkdir()
+    for name in ("cache.yaml", "mine.yaml", "more/mine.yaml"):
+        (tmp_path / name).write_text(GOOD)
+    for words, message in (
+        (f"{tmp_path / 'absent.yaml'}", "no such file; name a yaml"),
+        (f"{tmp_path / 'cache.yaml'}", "cache names the folder of runs; rename it"),
+        (f"{tmp_path / 'mine.yaml'},{tmp_path / 'more' / 'mine.yaml'}", "two claims have the name mine"),
+    ):
+        assert main([f"claim={words}"]) == 2
+        assert message in capsys.readouterr().err

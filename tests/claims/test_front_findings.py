@@ -1,9 +1,7 @@
 """The front page: what is judged stands there in plain words with a figure, and README.md waits for drawn settings."""
 
-import dataclasses
-
 import pytest
-from committed import CLAIMS, ROOT, judged
+from committed import CLAIMS, ROOT, altered, judged
 from made_settings import made
 from matplotlib.image import imread
 
@@ -19,7 +17,7 @@ def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> dict:
     """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
     rule = lambda norm, labels, at: 0.2 * (1 if norm == "none" or int(labels["depth"]) > 6 else 0.8)  # noqa: E731
     settings = [own.setting for own in made(rule, n=n)]
-    claim = dataclasses.replace(CLAIMS["P01"], id=name)
+    claim = altered(CLAIMS["P01"], id=name)
     return judge(settings, claim, drawn=drawn)
 
 

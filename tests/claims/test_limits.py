@@ -1,9 +1,7 @@
 """What a claim does not show: said of every claim, from its own settings, and no part of its protocol."""
 
-import dataclasses
-
 import pytest
-from committed import CLAIMS
+from committed import CLAIMS, altered
 
 from normexp.claims.judge.limits import chosen_by, few, limits
 from normexp.claims.judge.plain_words import paragraph
@@ -56,7 +54,7 @@ def test_it_is_made_from_the_settings_and_decides_nothing(tmp_path):
         "This does not show what holds in other settings than this one: MLP on MNIST, at most depth 3, width 48, "
         "1,200 updates. It does not exclude differences below its margin. Nor does it show: that it always helps."
     )
-    assert claim.protocol == dataclasses.replace(claim, does_not_show="").protocol
+    assert claim.protocol == altered(claim, does_not_show="").protocol
     path.write_text(ONE.replace("does_not_show: That it always helps.", "does_not_show: [a]"))
     with pytest.raises(ValueError, match=r"does_not_show=.*must be text"):
         read_claim(path)
@@ -72,7 +70,7 @@ def test_what_a_claim_chooses_itself_is_said_in_place_of_its_settings():
 
 
 def test_a_verdict_of_an_earlier_version_has_none():
-    verdict = untestable(dataclasses.replace(CLAIMS["P20"], evidence="law"), "x") | {
+    verdict = untestable(altered(CLAIMS["P20"], evidence="law"), "x") | {
         "settings": [], "comparison": {"kind": "every", "at_most": 1.0}, "interval": (0.0, 1.0), "verdict": "supported"
     }  # fmt: skip
     assert "no network was trained" in paragraph(verdict, 500)

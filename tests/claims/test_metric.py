@@ -144,4 +144,4 @@ def test_a_run_that_gives_up_before_its_target_is_refused():
     check_metric(CLAIM, "convergence/auc", early)
 
 
-CLAIM = Claim(id="X1", name="x", sentence="x", source="x", covers=(), evidence="training")
+CLAIM = Claim(id="X1", name="x", sentence="x", source="x", covers=[], evidence="training")

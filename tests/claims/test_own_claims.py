@@ -39,24 +39,6 @@ def test_the_command_of_the_verdict_names_the_file(mine):
     assert command_of_one(parse("verify", ["claim=S37"])).endswith("claim={id}")
 
 
-def test_what_is_wrong_is_one_line(mine, tmp_path, capsys):
-    assert main([f"claim={tmp_path / 'absent.yaml'}"]) == 2
-    assert "no such file; name a yaml" in capsys.readouterr().err
-    mine.write_text(TEXT.replace("seeds: 5", "seeds: 2"))
-    assert main([f"claim={mine}"]) == 2
-    assert "fewer than 5 seeds rank nothing" in capsys.readouterr().err
-    taken = tmp_path / "cache.yaml"
-    taken.write_text(TEXT)
-    assert main([f"claim={taken}"]) == 2
-    assert "cache names the folder of runs; rename it" in capsys.readouterr().err
-    other = tmp_path / "more" / "mine.yaml"
-    other.parent.mkdir()
-    other.write_text(TEXT)
-    mine.write_text(TEXT)
-    with pytest.raises(ValueError, match="two claims have the name mine"):
-        own_claims(f"{mine},{other}")
-
-
 @pytest.mark.integration
 def test_a_bank_beside_claims_without_settings_is_said(mine, capsys):
     assert main([f"claim={mine}", "bank=gpu", "--plan"]) == 2

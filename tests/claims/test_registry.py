@@ -1,10 +1,9 @@
 """Rows of the registry: the error and the seeds of amendments, and what makes a verdict registered."""
 
-import dataclasses
 import json
 
 import pytest
-from committed import CLAIMS
+from committed import CLAIMS, altered
 
 from normexp.claims.conclude import registration
 from normexp.claims.evidence.protocol import protocol_of, seeds_of
@@ -44,7 +43,7 @@ def test_a_claim_is_registered_while_its_protocol_is_that_of_its_row(tmp_path):
     protocol = protocol_of(claim)
     row = register(path, subject=subject, protocol=protocol, reason="r", seeds=seeds_of(claim))
     assert registration(claim, [path]) == (row, "")
-    amended = dataclasses.replace(claim, seeds=claim.seeds + 1)
+    amended = altered(claim, seeds=claim.seeds + 1)
     assert registration(amended, [path])[1] == "the protocol is not the one of row 1; register the amendment"
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from committed import CLAIMS
+from committed import CLAIMS, altered
 from scipy import optimize, special
 
 from normexp.claims.judge.comparison import Comparison, practical_margin
@@ -45,7 +45,7 @@ def family(effects) -> list[Setting]:
 def claim(*comparisons, **options):
     known = CLAIMS["P10"]
     own = {"comparisons": list(comparisons), "manipulation": None} | options
-    return dataclasses.replace(known, **own)
+    return altered(known, **own)
 
 
 # Exact intervals.

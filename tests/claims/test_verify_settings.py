@@ -1,16 +1,17 @@
 """Claims over settings from their yaml to verdict.json: networks at initialization, runs of the bank's ledger."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pandas as pd
 import pytest
 from asked import over_settings, verify
+from committed import altered
 
 from normexp.claims.evidence.initial import gather, initial_table
 from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.evidence.values import settings_of_values
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, register
 
@@ -100,7 +101,7 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, set
     )
     claim = read_claim(path)
     assert verify(claim, tmp_path / "chosen")["n"] == len(settings)  # those that somebody chose all count
-    verdict = verify(dataclasses.replace(claim, first=len(settings)), tmp_path / "out")
+    verdict = verify(altered(claim, first=len(settings)), tmp_path / "out")
     assert [row["name"] for row in verdict["settings"]] == counted
     twice = len(settings) - len(counted)
     assert f"{twice} of {len(settings)} draws were the same network as an earlier one" in verdict["note"]
@@ -111,17 +112,14 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, set
 def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(initial):
     shape = ["model=transformer", "model.depth=2", "model.width=16", "model.heads=2"]
     places = {place: f"model.norm_position={place}" for place in ("pre", "post")}
-    claim = dataclasses.replace(
+    claim = altered(
         initial,
         function="stream.stream_growth",
         options={"batch_size": 16},
         arms={place: ["norm=layernorm", word] for place, word in places.items()},
         seeds=2,
     )
-    tables = {
-        place: gather(dataclasses.replace(claim, settings={}, fixed=[*shape, word]))
-        for place, word in places.items()
-    }
+    tables = {place: gather(altered(claim, cells={}, fixed=[*shape, word])) for place, word in places.items()}
     values = {place: own.pivot(index="seed", columns="arm", values="value") for place, own in tables.items()}
     pd.testing.assert_frame_equal(values["pre"], values["post"], check_exact=True)
     assert (values["pre"]["pre"] > values["pre"]["post"]).all()  # a Pre-LN stream is never normalized
@@ -129,7 +127,7 @@ def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(ini
 
 @pytest.mark.integration
 def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_path):
-    initial = dataclasses.replace(initial, first=6)  # as if they were drawn
+    initial = altered(initial, first=6)  # as if they were drawn
     row = register(
         tmp_path / REGISTRY,
         subject="Q01",
@@ -140,7 +138,7 @@ def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_p
     _, verdict = over_settings(initial, tmp_path)
     assert verdict["registered"]["row"] == row.number == 1
     assert "unregistered" not in verdict["scope"]
-    changed = dataclasses.replace(initial, options={"batch_size": 16, "step": 0.2})
+    changed = altered(initial, options={"batch_size": 16, "step": 0.2})
     _, verdict = over_settings(changed, tmp_path)
     assert verdict["registered"] is None
     assert verdict["unregistered_because"] == "the protocol is not the one of row 1; register the amendment"
@@ -148,17 +146,15 @@ def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_p
 
 def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
     batch = ["model=mlp", "model.depth=2", "model.width=8", "options.batch_size=4"]
-    changed = dataclasses.replace(
-        initial, settings=initial.settings | {"small": [*batch, "data=digits"]}, seeds=5
+    words = {"small": (*batch, "data=digits"), "same": tuple(batch)}
+    both = altered(
+        initial, cells={name: BankCell(name=name, overrides=own) for name, own in words.items()}, seeds=5
     )
-    both = dataclasses.replace(changed, settings={"small": changed.settings["small"], "same": batch})
     small, same = settings_of_values(both, initial_table(both), "", both.settings)
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
     table = gather(
-        dataclasses.replace(
-            changed, settings={}, fixed=[*batch[:-1], "data=digits"], options={"batch_size": 4, "step": 0.1}
-        )
+        altered(both, cells={}, fixed=[*batch[:-1], "data=digits"], options={"batch_size": 4, "step": 0.1})
     )
     by_hand = table[table["arm"] == "none"].sort_values("seed")["value"]
     assert small.outcomes["none", ""].values.tolist() == by_hand.tolist()

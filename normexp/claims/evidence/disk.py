@@ -1,7 +1,6 @@
 """The runs of claims on this disk: what each is composed of, where it lies, and its row; and what a cell of a bank
 leaves out, found in its configuration and its data: rates, the kind of test, and facts."""
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ def complete_cells(claim: Claim) -> Claim:
     if claim.evidence != "training" or all(cell.is_complete for cell in claim.cells.values()):
         return claim
     cells = {name: complete(cell) for name, cell in claim.cells.items()}
-    return dataclasses.replace(claim, cells=cells)
+    return claim.model_copy(update={"cells": cells})
 
 
 def complete(cell: BankCell) -> BankCell:
@@ -53,15 +52,15 @@ def complete(cell: BankCell) -> BankCell:
     frequency = torch.bincount(answers["val"])
     # Each seed cuts its own split where a setting of the data follows the seed.
     cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
-    return dataclasses.replace(
-        cell,
-        rates=cell.rates or tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
-        test=cell.test or ("blocks" if data.kind == "text" else "cut again" if cut_again else "test set"),
-        validation=cell.validation or len(answers["val"]),
-        chance=cell.chance or frequency.max().item() / len(answers["val"]),
-        guess_loss=cell.guess_loss or data.chance_loss("train"),
-        test_to_train=cell.test_to_train or len(answers["test"]) / len(answers["train"]),
-    )
+    found = {
+        "rates": tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
+        "test": "blocks" if data.kind == "text" else "cut again" if cut_again else "test set",
+        "validation": len(answers["val"]),
+        "chance": frequency.max().item() / len(answers["val"]),
+        "guess_loss": data.chance_loss("train"),
+        "test_to_train": len(answers["test"]) / len(answers["train"]),
+    }
+    return cell.model_copy(update={key: value for key, value in found.items() if not getattr(cell, key)})
 
 
 class DiskRuns:

@@ -3,7 +3,6 @@
 Their subjects, norm factories and networks, are made from the overrides in a claim's yaml.
 """
 
-import dataclasses
 import functools
 import importlib
 import inspect
@@ -80,14 +79,9 @@ def initial_settings(claim: Claim, function: str | None) -> list[Setting]:
     settings = []
     for name, words in claim.settings.items():
         overrides, options = split_options(words)
-        setting_claim = dataclasses.replace(
-            claim,
-            settings={},
-            fixed=[*overrides, *claim.fixed],
-            options={**claim.options, **options},
-            function=function or claim.function,
-        )
-        settings.append(Setting.of_table(gather(setting_claim), name))
+        own = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": {**claim.options, **options}}
+        one = claim.model_copy(update=own | {"function": function or claim.function})
+        settings.append(Setting.of_table(gather(one), name))
     return settings
 
 

@@ -46,7 +46,8 @@ def protocol_of(claim: Claim) -> str:
 def protocol_of_bank(bank: Bank) -> str:
     """The hash of a bank's grid: of a drawn one its distributions, and its settings with their lengths and rates."""
     cells = {name: [cell.draw, _cell(cell)] for name, cell in bank.cells.items()}
-    return digest([dict(bank.population.node) if bank.population else {}, bank.norms, bank.seeds, cells])
+    population = bank.population.model_dump(exclude_unset=True) if bank.population else {}
+    return digest([population, bank.norms, bank.seeds, cells])
 
 
 def _cell(cell: BankCell) -> list[Any]:

@@ -15,7 +15,7 @@ import torch
 from normexp.claims.evidence.initial import value_of_arm
 from normexp.claims.judge.verdict import outside
 from normexp.claims.laws.weights import Weights
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim import Claim, Range, Search
 
 TRIES = 20  # draws for one case; a network whose signal or gradient is dead is no case
 LEAST_GAIN = 1e-4  # of the excess; less may be rounding, and rounding differs from processor to processor
@@ -44,7 +44,7 @@ def search(claim: Claim) -> pd.DataFrame:
     """One row a case, in the form of other evidence; `seed` numbers the cases and `case` says what each is."""
     if claim.search is None:
         raise ValueError(f"claim={claim.id}: search: is missing; say cases and choose, or weights")
-    (arm,), cases = claim.arms, claim.search["cases"]
+    (arm,), space, cases = claim.arms, claim.search, claim.search.cases
     rows: list[dict[str, Any]] = []
     nearest: dict[tuple, tuple[float, Case]] = {}
     for index in range(cases):
@@ -52,7 +52,7 @@ def search(claim: Claim) -> pd.DataFrame:
         generator = torch.Generator().manual_seed(seed)
         old = list(nearest.values())[index % len(nearest)][1] if index >= cases // 2 else None
         for _ in range(TRIES):
-            case = changed(claim, old, generator) if old else draw(claim, generator)
+            case = changed(space, old, generator) if old else draw(space, generator)
             if math.isfinite(value := value_of_arm(claim, arm, case.chosen, seed, case.weights)):
                 break
         else:
@@ -67,34 +67,27 @@ def search(claim: Claim) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def draw(claim: Claim, generator: torch.Generator) -> Case:
+def draw(space: Search, generator: torch.Generator) -> Case:
     """A case with each part drawn alone."""
-    choose, weights = _space(claim)
-    chosen = {key: _pick(values, generator) for key, values in choose.items()}
-    return Case(chosen, Weights.draw(generator) if weights else None)
+    chosen = {key: _pick(values, generator) for key, values in space.choose.items()}
+    return Case(chosen, Weights.draw(generator) if space.weights else None)
 
 
-def changed(claim: Claim, case: Case, generator: torch.Generator) -> Case:
+def changed(space: Search, case: Case, generator: torch.Generator) -> Case:
     """The case with one part drawn anew: a choice, or something of its weights."""
-    choose, weights = _space(claim)
-    parts = [*(key for key, values in choose.items() if len(values) > 1), *([""] * 3 if weights else [])]
+    open_ = [key for key, values in space.choose.items() if isinstance(values, Range) or len(values) > 1]
+    parts = [*open_, *([""] * 3 if space.weights else [])]
     part = parts[int(torch.randint(len(parts), (), generator=generator))]
     if part:
-        return dataclasses.replace(case, chosen=case.chosen | {part: _pick(choose[part], generator)})
+        return dataclasses.replace(case, chosen=case.chosen | {part: _pick(space.choose[part], generator)})
     return dataclasses.replace(case, weights=case.weights and case.weights.changed(generator))
 
 
-def _space(claim: Claim) -> tuple[dict[str, Any], bool]:
-    options = claim.search or {}
-    return options.get("choose", {}), options.get("weights", False)
-
-
-def _pick(values: list | dict[str, float], generator: torch.Generator) -> Any:
-    """One of a list, or a number between `low` and `high`, evenly or, with `log`, by its logarithm."""
+def _pick(values: list | Range, generator: torch.Generator) -> Any:
+    """One of a list, or a number of a range, evenly or, with `log`, by its logarithm."""
     if isinstance(values, list):
         return values[int(torch.randint(len(values), (), generator=generator))]
     share = float(torch.rand((), generator=generator))
-    low, high = values["low"], values["high"]
-    if values.get("log"):
-        return low * (high / low) ** share
-    return low + share * (high - low)
+    if values.log:
+        return values.low * (values.high / values.low) ** share
+    return values.low + share * (values.high - values.low)

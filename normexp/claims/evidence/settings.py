@@ -1,7 +1,5 @@
 """From finished runs to the settings that the judge counts: which runs failed, and the value of each arm and seed."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -12,6 +10,7 @@ from normexp.claims.evidence.rates import runs_at
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.population import Length
 
 ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
 MOST_LOSS = 10.0  # times that of guessing, of a run that did not fail
@@ -104,7 +103,7 @@ def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
     return failed
 
 
-def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]) -> tuple[str, ...]:
+def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[str, ...]:
     """Arms of a drawn setting of which most runs did not learn to an end: their error on the training split is no less
     than `learned` of guessing's (of a text this is not asked), and that on validation (of a text: the loss) still fell
     by `gain` or more after two fifths of the updates. On a text also those that do not beat the counts of tokens that
@@ -112,10 +111,10 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Mapping[str, float]
     done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
     of_grid = runs.loc[runs["asked_by"].str.contains(OF_BANK, regex=False), "arm"]
     done = done[~done["arm"].isin(of_grid)]
-    open_ = done["late_gain"] >= rules["gain"]
+    open_ = done["late_gain"] >= rules.gain
     if cell.test == "blocks":
         open_ |= done["val_loss"] >= cell.counts_loss
     else:
-        open_ &= 1 - done["train_accuracy"] >= rules["learned"] * (1 - cell.chance)
+        open_ &= 1 - done["train_accuracy"] >= rules.learned * (1 - cell.chance)
     shares = open_.groupby(done["arm"], sort=False).mean()
     return tuple(str(arm) for arm, share in shares.items() if share > 0.5)

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from normexp.claims.judge.outcomes import Arm, Outcomes
 
@@ -16,14 +16,16 @@ EQUAL = ("equivalent", "flat")
 PRACTICAL: Final = "practical"
 Side = Literal["beyond", "within", "opposite"]
 Region = list[tuple[float, float]]  # of effects, as intervals
+Number = Annotated[int | float, Field(allow_inf_nan=False)]
+Bound = Number | Annotated[list[Number], Field(min_length=1)]
+Bounds = Bound | dict[str, Bound]
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
 FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
 PRACTICAL_MARGINS = (FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN, LOSS_MARGIN)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(BaseModel):
     """How values are compared. The effect of a seed depends on the kind:
 
     - greater, smaller, different, equivalent: the value of `arm` minus the value of `baseline` at the same seed, or
@@ -38,56 +40,49 @@ class Comparison:
     `tolerance`. A bound is a number, a list along the factor, or one of these for each arm.
     """
 
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
     kind: Kind
     arm: str | None = None  # None: all arms, only for `every`
     baseline: str | None = None
-    target: float | None = None  # a comparison with 0 must be asked for
+    target: Number | None = None  # a comparison with 0 must be asked for
     at: Any = None
-    margin: float | Literal["practical"] = 0.0
+    margin: Number | Literal["practical"] = 0.0
     log: bool = False
     log2_factor: bool = False
     over: str | None = None
-    at_most: Any = None
-    at_least: Any = None
-    equals: Any = None
-    tolerance: float = 0.0
+    at_most: Bounds | None = None
+    at_least: Bounds | None = None
+    equals: Bounds | None = None
+    tolerance: Annotated[Number, Field(ge=0)] = 0.0
 
-    @classmethod
-    def read(cls, node: dict[str, Any], path: str) -> "Comparison":
-        """A comparison from the values of a yaml, whose names and types were checked. Raises ValueError with one line,
-        which begins with `path`, for values that do not belong together."""
-        if node.get("kind") not in get_args(Kind):
-            raise ValueError(f"{path}: kind={node.get('kind')}: choose from {', '.join(get_args(Kind))}")
-        comparison = cls(**node)
-        given = [name for name in ("baseline", "target") if getattr(comparison, name) is not None]
-        differs, size = (
-            comparison.kind in DIFFERENCES,
-            None if isinstance(comparison.margin, str) else comparison.margin,
-        )
+    @model_validator(mode="after")
+    def _belong_together(self) -> "Comparison":
+        kind, margin = self.kind, self.margin
+        differs, size = kind in DIFFERENCES, None if isinstance(margin, str) else margin
         mistakes = [
-            (comparison.kind == "every"
-             and comparison.at_most is comparison.at_least is comparison.equals is None,
+            (kind == "every" and self.at_most is self.at_least is self.equals is None,
              "kind=every: give at_most, at_least or equals"),
-            (comparison.kind != "every" and comparison.arm is None, f"kind={comparison.kind}: name the arm"),
-            (len(given) == 2,
-             f"target={comparison.target}: there is baseline={comparison.baseline} too; keep one"),
-            (differs and not given,
-             f"kind={comparison.kind}: needs a baseline or a target; write target: 0 for 0"),
-            (differs and comparison.log and comparison.target is not None and comparison.target <= 0,
-             f"target={comparison.target}: has no logarithm; give one above 0 or leave out log"),
-            (size is None and (not differs or comparison.baseline is None or comparison.log),
+            (kind != "every" and self.arm is None, f"kind={kind}: name the arm"),
+            (self.baseline is not None and self.target is not None,
+             f"target={self.target}: there is baseline={self.baseline} too; keep one"),
+            (differs and self.baseline is None and self.target is None,
+             f"kind={kind}: needs a baseline or a target; write target: 0 for 0"),
+            (differs and self.log and self.target is not None and self.target <= 0,
+             f"target={self.target}: has no logarithm; give one above 0 or leave out log"),
+            (size is None and (not differs or self.baseline is None or self.log),
              f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
              "and leave out log, or write a number"),
-            (size is not None and comparison.kind in EQUAL and size <= 0,
-             f"kind={comparison.kind}: needs a margin above 0, or nothing could show it"),
-            (size is not None and comparison.kind == "different" and size < 0,
-             f"comparison.margin={comparison.margin}: must be 0 or above for kind=different"),
-            *((comparison.arm is not None and comparison.arm == getattr(comparison, key),
-               f"{key}={comparison.arm}: is the arm itself; name another one") for key in ("baseline", "over")),
+            (size is not None and kind in EQUAL and size <= 0,
+             f"kind={kind}: needs a margin above 0, or nothing could show it"),
+            (size is not None and kind == "different" and size < 0,
+             f"margin={margin}: must be 0 or above for kind=different"),
+            *((self.arm is not None and self.arm == getattr(self, key),
+               f"{key}={self.arm}: is the arm itself; name another one") for key in ("baseline", "over")),
         ]  # fmt: skip
         for words in (words for wrong, words in mistakes if wrong):
-            raise ValueError(f"{path}: {words}")
-        return comparison
+            raise ValueError(words)
+        return self
 
     @property
     def named_arm(self) -> str:
@@ -98,10 +93,8 @@ class Comparison:
 
     def shown(self) -> dict[str, Any]:
         """The fields that were set, except a target of 0, which changes nothing."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)} | {
-            "target": self.target or None
-        }
-        unset = {field.name: field.default for field in fields(self)}
+        values = dict(self) | {"target": self.target or None}
+        unset = {name: field.default for name, field in type(self).model_fields.items()}
         return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
     @property

@@ -114,7 +114,7 @@ def _beside(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Compar
     pair = comparison.kind in DIFFERENCES and comparison.baseline
     if setting.measure not in ("error", "loss") or not pair:
         return None
-    other = replace(comparison, log=not comparison.log, margin=0.0)
+    other = comparison.model_copy(update={"log": not comparison.log, "margin": 0.0})
     return _mean(by_arm, setting, other).effect
 
 

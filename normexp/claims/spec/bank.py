@@ -1,54 +1,61 @@
 """A bank: settings as cells of a yaml, among which claims choose.
 
-`bank=small` is the default, `bank=gpu` has cells of the size of papers, `bank=mine.yaml` is anybody's. A cell needs its
-overrides and no more: rates and facts that are absent are found in the configuration and in the data.
+`bank=small` is the default, `bank=gpu` has cells of the size of papers, and `bank=mine.yaml` is anybody's. A cell needs
+its overrides and no more: rates and facts that are absent are found in the configuration and in the data. A yaml with
+`strata` is a population, whose settings are drawn.
 """
 
-import dataclasses
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from normexp.claims.spec.cell import LENGTHS, BankCell, labels_of
-from normexp.claims.spec.files import BankFile, check
-from normexp.claims.spec.population import RATES, Population, read_population, with_pilot
+from pydantic import Field
+
+from normexp.claims.spec.cell import LENGTHS, BankCell, Cell, Strict, Words, labels_of, read_as
+from normexp.claims.spec.population import Grid, Population, with_pilot
 from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
 SMALL = "small"  # the bank of the project's registered claims
 BANKS = CONFIGS / "banks"
 
 
+class BankFile(Strict):
+    """A bank whose settings somebody chose, as its file says it."""
+
+    shared: Words = Field([])
+    cells: Annotated[dict[str, Cell], Field(min_length=1)]
+    grid: Grid | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bank:
     """The cells of a file, and its grid: norms that are trained in some of them at all rates with the same seeds.
 
-    The cells of a bank with a `population` were drawn, and stand in that order; see `normexp.claims.spec.population`.
+    The cells of a bank with a `population` were drawn, and stand in that order.
     """
 
-    name: str
+    path: Path
     cells: dict[str, BankCell]
     norms: tuple[str, ...] = ()
     seeds: int = 0
     population: Population | None = None
-    path: Path = Path()
     pilots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of each draw, rejected ones too
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
 
     @property
     def drawn(self) -> bool:
         return self.population is not None
 
     @property
-    def shipped(self) -> bool:
-        """Whether it comes with normexp; else its file is a user's own."""
-        return self.path.parent == BANKS
-
-    @property
     def word(self) -> str:
         """What a user writes behind `bank=`."""
-        return self.name if self.shipped else str(self.path)
+        return self.name if self.path.parent == BANKS else str(self.path)
 
     @property
     def known_population(self) -> Population:
@@ -62,22 +69,19 @@ class Bank:
     @property
     def grid(self) -> "Bank":
         """The bank with no cells but those of the grid: of a drawn one the settings with a pilot, at both lengths."""
-        if self.population:
-            cells = [
-                cell
-                for name, drawn_cell in self.cells.items()
-                if drawn_cell.updates
-                for cell in self.at_lengths(name)
-            ]
-            return dataclasses.replace(self, cells={cell.name: cell for cell in cells}, population=None)
-        return dataclasses.replace(self, cells={n: cell for n, cell in self.cells.items() if cell.norms})
+        if self.drawn:
+            with_pilots = [name for name, cell in self.cells.items() if cell.updates]
+            cells = [cell for name in with_pilots for cell in self.at_lengths(name)]
+        else:
+            cells = [cell for cell in self.cells.values() if cell.norms]
+        return replace(self, cells={cell.name: cell for cell in cells}, population=None)
 
     def at_lengths(self, name: str) -> list[BankCell]:
         """A drawn setting at its final and its early length."""
-        early = self.known_population.length["early"]
-        return [self.cells[name].at_length(at, early) for at in LENGTHS]
+        length = self.known_population.length
+        return [self.cells[name].at_length(at, length.early if length else 1) for at in LENGTHS]
 
-    def with_labels(self, labels: Mapping[str, str | list[str]]) -> list[str]:
+    def with_labels(self, labels: Mapping[str, Any]) -> list[str]:
         """Names of the cells whose labels have these values, or one of each list of values."""
         allowed = {key: value if isinstance(value, list) else [value] for key, value in labels.items()}
         return [
@@ -121,131 +125,46 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
     change what is shared."""
     node = parse_yaml(text, path)
     if isinstance(node, dict) and "strata" in node:
-        return drawn_bank(node, path, pilots)
-    check(node, BankFile, f"{path}: ")
-    grid = node.get("grid") or {}
-    in_grid = grid.get("cells", list(node["cells"])) if grid else []
-    if strange := set(in_grid) - node["cells"].keys():
+        return drawn_bank(read_as(Population, node, f"{path}: "), path, pilots)
+    file: BankFile = read_as(BankFile, node, f"{path}: ")
+    in_grid = (file.grid.cells or list(file.cells)) if file.grid else []
+    if strange := set(in_grid) - file.cells.keys():
         raise ValueError(f"{path}: grid.cells={min(strange)}: is no cell")
-    norms = tuple(grid.get("norms", ()))
-    cells = {
-        name: _read_cell(name, cell, node.get("shared") or [], norms if name in in_grid else (), path)
-        for name, cell in node["cells"].items()
-    }
+    cells = dict[str, BankCell]()
     settings: dict[frozenset[str], str] = {}  # the last word of each key decides
-    for name, cell in cells.items():
-        words = frozenset({word.partition("=")[0]: word for word in cell.overrides}.values())
+    for name, cell in file.cells.items():
+        norms = tuple(file.grid.norms) if file.grid and name in in_grid else ()
+        overrides = (*file.shared, *cell.overrides)
+        labels = {key: str(value) for key, value in (cell.labels or labels_of(overrides)).items()}
+        if not {"data", "model"} <= labels.keys():
+            raise ValueError(
+                f"{path}: cells.{name}.overrides: must name data and model, such as [data=digits, model=mlp]"
+            )
+        words = frozenset({word.partition("=")[0]: word for word in overrides}.values())
         if (first := settings.setdefault(words, name)) != name:
             raise ValueError(
                 f"{path}: cells.{name}.overrides: are those of {first}, and one setting counts once; change them or "
                 "leave the cell out"
             )
-    return Bank(name=path.stem, cells=cells, norms=norms, seeds=grid.get("seeds", 0), path=path)
-
-
-def _read_cell(name: str, node: Any, shared: list[str], norms: tuple[str, ...], path: Path) -> BankCell:
-    """One cell: a list of overrides, or a mapping with `overrides` and what else is known. Raises ValueError."""
-    node = {"overrides": node} if isinstance(node, list) else node
-    rates, overrides = node.get("rates") or [], (*shared, *node["overrides"])
-    if rates != sorted(set(rates)):
-        raise ValueError(f"{path}: cells.{name}.rates={rates}: must rise, each once")
-    labels = node.get("labels") or labels_of(overrides)
-    if not {"data", "model"} <= set(labels):
-        raise ValueError(
-            f"{path}: cells.{name}.overrides: must name data and model, such as [data=digits, model=mlp]"
+        cells[name] = BankCell(
+            **dict(cell) | {"name": name, "overrides": overrides, "labels": labels, "norms": norms}
         )
-    return BankCell(
-        name=name,
-        overrides=overrides,
-        labels={key: str(value) for key, value in labels.items()},
-        rates=tuple(map(float, rates)),
-        norms=norms,
-        **{key: node[key] for key in ("test", "replicas", "seconds") if key in node},
-        **(node.get("facts") or {}),
-    )
+    norms, seeds = (tuple(file.grid.norms), file.grid.seeds) if file.grid else ((), 0)
+    return Bank(path=path, cells=cells, norms=norms, seeds=seeds)
 
 
-def drawn_bank(node: dict[str, Any], path: Path, lines: str) -> Bank:
-    """The bank of a yaml with `strata` and the lines of its pilots. Raises ValueError with one line for the first
-    mistake."""
-    population = read_population(node, path)
+def drawn_bank(population: Population, path: Path, lines: str) -> Bank:
+    """The bank of a population and the lines of its pilots."""
     # Name of a draw -> what its pilots found, or {"rejected": reason}. A last line that was cut off is left out.
     pilots = {row["draw"]: row for row in map(json.loads, lines.split("\n")[:-1])}
     rejected = {name for name, row in pilots.items() if "rejected" in row}
     cells = {cell.name: with_pilot(cell, pilots.get(cell.draw, {})) for cell in population.drawn(rejected)}
-    grid = node.get("grid", {})
+    grid = population.grid
     return Bank(
-        name=path.stem,
-        cells=cells,
-        norms=tuple(grid.get("norms", ())),
-        seeds=grid.get("seeds", 0),
-        population=population,
         path=path,
+        cells=cells,
+        norms=tuple(grid.norms) if grid else (),
+        seeds=grid.seeds if grid else 0,
+        population=population,
         pilots=pilots,
     )
-
-
-def sample(node: Mapping[str, Any], bank: Bank | None) -> dict[str, Any]:
-    """What the settings `{bank: drawn, first: 24, at: final, where: {...}}` give a claim: the first ones in the order
-    drawn that have these labels. Of a claim about trained networks, those with a pilot; if none has, all of them.
-
-    Args:
-        bank: of the command; a drawn one takes the place of the named one.
-
-    Raises ValueError with one line.
-    """
-    chosen_bank = bank if bank is not None and bank.drawn else load_bank(node["bank"])
-    if not chosen_bank.drawn:
-        raise ValueError(f"settings.bank={node['bank']}: is a list; name a bank that is drawn")
-    at, where = node.get("at"), node.get("where", {})
-    for key, value in where.items():
-        available = {cell.labels[key] for cell in chosen_bank.cells.values() if key in cell.labels}
-        if strange := set(value if isinstance(value, list) else [value]) - available:
-            raise ValueError(
-                f"settings.where.{key}={min(strange)}: no setting of bank={chosen_bank.word} has it; choose "
-                f"from {', '.join(sorted(available)) or 'its labels'}"
-            )
-    names = chosen_bank.with_labels(where)[: node["first"]]
-    cells = [chosen_bank.cells[name] for name in names]
-    if at and any(cell.updates for cell in cells):
-        cells = [chosen_bank.at_lengths(cell.name)[LENGTHS.index(at)] for cell in cells if cell.updates]
-    return {
-        "settings": {cell.name: list(cell.overrides) for cell in cells},
-        "cells": {cell.name: cell for cell in cells},
-        "bank": chosen_bank.name,
-        "first": node["first"],
-        "where": where,
-        "drawn_from": chosen_bank,
-    }
-
-
-def summary(bank: Bank) -> list[str]:
-    """Lines on what was drawn, rejected and found, by stratum, and the core-hours of the grid."""
-    population = bank.known_population
-    rejected = {draw: row["rejected"] for draw, row in bank.pilots.items() if "rejected" in row}
-    shares = {name: stratum["share"] for name, stratum in population.node["strata"].items()}
-    lines, long = [], list[float]()
-    for name, share in shares.items():
-        cells = [cell for cell in bank.cells.values() if cell.draw.rpartition(" ")[0] == name]
-        seconds = [cell.updates * cell.step_seconds for cell in cells if cell.updates]
-        out = sum(draw.rpartition(" ")[0] == name for draw in rejected)
-        mean = f", {sum(seconds) / len(seconds):.1f} core-seconds a long run" if seconds else ""
-        lines.append(
-            f"{name}: {share} of each {sum(shares.values())}; {len(cells)} settings, {len(seconds)} with a pilot; "
-            f"{out} draws rejected{mean}"
-        )
-        long += seconds
-    total, mean_text = sum(long), "known when a setting has a pilot"
-    if long:
-        mean_text = f"{total / len(long):.1f} core-seconds, the longest {max(long):.2g}"
-    lines.append(f"mean of a long run: {mean_text}; at most {population.length['seconds']:g} are allowed")
-    pilots, runs = sum(row["seconds"] for row in bank.pilots.values()), len(bank.norms) * bank.seeds * RATES
-    hours = total * runs * (1 + 1 / population.length["early"]) / 3600
-    lines.append(
-        f"grid: {runs} runs a setting at each length, {hours:.2g} core-hours; pilots {pilots / 3600:.2g}"
-    )
-    for cell in bank.cells.values():
-        step = f"{cell.updates} updates of {1000 * cell.step_seconds:.3g} ms"
-        labels = ", ".join(f"{key} {value}" for key, value in cell.labels.items())
-        lines.append(f"  {cell.name} {cell.draw}: {labels}; {step if cell.updates else 'no pilot yet'}")
-    return lines + [f"  rejected {draw}: {why}" for draw, why in rejected.items()]

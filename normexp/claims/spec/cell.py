@@ -1,61 +1,95 @@
 """One setting, a cell of a bank: everything that decides a result, except norm, learning rate and seed."""
 
-import dataclasses
-import hashlib
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-Sample = Literal["test set", "cut again", "blocks"]
-FACTS = ("validation", "chance", "guess_loss", "test_to_train")
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from normexp.config.errors import checked
+from normexp.config.folder import load_yaml
+from normexp.format import require_plain
+
+Text = Annotated[str, Field(pattern=r"\S")]
+Number = Annotated[int | float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, lt=1)]
+Whole = Annotated[int, Field(ge=1)]
+Some = Annotated[list[Any], Field(min_length=1)]
+Words = list[Text]  # overrides of `normexp train`
+AS_TUPLE = BeforeValidator(lambda node: tuple(node) if isinstance(node, list) else node)
+Rates = Annotated[tuple[Positive, ...], AS_TUPLE]
+
 FINAL, EARLY = LENGTHS = "final", "early"
 # What values are called in scopes.
-NAMES = {
-    "data": {
-        "mnist": "MNIST",
-        "fashion_mnist": "Fashion-MNIST",
-        "kmnist": "KMNIST",
-        "cifar10": "CIFAR-10",
-        "cifar10_jpeg": "CIFAR-10",
-        "cifar100": "CIFAR-100",
-        "python_docs": "Python docs",
-    },
-    "model": {"mlp": "MLP", "cnn": "CNN", "resnet": "ResNet", "gpt": "GPT", "transformer": "transformer"},
-    "model.activation": {"relu": "ReLU", "gelu": "GELU", "silu": "SiLU", "identity": "linear"},
-    "model.initialization": {
-        "he": "He",
-        "xavier": "Xavier",
-        "gpt2": "GPT-2",
-        "small_gaussian": "small Gaussian",
-    },
-    "model.norm_position": {
-        "pre_activation": "norm before the activation",
-        "post_activation": "norm after the activation",
-        "pre": "Pre-LN",
-        "post": "Post-LN",
-        "sandwich": "Peri-LN",
-    },
-}
+NAMES: dict[str, dict[str, str]] = load_yaml(Path(__file__).with_name("labels.yaml").read_text())
 
 
-@dataclass(frozen=True, kw_only=True)
-class BankCell:
-    """One setting: everything that decides a result, except norm, learning rate and seed.
+class Strict(BaseModel):
+    """A mapping with these keys and no others; values are what they say, never converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+def read_as(model: type[BaseModel], node: Any, where: str = "") -> Any:
+    """What a model makes of the values of a file. Raises ValueError with one line, `where` before it."""
+    try:
+        if not isinstance(node, dict):
+            raise ValueError(f"{node!s:.60}: must be keys with values such as name: mine")
+        require_plain("", node, lines=True)
+        return checked(model, node)
+    except ValueError as error:
+        raise ValueError(f"{where}{error}") from None
+
+
+class Cell(Strict):
+    """A setting as a file says it: a list of overrides, or a mapping. What it leaves out is found.
 
     Attributes:
+        overrides: of `normexp train`.
         labels: the setting in words, at least `data` and `model`.
-        overrides: of `normexp train`, including those that all cells share.
-        rates: learning rates, the same for every norm. Empty until they are found in the configuration.
+        rates: learning rates, the same for every norm.
         test: the kind of test examples. `test set`: the same in every run. `cut again`: each seed cuts its own split.
-            `blocks`: stretches of one text, the same in every run. None until it is found.
-        replicas: whether all seeds and rates of a norm train together in one process.
+            `blocks`: stretches of one text, the same in every run.
         seconds: rough time of one run; None: that of the claim.
-        norms: those that the bank itself trains in this cell.
-        validation: number of answers on validation, images or characters. 0 until it is found in the data.
+        validation: number of answers on validation, images or characters; 0 until it is known. It and the next three
+            may also stand under `facts`.
         chance: share of the most frequent answer, the accuracy of a constant guess.
         guess_loss: loss in nats of the best guess that ignores the input.
         test_to_train: number of test examples divided by training examples.
+    """
+
+    overrides: Annotated[tuple[Text, ...], AS_TUPLE]
+    labels: dict[str, Any] = Field({})
+    rates: Rates = ()
+    test: Literal["test set", "cut again", "blocks"] | None = None
+    seconds: Positive | None = None
+    validation: Annotated[int, Field(ge=0)] = 0
+    chance: Share = 0.0
+    guess_loss: Annotated[float, Field(ge=0)] = 0.0
+    test_to_train: Annotated[float, Field(ge=0)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, node: Any) -> Any:
+        if isinstance(node, list):
+            return {"overrides": node}
+        if isinstance(node, dict) and isinstance(facts := node.get("facts"), dict):
+            return {key: value for key, value in node.items() if key != "facts"} | facts
+        return node
+
+    @model_validator(mode="after")
+    def _rise(self) -> "Cell":
+        require_rising("rates", self.rates)
+        return self
+
+
+class BankCell(Cell):
+    """A setting of a bank.
+
+    Attributes:
+        norms: those that the bank itself trains in this cell.
         draw: of a setting that was drawn, such as "mlp 3".
         updates: the length that pilots found; 0 for a setting that was written by hand, or has no pilot yet.
         step_seconds: core-seconds of an update, from its pilot.
@@ -67,21 +101,11 @@ class BankCell:
     """
 
     name: str
-    overrides: tuple[str, ...]
-    labels: Mapping[str, str] = field(default_factory=dict)
-    rates: tuple[float, ...] = ()
-    test: Sample | None = None
-    replicas: bool = False
-    seconds: float | None = None
-    norms: tuple[str, ...] = ()
-    validation: int = 0
-    chance: float = 0.0
-    guess_loss: float = 0.0
-    test_to_train: float = 0.0
+    norms: Annotated[tuple[str, ...], AS_TUPLE] = ()
     draw: str = ""
     updates: int = 0
     step_seconds: float = 0.0
-    arm_rates: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    arm_rates: dict[str, Rates] = Field({})
     counts_loss: float = math.inf
     learned: bool | None = None
 
@@ -92,13 +116,14 @@ class BankCell:
     def at_length(self, at: str, early: float) -> "BankCell":
         """A drawn setting at its `final` length, or at its `early` one, which has a name of its own."""
         updates = self.updates if at == FINAL else max(1, round(self.updates / early))
-        return dataclasses.replace(
-            self,
-            name=self.name if at == FINAL else f"{self.name}-{at}",
-            updates=updates,
-            overrides=(*self.overrides, *length_of(updates)),
-            labels={**self.labels, "updates": str(updates)},
-            seconds=updates * self.step_seconds,
+        return self.model_copy(
+            update={
+                "name": self.name if at == FINAL else f"{self.name}-{at}",
+                "updates": updates,
+                "overrides": (*self.overrides, *length_of(updates)),
+                "labels": {**self.labels, "updates": str(updates)},
+                "seconds": updates * self.step_seconds,
+            }
         )
 
     @property
@@ -108,19 +133,15 @@ class BankCell:
         return ", ".join(self.labels.values())
 
     @property
-    def digest(self) -> str:
-        """Tells cells of one name apart."""
-        return digest_of(self.overrides)
-
-    @property
     def is_complete(self) -> bool:
         """Whether nothing is left to be found in configuration and data."""
         return bool(self.rates and self.test and self.validation)
 
 
-def digest_of(overrides: Sequence[str]) -> str:
-    """First digits of the SHA-256 of overrides, in their order."""
-    return hashlib.sha256("\n".join(overrides).encode()).hexdigest()[:12]
+def require_rising(key: str, rates: Sequence[float]) -> None:
+    """Raise ValueError unless learning rates rise and are none, or three at least."""
+    if list(rates) != sorted(set(rates)) or 0 < len(rates) < 3:
+        raise ValueError(f"{key}={list(rates)}: must be three or more that rise")
 
 
 def length_of(updates: int) -> list[str]:
@@ -140,7 +161,5 @@ def label(key: str, value: str) -> str:
 
 def labels_of(overrides: Sequence[str]) -> dict[str, str]:
     """The labels of a setting for scopes, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
-    values = {key.rpartition(".")[2]: value_of(key, overrides) for key in NAMES}
-    return {
-        name: label(key, value) for key, (name, value) in zip(NAMES, values.items(), strict=True) if value
-    }
+    values = {key: value_of(key, overrides) for key in NAMES}
+    return {key.rpartition(".")[2]: label(key, value) for key, value in values.items() if value}

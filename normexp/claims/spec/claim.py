@@ -1,124 +1,162 @@
-"""A claim: one document of a yaml in `configs/claims/`."""
+"""A claim: one document of a yaml in `configs/claims/`, and what it asks of a bank."""
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
 import yaml
+from pydantic import BeforeValidator, Field
+from typing_extensions import TypedDict
 
-from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.comparison import Comparison, Number
 from normexp.claims.spec.bank import SMALL, Bank
-from normexp.claims.spec.cell import BankCell, digest_of
+from normexp.claims.spec.cell import BankCell, Positive, Some, Strict, Text, Whole, Words
 
-EVIDENCE = ("law", "initialization", "training", "none")
-VERDICTS = ("supported", "refuted", "undecided")  # verdicts that mathematics may give
-TUNING_SEEDS = 1000  # this and higher seeds tune learning rates; no verdict sees them
+VERDICTS = Literal["supported", "refuted", "undecided"]  # that mathematics may give
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 Cells = dict[str, list[str]]  # name -> overrides
-QUICK = "quick"  # in protocols and verdicts of the bank `small`, and of every file of a user's own
+QUICK = "quick"  # in verdicts of the bank `small`, and of every file of a user's own
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manipulation:
+class Sample(Strict):
+    """The first settings of a drawn bank, at one of their lengths; `where`: the labels that they have."""
+
+    bank: Text
+    first: Whole
+    at: Literal["final", "early"] | None = None
+    where: dict[str, Any] = Field({})
+
+
+class Range(Strict):
+    """Numbers between two ends, evenly or by their logarithm."""
+
+    low: Number
+    high: Number
+    log: bool = False
+
+
+class Search(Strict):
+    """The budget and the space of a search for counterexamples; `weights`: whether initial weights are drawn."""
+
+    cases: Annotated[int, Field(ge=5)]
+    choose: dict[str, Range | Some] = Field({})
+    weights: bool = False
+
+
+class Manipulation(Strict):
     """The change that a causal word requires: `metric` or `function` measures it, `comparison` says how large it is."""
 
-    measure: str
+    measure: Text
     comparison: Comparison
-    metric: str | None = None
-    function: str | None = None
+    metric: Text | None = None
+    function: Text | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A falsifiable sentence with everything that was fixed before it was tested.
+class PaperEffect(TypedDict):
+    """What the literature measured, where it stands, in networks of which size, and the effect on the claim's scale."""
+
+    __pydantic_config__ = Strict.model_config  # type: ignore[misc]
+    value: Text
+    where: Text
+    size: Text
+    effect: NotRequired[Number]
+
+
+class Document(Strict):
+    """A falsifiable sentence with everything that was fixed before it was tested, as its file says it.
 
     Attributes:
-        id: the file's name, e.g. `S37`.
-        covers: seed claims (S..) and paper claims (P..) that this file tests, wholly or in part.
+        arxiv: ids of the papers that `source` names by their authors.
+        covers: seed claims (S..) and paper claims (P..) that this one tests, wholly or in part.
         evidence: `law` (a function of a norm), `initialization` (a function of a network at its start), `training`
             (finished runs), or `none`, with the `reason` why the sentence cannot be tested.
+        does_not_show, withdrawn: what nobody should conclude, beside what `judge.limits.limits` says of every claim;
+            why the sentence, as worded, is withdrawn. Like words about it, they are no part of the protocol.
         measure: the meaning of a value, in words.
         function: for law and initialization, `<file of normexp.claims.laws>.<function>`.
         metric: for training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one
             name per arm. Arms with equal overrides share runs.
         arms: name -> overrides; for a law without a norm, name -> options of the function.
-        fixed: overrides of every arm.
-        options: keyword arguments of the function in every arm.
+        fixed, options: overrides, and keyword arguments of the function, of every arm.
         factor: one keyword (law, initialization) or override (training), with its values.
-        seeds: their number.
-        first_seed: the first seed. After a change of protocol, it lies beyond the seeds of earlier verdicts.
-        better: lower or higher; required if runs may diverge.
-        replicas: whether all seeds and rates of an arm at a level train together in one process. The results differ
-            from single runs in rounding.
-        tune: the learning rates that each arm tries on validation, with separate seeds.
+        first_seed: after a change of protocol, it lies beyond the seeds of earlier verdicts.
+        better: required if runs may diverge.
         expected: the verdict, only if mathematics gives it.
         seconds: rough time of one value, for the plan.
-        bank: name of the bank of the project that gives the settings in place of the claim's own.
-        kind: whose sentence it is: `verbatim`, `paraphrase`, `ours`, `arithmetic`, or `self-check` if it compares the
-            code with itself; empty if not stated.
-        settings: the family over which the claim is judged: name -> overrides, which come before those of `fixed` and
-            `arms`. Empty for one setting.
-        cells: name -> cell of each setting.
+        asked: the settings, in any of the forms of docs/claims.md.
         rate: the learning rate of a run over settings: `own` is each seed's best on validation. If the sentence is
             about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
-        first: so many settings, drawn from a distribution by a written seed, are asked for; 0: a list that somebody
-            chose, which makes no word.
-        where: the labels that they have, each a value or a list of values.
-        drawn_from: the bank whose population they are a sample of.
-        universal: whether the sentence is about all settings, so that its worst one refutes it.
-        paper_effect: the literature's `value`, `where` it stands (table or figure), the `size` of its setting, and
-            `effect` if it is known on the claim's own scale.
-        manipulation: a measure and a comparison, which must be supported before a causal word can be.
-        search: for a universal sentence, the budget and the space of a search for counterexamples: `cases`, `choose`
-            (override or option -> its values, or {low, high, log}), `weights` (whether initial weights are drawn).
-        does_not_show: what nobody should conclude, beside what `judge.limits.limits` says of every claim. It
-            decides nothing, and is no part of the protocol.
-        withdrawn: why the sentence, as worded, is withdrawn; its counts stay, its word goes. No part of the protocol.
     """
 
-    id: str
-    name: str
-    sentence: str
-    source: str
-    covers: tuple[str, ...]
-    evidence: str
-    measure: str = ""
-    function: str | None = None
-    metric: str | dict[str, str] | None = None
-    arms: dict[str, Any] = field(default_factory=dict)
-    fixed: list[str] = field(default_factory=list)
-    options: dict[str, Any] = field(default_factory=dict)
-    factor: dict[str, list] = field(default_factory=dict)
-    seeds: int = 5
-    first_seed: int = 0
-    better: str | None = None
-    comparisons: list[Comparison] = field(default_factory=list)
-    tune: dict[str, Any] | None = None
-    replicas: bool = False
-    expected: str | None = None
-    seconds: float = 0.02
+    id: str = ""
+    name: Text
+    sentence: Text
+    source: Text
+    arxiv: list[Text] = Field([])
+    covers: list[Text]
+    kind: Literal["verbatim", "paraphrase", "ours", "arithmetic", "self-check"] | None = None
+    evidence: Literal["law", "initialization", "training", "none"]
     reason: str = ""
     note: str = ""
-    bank: str = SMALL
-    kind: str = ""
-    settings: Cells = field(default_factory=dict)
-    cells: dict[str, BankCell] = field(default_factory=dict, compare=False)
-    rate: str = "own"
-    first: int = 0
-    where: Mapping[str, Any] = field(default_factory=dict)
-    drawn_from: Bank | None = field(default=None, compare=False)
-    universal: bool = False
-    paper_effect: dict[str, Any] | None = None
-    manipulation: Manipulation | None = None
-    search: dict[str, Any] | None = None
     does_not_show: str = ""
     withdrawn: str = ""
+    paper_effect: PaperEffect | None = None
+    measure: str = ""
+    function: Text | None = None
+    metric: Text | dict[str, Text] | None = None
+    arms: dict[str, Words | dict[str, Any]] = Field({})
+    fixed: Words = Field([])
+    options: dict[str, Any] = Field({})
+    factor: dict[str, Some] = Field({})
+    seeds: int = 5
+    first_seed: int = 0
+    better: Literal["lower", "higher"] | None = None
+    comparisons: Annotated[
+        list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
+    ] = Field([], alias="comparison")
+    expected: VERDICTS | None = None
+    seconds: Positive = 0.02
+    asked: (
+        Sample
+        | Annotated[list[Text | dict[str, Words]], Field(min_length=1)]
+        | dict[str, Words | Text]
+        | None
+    ) = Field(None, alias="settings")
+    rate: Literal["own", "lowest", "middle", "highest"] = "own"
+    search: Search | None = None
+    manipulation: Manipulation | None = None
+
+
+class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
+    """A document with its settings.
+
+    Attributes:
+        cells: name -> cell of each setting over which the claim is judged; empty for one setting.
+        bank: name of the bank that gives them in place of the claim's own.
+        first: so many settings, drawn from a distribution by a written seed, are asked for; 0: a list that somebody
+            chose, which makes no word.
+        drawn_from: the bank whose population they are a sample of.
+    """
+
+    cells: dict[str, BankCell] = Field({})
+    bank: str = SMALL
+    first: int = 0
+    drawn_from: Bank | None = None
+
+    @property
+    def settings(self) -> Cells:
+        """Name -> overrides of each setting, which come before those of `fixed` and `arms`."""
+        return {name: list(cell.overrides) for name, cell in self.cells.items()}
+
+    @property
+    def where(self) -> Mapping[str, Any]:
+        """The labels that drawn settings have, each a value or a list of values."""
+        return self.asked.where if isinstance(self.asked, Sample) else {}
 
     @property
     def budget(self) -> str:
-        """The scale of the settings, in protocols and verdicts: `quick`, or the name of a larger bank."""
+        """The scale of the settings, in verdicts: `quick`, or the name of a larger bank."""
         return QUICK if self.bank == SMALL else self.bank
 
     @property
@@ -158,30 +196,20 @@ class Claim:
             return self.fixed
         return [word for word in self.fixed if not word.startswith("monitor")]
 
-    def digest_of(self, arm: str) -> str:
-        """Tells arms of one name apart: what they change in every setting, and the name of the factor."""
-        return digest_of([*self.fixed_of(arm), *self.arms[arm], *self.factor])
-
     @property
     def protocol(self) -> str:
-        """Hash of everything that decides the verdict. A verdict with another protocol is not this claim's."""
-        always = ("function", "metric", "arms", "fixed", "options", "factor", "seeds", "better", "tune")
-        if_set = ("first_seed", "replicas", "settings", "universal", "first", "manipulation", "search")
-        names = [*always, "comparisons", *(name for name in if_set if getattr(self, name))]
-        names += ["rate"] * (self.rate != "own")
-        text = json.dumps({name: getattr(self, name) for name in names}, default=_plain, sort_keys=True)
+        """Hash of everything in the files that decides the verdict. A verdict with another one is not this claim's."""
+        names = "function metric arms fixed options factor seeds first_seed better comparisons rate search manipulation"
+        parts = self.model_dump(include=set(names.split()))
+        text = json.dumps([parts, self.settings, self.first], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def values(self) -> int:
         """Number of values at the last look."""
         if self.search:
-            return int(self.search["cases"])
-        return len(self.arms) * len(self.levels) * self.seeds * max(len(self.settings), 1)
-
-
-def _plain(part: Comparison | Manipulation) -> dict[str, Any]:
-    return part.shown() if isinstance(part, Comparison) else vars(part)
+            return self.search.cases
+        return len(self.arms) * len(self.levels) * self.seeds * max(len(self.cells), 1)
 
 
 def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:

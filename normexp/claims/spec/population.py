@@ -6,79 +6,228 @@ replaced by the next one of its stratum. Which were rejected, and the lengths an
 file of pilots beside the yaml.
 """
 
-import dataclasses
 import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, model_validator
 
-from normexp.claims.spec.cell import FACTS, BankCell, length_of, value_of
-from normexp.claims.spec.files import Between, PopulationFile, Values, check, shorten
+from normexp.claims.spec.cell import (
+    BankCell,
+    Rates,
+    Some,
+    Strict,
+    Text,
+    Whole,
+    Words,
+    length_of,
+    require_rising,
+    value_of,
+)
 
-TRAINED = ("rates", "length", "grid")  # absent where networks are only looked at before training
+FACTS = ("test", "validation", "chance", "guess_loss", "test_to_train")
 MOST_DRAWS = 1000  # of a stratum
 LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
 RATES = 3  # of the grid, round the best of the pilot
 DIGITS = 2  # of a drawn number that is not whole
+Above0 = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]  # which stays whole where it is
+Drawn = tuple[str, list[str]]  # label and overrides
 
 
-@dataclass(frozen=True)
-class Population:
-    """Distributions of settings, and the rules by which pilots find lengths and learning rates.
+class Between(Strict):
+    """A number between two ends, evenly by its logarithm; whole where `low` is."""
 
-    Attributes:
-        node: the yaml as it was read, for the registry.
-    """
+    key: Text
+    low: Above0
+    high: Above0
 
-    node: Mapping[str, Any] = field(repr=False)
+    @model_validator(mode="after")
+    def _fit(self) -> "Between":
+        if self.high < self.low:
+            raise ValueError(f"high={self.high} is below low={self.low}; swap them")
+        if isinstance(self.low, int) and self.high != int(self.high):
+            raise ValueError(
+                f"high={self.high} must be whole as low={self.low} is; or write low={self.low}.0"
+            )
+        return self
 
     @property
-    def rates(self) -> dict[str, tuple[float, ...]]:
-        """Those of the pilots' first search, by the label `optimizer`; none for networks that are not trained."""
-        return {name: tuple(map(float, values)) for name, values in self.node.get("rates", {}).items()}
+    def names(self) -> set[str]:
+        return set()
+
+    def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
+        low, high = math.log(self.low), math.log(self.high)
+        exact = math.exp(low + random * (high - low))
+        value = round(exact) if isinstance(self.low, int) else float(f"{exact:.{DIGITS}g}")
+        return str(value), [f"{self.key}={value}"]
+
+
+class Values(Strict):
+    """One of a list of values."""
+
+    key: Text
+    values: Some
 
     @property
-    def length(self) -> Mapping[str, float]:
-        """The rules by which pilots find lengths, by name."""
-        return self.node.get("length", {})
+    def names(self) -> set[str]:
+        return set(map(str, self.values))
+
+    def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
+        value = self.values[int(random * len(self.values))]
+        return str(value), [f"{self.key}={value}"]
+
+
+class Named(RootModel[Annotated[dict[str, Words], Field(min_length=1)]]):
+    """One of several names, each with its overrides."""
+
+    @property
+    def names(self) -> set[str]:
+        return set(self.root)
+
+    def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
+        name = sorted(self.root)[int(random * len(self.root))]
+        return name, list(self.root[name])
+
+
+class By(Strict, extra="allow"):
+    """A choice for each value of another label, which is drawn before."""
+
+    __pydantic_extra__: dict[str, "Choice"]
+    by: Text
+
+    @property
+    def choices(self) -> dict[str, "Choice"]:
+        return self.__pydantic_extra__
+
+    @property
+    def names(self) -> set[str]:
+        parts = [choice.names for choice in self.choices.values()]
+        return set().union(*parts) if all(parts) else set()
+
+    def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
+        return self.choices[labels[self.by]].choose(random, labels)
+
+
+def _form_of(node: Any) -> str:
+    if isinstance(node, BaseModel):
+        return type(node).__name__
+    keys = node if isinstance(node, dict) else ()
+    forms = {"by": "By", "values": "Values", "key": "Between"}
+    return next((form for key, form in forms.items() if key in keys), "Named")
+
+
+Choice = Annotated[
+    Annotated[Between, Tag("Between")]
+    | Annotated[Values, Tag("Values")]
+    | Annotated[Named, Tag("Named")]
+    | Annotated[By, Tag("By")],
+    Discriminator(_form_of),
+]
+
+
+class Stratum(Strict):
+    """A kind of models, with its share of each block of settings."""
+
+    share: Whole
+    fixed: Words = Field([])
+    choose: dict[str, Choice] = Field({})
+
+
+class Length(Strict):
+    """The rules by which pilots find lengths; docs/claims.md explains them."""
+
+    updates: Whole
+    passes: Above0
+    start_seconds: Above0
+    seconds: Above0
+    learned: Above0
+    gain: Above0
+    early: Annotated[int | float, Field(gt=1)]  # a divisor of the final length
+    widenings: Whole
+    seed: Annotated[int, Field(ge=0)]
+    ngrams: Whole | None = None
+
+
+class Grid(Strict):
+    """The norms and seeds that a bank trains itself, in some of its cells."""
+
+    norms: Annotated[list[Text], Field(min_length=1)]
+    seeds: Whole
+    cells: list[Text] | None = None
+
+
+class Population(Strict):
+    """Distributions of settings, and the rules by which pilots find lengths and rates. A population of networks
+    that are only looked at before training has no `rates`, `length` and `grid`."""
+
+    seed: Annotated[int, Field(ge=0)]
+    settings: Whole
+    strata: Annotated[dict[str, Stratum], Field(min_length=1)]
+    shared: Words = Field([])
+    choose: dict[str, Choice] = Field({})
+    rates: dict[str, Rates] = Field({})  # of the pilots' first search, by the label `optimizer`
+    length: Length | None = None
+    grid: Grid | None = None
+
+    @model_validator(mode="after")
+    def _fit(self) -> "Population":
+        of_training = {"rates": self.rates, "length": self.length, "grid": self.grid}
+        trained = any(of_training.values())
+        if trained and (absent := [key for key, value in of_training.items() if not value]):
+            raise ValueError(f"{absent[0]} is missing; add it")
+        for optimizer, rates in self.rates.items():
+            require_rising(f"rates.{optimizer}", rates)
+        for name in self.strata:
+            choose, earlier = self.choices(name), dict[str, Choice]()
+            if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
+                raise ValueError(f"strata.{name}.choose must choose {min(missing)}")
+            for key, choice in choose.items():
+                _check_by(choice, f"strata.{name}.choose.{key}", earlier)
+                earlier[key] = choice
+            if trained and (unknown := choose["optimizer"].names - self.rates.keys()):
+                raise ValueError(
+                    f"rates.{min(unknown)} is missing; strata.{name} draws this optimizer, so add it"
+                )
+        return self
+
+    def choices(self, stratum: str) -> "dict[str, Choice]":
+        """The choices of a stratum as they are drawn: by name, and those that depend on another one last."""
+        choose = self.choose | self.strata[stratum].choose
+        return {
+            key: choose[key] for key in sorted(choose, key=lambda key: (isinstance(choose[key], By), key))
+        }
 
     @property
     def slots(self) -> list[str]:
         """The stratum of each setting. Each block has the written proportions, in an order of its own."""
-        strata, settings = self.node["strata"], self.node["settings"]
-        block = [name for name in sorted(strata) for _ in range(strata[name]["share"])]
+        block = [name for name in sorted(self.strata) for _ in range(self.strata[name].share)]
         slots: list[str] = []
-        while len(slots) < settings:
-            random = _generator(self.node["seed"], "order", len(slots)).random(len(block))
+        while len(slots) < self.settings:
+            random = _generator(self.seed, "order", len(slots)).random(len(block))
             slots += [block[place] for place in np.argsort(random, kind="stable")]
-        return slots[:settings]
+        return slots[: self.settings]
 
     def draw(self, stratum: str, number: int, name: str = "") -> BankCell:
         """The draw with this number, from 1: `mlp 3` is the third MLP."""
-        stratum_node = self.node["strata"][stratum]
-        choose = _choices(self.node, stratum_node)
-        overrides = [*(self.node.get("shared") or ()), *(stratum_node.get("fixed") or ())]
-        labels: dict[str, str] = {}
-        for key in _in_order(choose):
-            random = float(_generator(self.node["seed"], stratum, number, key).random())
-            labels[key], words = _choose(choose[key], random, labels)
+        overrides, labels = [*self.shared, *self.strata[stratum].fixed], dict[str, str]()
+        for key, choice in self.choices(stratum).items():
+            random = float(_generator(self.seed, stratum, number, key).random())
+            labels[key], words = choice.choose(random, labels)
             overrides += words
+        norms = self.grid.norms if self.grid else []
         return BankCell(
             name=name,
             draw=f"{stratum} {number}",
             overrides=tuple(overrides),
             labels=labels,
-            replicas=stratum == "mlp",
-            norms=tuple(self.node.get("grid", {}).get("norms", ())),
+            norms=tuple(norms),
         )
 
     def drawn(self, rejected: Collection[str]) -> Iterator[BankCell]:
         """The settings in the order drawn, without the rejected draws."""
-        numbers = dict.fromkeys(self.node["strata"], 0)
+        numbers = dict.fromkeys(self.strata, 0)
         for place, stratum in enumerate(self.slots, 1):
             numbers[stratum] += 1
             while f"{stratum} {numbers[stratum]}" in rejected:
@@ -90,24 +239,38 @@ class Population:
             yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
 
 
+def _check_by(choice: Choice, where: str, earlier: Mapping[str, Choice]) -> None:
+    """Raise ValueError for a choice that could not be drawn after the earlier ones."""
+    if not isinstance(choice, By):
+        return
+    names = earlier[choice.by].names if choice.by in earlier else set()
+    if not names:
+        known = ", ".join(key for key, other in earlier.items() if other.names)
+        raise ValueError(
+            f"{where}.by={choice.by} is no label with listed values that is drawn before; choose from {known}"
+        )
+    if absent := names - choice.choices.keys():
+        raise ValueError(
+            f"{where}.{min(absent)} is missing; {choice.by} may be {min(absent)}, so add a choice"
+        )
+    for value, inner in choice.choices.items():
+        _check_by(inner, f"{where}.{value}", earlier)
+
+
 def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
     """The setting with its length, its rates and the facts of its data; without a pilot, as it was drawn."""
     if "updates" not in pilot:
         return cell
     arm_rates = {norm: tuple(rates) for norm, rates in pilot["rates"].items()}
     by_center = sorted(arm_rates.values(), key=lambda rates: rates[len(rates) // 2])
-    return dataclasses.replace(
-        cell,
-        updates=pilot["updates"],
-        step_seconds=pilot["step_seconds"],
-        rates=by_center[len(by_center) // 2],
-        arm_rates=arm_rates,
-        counts_loss=pilot.get("counts_loss", math.inf),
-        learned=learned_in(pilot),
-        labels={**cell.labels, "values per statistic": str(pilot["values_per_statistic"])},
-        test=pilot["test"],
-        **{fact: pilot[fact] for fact in FACTS},
-    )
+    found = {key: pilot[key] for key in ("updates", "step_seconds", *FACTS)} | {
+        "rates": by_center[len(by_center) // 2],
+        "arm_rates": arm_rates,
+        "counts_loss": pilot.get("counts_loss", math.inf),
+        "learned": learned_in(pilot),
+        "labels": {**cell.labels, "values per statistic": str(pilot["values_per_statistic"])},
+    }
+    return cell.model_copy(update=found)
 
 
 def learned_in(pilot: Mapping[str, Any]) -> bool | None:
@@ -120,107 +283,6 @@ def learned_in(pilot: Mapping[str, Any]) -> bool | None:
     if "learned_loss" not in pilot:
         return None
     return min(end["val_loss"] for end in ends) < pilot["learned_loss"]
-
-
-def read_population(node: dict[str, Any], path: Path) -> Population:
-    """Check the yaml of a population."""
-    trained = any(key in node for key in TRAINED)
-    check(node, PopulationFile, f"{path}: ")
-    for key in TRAINED if trained else ():
-        if key not in node:
-            raise ValueError(f"{path}: {key}: is missing; add it")
-    for optimizer, rates in node.get("rates", {}).items():
-        if rates != sorted(set(rates)):
-            raise ValueError(f"{path}: rates.{optimizer}={rates}: must rise, each once")
-    for name, stratum in node["strata"].items():
-        where, choose = f"{path}: strata.{name}.choose", _choices(node, stratum)
-        earlier: dict[str, Any] = {}
-        if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
-            raise ValueError(f"{where}: must choose {min(missing)}")
-        for label in _in_order(choose):
-            _check_choice(choose[label], f"{where}.{label}", earlier)
-            earlier[label] = choose[label]
-        if trained and (absent := _names(choose["optimizer"]) - node["rates"].keys()):
-            raise ValueError(
-                f"{path}: rates.{min(absent)}: is missing; strata.{name} draws this optimizer, so add its rates"
-            )
-    return Population(node)
-
-
-def _choices(node: Mapping[str, Any], stratum: Mapping[str, Any]) -> dict[str, Any]:
-    return (node.get("choose") or {}) | (stratum.get("choose") or {})
-
-
-def _in_order(choose: Mapping[str, Any]) -> list[str]:
-    """The labels as they are drawn: by name, and those that depend on another one last."""
-    return sorted(choose, key=lambda key: (_depends(choose[key]), key))
-
-
-def _depends(choice: Any) -> bool:
-    return isinstance(choice, dict) and "by" in choice
-
-
-def _names(choice: Mapping[str, Any]) -> set[str]:
-    """Every value that a label may have; none where one is drawn from a range."""
-    if "by" in choice:
-        parts = [_names(choice[value]) for value in choice.keys() - {"by"}]
-        return set().union(*parts) if all(parts) else set()
-    if "key" in choice:
-        return {str(value) for value in choice.get("values", ())}
-    return set(choice)
-
-
-def _check_choice(choice: Any, where: str, earlier: Mapping[str, Any]) -> None:
-    """Raise ValueError with one line for a choice that could not be drawn after the earlier ones."""
-    if _depends(choice):
-        by = choice["by"]
-        names = _names(earlier[by]) if isinstance(by, str) and by in earlier else set()
-        if not names:
-            known = [label for label in earlier if _names(earlier[label])]
-            raise ValueError(
-                f"{where}.by={shorten(by)}: is no label with listed values that is drawn before; choose from "
-                f"{', '.join(known)}"
-            )
-        if absent := names - choice.keys():
-            raise ValueError(f"{where}.{min(absent)}: is missing; {by} may be {min(absent)}, so add a choice")
-        for value in choice.keys() - {"by"}:
-            _check_choice(choice[value], f"{where}.{value}", earlier)
-    elif isinstance(choice, dict) and "key" in choice:
-        _check_key(choice, where)
-    elif not (
-        isinstance(choice, dict) and choice and all(isinstance(words, list) for words in choice.values())
-    ):
-        raise ValueError(
-            f"{where}={shorten(choice)}: must be names with overrides, or a key with low and high, or with "
-            "values"
-        )
-
-
-def _check_key(choice: dict[str, Any], where: str) -> None:
-    check(choice, Values if "values" in choice else Between, f"{where}.")
-    if "values" in choice:
-        return
-    low, high = choice["low"], choice["high"]
-    if high < low:
-        raise ValueError(f"{where}.high={high}: is below low={low}; swap them")
-    if isinstance(low, int) and high != int(high):
-        raise ValueError(f"{where}.high={high}: must be whole as low={low} is; or write low={low}.0")
-
-
-def _choose(choice: Mapping[str, Any], random: float, labels: Mapping[str, str]) -> tuple[str, list[str]]:
-    """(label, overrides) for a random number in [0, 1)."""
-    if "by" in choice:
-        return _choose(choice[labels[choice["by"]]], random, labels)
-    if "key" not in choice:
-        name = sorted(choice)[int(random * len(choice))]
-        return str(name), list(choice[name])
-    if "values" in choice:
-        value = choice["values"][int(random * len(choice["values"]))]
-    else:
-        low, high = math.log(choice["low"]), math.log(choice["high"])
-        value = math.exp(low + random * (high - low))
-        value = round(value) if isinstance(choice["low"], int) else float(f"{value:.{DIGITS}g}")
-    return str(value), [f"{choice['key']}={value}"]
 
 
 def _generator(*words: Any) -> np.random.Generator:

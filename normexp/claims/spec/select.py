@@ -1,4 +1,4 @@
-"""Find claims: by id, name, covered sentence, paper, glob, `all`, the path of a user's own file, topic or words."""
+"""Find claims: by id, name, covered sentence, paper, glob, `all`, the path of a user's own file, or words."""
 
 import difflib
 import re
@@ -6,37 +6,13 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from normexp.claims.spec.bank import SMALL, Bank
+from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import documents, load_each, read_claim
 from normexp.config.folder import CONFIGS, brought_hint, more_folders
 
-# id -> the words with which `source` names the paper
-PAPERS = {
-    "1502.03167": "Ioffe, Szegedy 2015",
-    "1607.06450": "Ba et al. 2016",
-    "1702.03275": "Ioffe 2017",
-    "1712.05877": "Jacob et al. 2018",
-    "1803.08494": "Wu, He 2018",
-    "1805.11604": "Santurkar et al. 2018",
-    "1806.02375": "Bjorck et al. 2018",
-    "1902.08129": "Yang et al. 2019",
-    "1906.03548": "Summers, Dinneen 2020",
-    "1910.07467": "Zhang, Sennrich 2019",
-    "1911.07013": "Xu et al. 2019",
-    "2002.04745": "Xiong et al. 2020",
-    "2003.01652": "Daneshmand et al. 2020",
-    "2003.07845": "Shen et al. 2020",
-    "2101.08692": "Brock et al. 2021",
-    "2105.07576": "Wu, Johnson 2021",
-    "2106.03970": "Daneshmand et al. 2021",
-    "2210.05153": "Wang et al. 2022",
-    "2305.18399": "Joudaki et al. 2023",
-    "2310.02012": "Meterez et al. 2024",
-    "2502.02732": "Kim et al. 2025",
-    "2502.05795": "Sun et al. 2025",
-    "2503.10622": "Zhu et al. 2025",
-}
+RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
+ENDINGS = (".yaml", ".yml")
 ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
 
 
@@ -46,77 +22,40 @@ def arxiv_id(word: str) -> str:
     return match[1] if match else ""
 
 
-def is_of(paper: str, source: str) -> bool:
-    """Whether the `source` of a claim names the paper of an arXiv id, by the id or by its authors."""
-    return paper in source or (paper in PAPERS and PAPERS[paper] in source)
+def matching(claims: Iterable[Claim], text: str) -> list[Claim]:
+    """The claims in whose id, name, sentence or source every one of the words stands."""
+    terms = text.lower().split()
+
+    def says(claim: Claim) -> str:
+        return f"{claim.id} {claim.name} {claim.sentence} {claim.source}".lower()
+
+    return [claim for claim in claims if all(word in says(claim) for word in terms)]
 
 
-# The first topic whose words stand in the sentence is the claim's. They match without regard to case.
-TOPICS = {
-    "Batch size": r"batch size|batch of|batch falls|larger (the )?batch|micro-batch|at a time|ghost|identically dis",
-    "In training and in use": r"running|momentum|kept part|eval mode|test time|inference|whole training|test batch",
-    "Learning rate, warm-up and decay": r"learning[- ]rate|warm-up|rate of 0|best rate|decay",
-    "Depth, vanishing and exploding gradients": r"vanish|explo|deeper|depth|more layers|parallel|too large or|"
-    r"apart over|saturat|bounded|gram matrix|gradients? .*(a layer|last feed)",
-    "Internal covariate shift and smoothness": r"covariate|smooth|drift|varies less|predicts itself|distribution of",
-    "Transformers and language models": r"pre-ln|post-ln|transformer|language model|branch|block k|text|QK|DyT|Derf|"
-    r"the sum|stream|token",
-    "Invariance": r"invarian|insensitive|unaffected|\(a W\)|re-scaling|re-centering|proportion to the length|jacobian",
-    "Variance, eps and rounding": r"eps\b|varia|deviation|biased|\bstd|half precision|float|rounding|divides by",
-    "Gain and shift": r"\bgain|shift|gamma|bias\b",
-    "Which norm is more accurate": r"accura|loss|errors|diverge",
-}
-OTHER = "Definitions and examples"
-
-
-def topic(claim: Claim) -> str:
-    """The topic of a claim."""
-    text = claim.sentence
-    return next((name for name, words in TOPICS.items() if re.search(words, text, re.I)), OTHER)
-
-
-def matching(claims: Iterable[Claim], words: str) -> list[Claim]:
-    """The claims in whose id, name, sentence, source or topic every one of the words stands."""
-    terms = words.lower().split()
-
-    def text(claim: Claim) -> str:
-        return " ".join((claim.id, claim.name, claim.sentence, claim.source, topic(claim))).lower()
-
-    return [claim for claim in claims if all(word in text(claim) for word in terms)]
-
-
-RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
-ENDINGS = (".yaml", ".yml")
-
-
-def find(text: str, bank: Bank | None = None) -> tuple[list[Claim], list[str], list[str]]:
-    """The claims that a comma-separated list names: of the project, of the user's folder, and of files by path.
+def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str], list[str]]:
+    """The claims that a comma-separated list names: of the project, of the user's folder, and of files by path. `bank`
+    is the word of a bank that gives settings.
 
     Returns (claims, mistakes of named files, mistakes of other files). Raises ValueError as `select` does.
     """
-    text, from_files = own_claims(text, bank)
+    other = load_bank(bank) if bank != SMALL else None
+    text, from_files = own_claims(text, other)
     claims, broken = known_claims(text)
     chosen, left_out = select(claims | from_files, text, broken), unreadable(broken, text)
-    if bank and bank.drawn:
-        chosen = asks_for(bank, chosen, text)
-    if bank and bank.name != SMALL:
+    if other and other.drawn:
+        chosen = asks_for(other, chosen, text)
+    if other:
         files = {name: path for path in claim_files() for name in documents(path) if name not in from_files}
-        chosen = [
-            read_claim(files[claim.id], bank, claim.id) if claim.id in files else claim for claim in chosen
-        ]
+        chosen = [read_claim(files[own.id], other, own.id) if own.id in files else own for own in chosen]
     return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
 
 
 def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
     """Those of the claims that ask for drawn settings of the kind that a bank has: trained ones, or initial networks.
-    A bank that files of claims name has those claims; another has all of its kind, and so has each one named by its id.
     Raises ValueError if there are none."""
     kind = "training" if bank.known_population.rates else "initialization"
-    fitting = [claim for claim in claims if claim.drawn and claim.evidence == kind]
-    ids = {word.lower() for word in words(text)}
-    if fitting:
-        preferred = [claim for claim in fitting if claim.id.lower() in ids or claim.bank == bank.name]
-        return preferred or fitting
+    if fitting := [claim for claim in claims if claim.drawn and claim.evidence == kind]:
+        return fitting
     raise ValueError(
         f"claim={text}: asks for no drawn settings (evidence: {kind}), which is what bank={bank.name} has; leave bank= "
         "out, or write settings: {bank: ..., first: 24} into the file of the claim"
@@ -146,10 +85,6 @@ def claim_files() -> list[Path]:
     return [path for folder in (CONFIGS, *more_folders()) for path in (folder / "claims").glob("*.yaml")]
 
 
-def _ids(name: str) -> set[str]:
-    return {name.lower(), whole_id(name)}
-
-
 def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Claim]]:
     """The list of claims with ids instead of paths, and the claims of the files by id.
 
@@ -177,17 +112,12 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
 def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
     """The claims that a comma-separated list names, each once, in the order of the list and then of the folder.
 
-    Each word of the list is one of these:
-    - an id, such as S37, which brings its parts S37a, S37b and so on
-    - a name, such as rescaling_invariance
-    - the id of a sentence that has no claim of its own: all claims that cover it
-    - the arXiv id of a paper, such as 2503.10622: all claims whose source it is
-    - a kind of evidence: law, initialization or training
-    - a glob over ids and names, such as S3*
-    - `all`
+    Each word of the list is an id, such as S37, which brings its parts S37a, S37b and so on; a name; the id of a
+    sentence that has no claim of its own (all claims that cover it); the arXiv id of a paper; a kind of evidence; a
+    glob over ids and names; or `all`.
 
-    `broken` has the mistake of each unreadable file, by id. Raises ValueError if a word names such a file. Raises
-    ValueError with the nearest names if a word names no claim.
+    `broken` has the mistake of each unreadable file, by id. Raises ValueError if a word names such a file, and with the
+    nearest names if it names no claim.
     """
     chosen: dict[str, Claim] = {}
     broken = broken or {}
@@ -229,16 +159,20 @@ def whole_id(name: str) -> str:
     return re.sub(r"(?<=\d)[a-z]+$", "", name.lower())
 
 
+def _ids(name: str) -> set[str]:
+    return {name.lower(), whole_id(name)}
+
+
 def _claims_named(claims: Iterable[Claim], word: str) -> list[Claim]:
     """The claims that a word names; if none, those that cover the sentence of this id."""
+    if paper := arxiv_id(word):
+        return [claim for claim in claims if paper in claim.arxiv or paper in claim.source]
 
     def is_named(claim: Claim) -> bool:
         names = (claim.id.lower(), claim.name.lower())
         accepted = ("all", claim.evidence, whole_id(claim.id), *names)
         return word in accepted or any(fnmatchcase(name, word) for name in names)
 
-    if paper := arxiv_id(word):
-        return [claim for claim in claims if is_of(paper, claim.source)]
     matches = [claim for claim in claims if is_named(claim)]
     return matches or [claim for claim in claims if word in map(str.lower, claim.covers)]
 
