@@ -15,7 +15,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
 from normexp.config.folder import more_folders, own_folder
-from normexp.sweeps.options import Options
+from normexp.sweeps.options import as_options
 
 
 class NormexpLauncher(Launcher):
@@ -23,7 +23,7 @@ class NormexpLauncher(Launcher):
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
         more: Any = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
-        self.options = Options(**options, slurm=more).check("hydra.launcher.")
+        self.options = as_options({**options, "slurm": more}, "hydra.launcher.")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config = config

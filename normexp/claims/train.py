@@ -156,10 +156,10 @@ class Rounds:
         for cell in run(specs, options, folder=launch, names=names, command=words):
             if cell.state != "failed":
                 continue
-            self._failures[cell.folder] += 1
-            if self._failures[cell.folder] >= MOST_FAILURES:
-                for name in users[cell.folder]:
-                    self.failed.setdefault(name, f"{cell.name}: {cell.error or cell.state} ({cell.log})")
+            self._failures[cell.spec.folder] += 1
+            if self._failures[cell.spec.folder] >= MOST_FAILURES:
+                for name in users[cell.spec.folder]:
+                    self.failed.setdefault(name, f"{cell.name}: {cell.error or cell.state} ({cell.job.log})")
 
 
 def keep_out_of_git(out: Path) -> None:

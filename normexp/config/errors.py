@@ -106,6 +106,8 @@ def of_validation(error: "ValidationError", model: "type[BaseModel] | None" = No
     if found[0]["type"] in ("extra_forbidden", "missing"):
         remedy = told[0].replace("VALUE", f"{key}=VALUE")
         return f"{key}: {remedy}" if key else remedy
+    if not key:  # of a check of all values together, which names its own
+        return told[0]
     value = found[0]["input"]
     if isinstance(value, dict) and found[0]["type"] == "value_error":  # of keys that do not belong together
         return f"{key}: {told[0]}".removeprefix(": ")

@@ -3,24 +3,23 @@ tables, reports and screens show it, so it is checked once, when it is read.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from normexp import NUMERICS
-from normexp.format import UNPRINTABLE
+from normexp.config.errors import checked
+from normexp.format import LARGEST, require_plain
 from normexp.runs.files import write_json
 
 SUMMARY = "summary.json"
 STATUSES = ("completed", "diverged")
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # one value twice
-MOST_BYTES, LONGEST, LARGEST, DEEPEST = 2**24, 100_000, 2**63 - 1, 20
 MOST_LOSS = 10.0  # times the loss of guessing
-# Chosen on the runs behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
-# of the loss of guessing: with a higher final training loss, a run has learned almost nothing
+# Of the loss of guessing: with a higher final training loss, a run has learned almost nothing. Chosen on the runs
+# behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
 NEAR_CHANCE = 0.8
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
@@ -123,67 +122,25 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     Raises ValueError with one line for a file that cannot be read, was cut, or is no summary of a run.
     """
     path = Path(folder) / SUMMARY
+    if not path.is_file():
+        return None
     try:
-        if not path.is_file():  # reading a pipe would wait forever
-            if path.exists():
-                raise ValueError(f"{path}: cannot be read (is no file); {remedy(path.parent)}")
-            return None
-        if path.stat().st_size > MOST_BYTES:
-            raise damaged(path, f"larger than {MOST_BYTES // 2**20} MiB")
-        text = path.read_text()
+        summary = json.loads(path.read_text())
+        if not isinstance(summary, dict) or not summary:
+            raise damaged(path, "holds no summary of a run")
+        require_plain("", summary)
+        checked(Summary, summary)
     except FileNotFoundError:  # deleted meanwhile
         return None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy(path.parent)}") from None
-    except UnicodeDecodeError:
-        raise damaged(path, "no valid JSON: no text") from None
-    try:
-        summary = json.loads(text)
-    except RecursionError:
-        raise damaged(path, "nested without end") from None
-    except ValueError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise damaged(path, f"no valid JSON: {error}") from None
-    if not isinstance(summary, dict) or not summary:
-        raise damaged(path, "holds no summary of a run")
-    try:
-        check_shown("", summary)
-        Summary.model_validate(summary)
-    except ValidationError as errors:
-        raise damaged(path, in_one_line(errors)) from None
+    except Damaged:
+        raise
     except ValueError as error:
         raise damaged(path, str(error)) from None
     return summary
-
-
-def check_shown(key: str, value: Any, depth: int = 0) -> None:
-    """Raise ValueError that names a value which no table can hold or no line can show."""
-    if isinstance(value, str):
-        if len(value) > LONGEST or UNPRINTABLE.search(value):
-            raise ValueError(f"{key}={value!r:.60}: has a character that no line can show, or too many")
-    elif depth > DEEPEST:
-        raise ValueError(f"{key[:60]}: nested more than {DEEPEST} deep")
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            check_shown(key, name)
-            check_shown(f"{key}.{name}".lstrip("."), item, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            check_shown(key, item, depth + 1)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{key}={value}: must be finite")
-    elif isinstance(value, int) and abs(value) > LARGEST:
-        raise ValueError(f"{key}: must be at most {LARGEST}")
-
-
-def in_one_line(errors: ValidationError) -> str:
-    """The first of the errors that pydantic found: key, value and what it should be."""
-    error = errors.errors(include_url=False)[0]
-    key = ".".join(map(str, error["loc"]))
-    if error["type"] == "missing":
-        return f"lacks {key}"
-    if error["type"] == "value_error":
-        return str(error["ctx"]["error"])
-    return f"{key}={error['input']!r:.60}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
 def finished_summary(folder: Path) -> dict[str, Any]:

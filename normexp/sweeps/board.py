@@ -10,14 +10,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
 from normexp.format import duration, pluralize
-from normexp.machine import cores, precision_here
-from normexp.sweeps.cell import WAITING, Cell
-from normexp.sweeps.options import Options, threads_of
+from normexp.machine import precision_here
+from normexp.sweeps.job import WAITING, Cell
+from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place
 from normexp.training.screen import say
 
 SHOWN = 12  # most values of an axis that are written out
-RUNNING_SHOWN = 2
 
 
 def show_plan(
@@ -34,15 +33,16 @@ def show_plan(
     if len(to_run) < len(cells):
         rows["finished"] = f"{pluralize(len(cells) - len(to_run), 'run')}, skipped"
     if place is not None:
-        rows["to run"] = f"{pluralize(len(to_run), 'run')}, {place}, {threads(to_run, place, options)}"
+        numbers = sorted({cell.job.threads for cell in to_run})
+        threads = f"{' to '.join(map(str, numbers))} {'thread' if numbers == [1] else 'threads'} each"
+        rows["to run"] = f"{pluralize(len(to_run), 'run')}, {place}, {threads}"
         precisions = dict.fromkeys(precision_here(cell.spec.config["trainer"]) for cell in to_run)
         if list(precisions) != ["32-true"]:
             rows["precision"] = ", ".join(precisions)
     if place is not None and options.plan:
         from normexp.sweeps.estimate import Estimates  # loads torch
 
-        specs = [cell.spec for cell in to_run]
-        rows["estimate"] = Estimates().describe(specs, place.at_once, options)
+        rows["estimate"] = Estimates().describe([cell.spec for cell in to_run], place.at_once)
     grid = Table.grid(padding=(0, 2))
     for name, text in rows.items():
         grid.add_row(f"[bold]{name}[/bold]", escape(text))
@@ -51,45 +51,35 @@ def show_plan(
         say(console, f"{'logs':<{max(map(len, rows))}}  {logs}")
 
 
-def threads(cells: Sequence[Cell], place: Place, options: Options) -> str:
-    """`1 thread each`, with a remedy where most cores would idle."""
-    numbers = sorted({threads_of(cell.spec, options) for cell in cells})
-    text = f"{' to '.join(map(str, numbers))} {'thread' if numbers == [1] else 'threads'} each"
-    here = options.place == "here" and options.workers is None
-    idle = here and cores() >= 2 * max(numbers) * min(place.at_once, len(cells))
-    return f"{text}; threads=2 or more use more cores" if idle else text
-
-
 def axes(cells: Sequence[Cell]) -> dict[str, str]:
-    """Key -> its values: `0 … 199` for whole numbers in a row; of many others, the first ones and the last."""
+    """Key -> its values, of the names of cells."""
     found: dict[str, dict[str, None]] = {}
     for cell in cells:
         for part in cell.name.split():
             key, _, value = part.partition("=")
             found.setdefault(f"  {key}", {})[value] = None
-    texts = {}
-    for key, values in found.items():
-        given = list(values)
-        texts[key] = ", ".join(given)
-        in_a_row = given[0].isdecimal() and given == [str(int(given[0]) + n) for n in range(len(given))]
-        if in_a_row and len(given) > 3:
-            texts[key] = f"{given[0]} … {given[-1]}"
-        elif len(given) > SHOWN:
-            texts[key] = f"{', '.join(given[: SHOWN - 1])}, … {given[-1]} ({len(given)} values)"
-    return texts
+    return {key: listed(list(values)) for key, values in found.items()}
+
+
+def listed(values: list[str]) -> str:
+    """A few values as they are, whole numbers in a row as `0 … 199`, of others the ends and how many."""
+    in_a_row = values[0].isdecimal() and values == [str(int(values[0]) + n) for n in range(len(values))]
+    if len(values) <= (3 if in_a_row else SHOWN):
+        return ", ".join(values)
+    return f"{values[0]} … {values[-1]}" + ("" if in_a_row else f" ({len(values)} values)")
 
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:
     """Print how many runs ended how, and the failures with their reasons."""
     say(console, f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}")
     failed = [cell for cell in cells if cell.state == "failed"]
-    say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.log}" for cell in failed))
+    say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.job.log}" for cell in failed))
     if left := [cell for cell in cells if cell.state in (*WAITING, "interrupted", "failed")]:
         say(console, f"{pluralize(len(left), 'run')} left: the same command goes on from here")
 
 
 class Board:
-    """Progress over runs: a bar that is drawn twice per second, or one line per run if the output is no terminal.
+    """Progress over runs: a bar, or one line per run if the output is no terminal.
 
     Sums change with each event, so an event costs the same for any number of cells.
     """
@@ -98,24 +88,22 @@ class Board:
         self.at_once, self.console, self.total = at_once, console, len(cells)
         self._states = Counter(cell.state for cell in cells)
         self._last = {id(cell): cell.state for cell in cells}
-        self._running: dict[int, Cell] = {}
         self._most = 0  # runs seen at a time; a queue may start fewer than it takes
         self._ended, self._taken = 0, 0.0  # runs that ended by themselves, and their seconds
         whole = Column(no_wrap=True, min_width=len(f"{len(cells)}/{len(cells)}"))
-        columns = (
+        self._progress = Progress(
             TextColumn("runs"),
             BarColumn(bar_width=20),
             MofNCompleteColumn(table_column=whole),
             TextColumn("{task.fields[text]}", table_column=Column(no_wrap=True)),
-        )
-        self._progress = Progress(
-            *columns, console=console, refresh_per_second=2, disable=not console.is_terminal
+            console=console,
+            refresh_per_second=2,
+            disable=not console.is_terminal,
         )
         self._task = self._progress.add_task("runs", total=len(cells), text="")
 
     def __enter__(self) -> "Board":
         self._progress.start()
-        self._draw()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -126,41 +114,25 @@ class Board:
         self._states[self._last[id(cell)]] -= 1
         self._states[cell.state] += 1
         self._last[id(cell)] = cell.state
-        if cell.state == "running":
-            self._running[id(cell)] = cell
-            self._most = max(self._most, len(self._running))
-        else:
-            self._running.pop(id(cell), None)
+        self._most = max(self._most, self._states["running"])
         if cell.state in ("completed", "diverged"):
-            self._ended, self._taken = self._ended + 1, self._taken + (cell.seconds or 0.0)
-        ends = cell.state not in (*WAITING, "skipped")
+            self._ended, self._taken = self._ended + 1, self._taken + cell.seconds
+        settled = self.total - sum(self._states[state] for state in WAITING)
+        remaining, ends = self._remaining(self.total - settled), cell.state not in (*WAITING, "skipped")
         if ends and (not self.console.is_terminal or cell.state == "failed"):
-            text = (
-                f"{self.settled}/{self.total}  {cell.state:<11} {cell.label}  {duration(cell.seconds or 0.0)}"
-            )
-            say(self.console, f"{text}{f'  {cell.error}' if cell.error else ''}{self.remaining()}")
+            text = f"{settled}/{self.total}  {cell.state:<11} {cell.label}  {duration(cell.seconds)}"
+            say(self.console, f"{text}{f'  {cell.error}' if cell.error else ''}{remaining}")
         if cell.state == "elsewhere" and not self.console.is_terminal:
             say(self.console, f"waits for another launch, which trains {cell.label}")
-        self._draw()
+        text = escape(f"{counts(self._states)}{remaining}")
+        self._progress.update(self._task, completed=settled, text=text)
 
-    @property
-    def settled(self) -> int:
-        """Number of cells that wait for nothing."""
-        return self.total - sum(self._states[state] for state in WAITING)
-
-    def remaining(self) -> str:
+    def _remaining(self, left: int) -> str:
         """The remaining time, if the open runs take as long as those that ended."""
-        left = self.total - self.settled
         if not self._ended or not left:
             return ""
         seconds = left * self._taken / self._ended / min(self._most or self.at_once, left)
         return f"  remaining {duration(seconds)}, at the pace of {self._ended} of them"
-
-    def _draw(self) -> None:
-        names = [cell.label for cell in self._running.values()]
-        more = f" and {len(names) - RUNNING_SHOWN} more" if len(names) > RUNNING_SHOWN else ""
-        text = f"{counts(self._states)}{self.remaining()}  {', '.join(names[:RUNNING_SHOWN])}{more}"
-        self._progress.update(self._task, completed=self.settled, text=escape(text))
 
 
 def counts(states: Counter[str]) -> str:

@@ -1,9 +1,8 @@
 """A sweep, `train.py -m`: its cells are composed, each kind of run is built, and then all are run. A cell that cannot
 run is named before anything starts."""
 
-import contextlib
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,9 +12,9 @@ from normexp.config.errors import one_line
 from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, specs_of
-from normexp.runs import read_summary
-from normexp.sweeps.cell import Cell
+from normexp.runs import SUMMARY
 from normexp.sweeps.estimate import kind_of
+from normexp.sweeps.job import Cell
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 from normexp.training.build import build
@@ -24,12 +23,7 @@ from normexp.training.screen import make_console, say
 SHOWN = 3  # errors that a message shows; it counts the others
 
 
-def sweep(
-    job_overrides: Sequence[Sequence[str]],
-    options: Options,
-    folder: Path,
-    argv: Sequence[str],
-) -> int:
+def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path, argv: Sequence[str]) -> int:
     """Run a cell for each list of overrides. Returns the exit status. Raises ValueError with one line before the first
     run starts, if any cell cannot run.
 
@@ -37,16 +31,20 @@ def sweep(
         folder: of this launch.
         argv: the command line of the sweep.
     """
-    planned = plan(names(job_overrides), specs_of(job_overrides), options.skip_invalid)
-    first = planned[0][1].config
+    planned, left_out = plan(names(job_overrides), specs_of(job_overrides))
+    if left_out and not (options.skip_invalid and planned):
+        raise ValueError(left_out)
+    if left_out:
+        print(f"left out: {left_out}")
+    first = next(iter(planned.values())).config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
     single = ["hydra.mode=RUN"] if any(a.startswith("experiment=") for a in argv) else []
     cells = run(
-        [spec for _, spec in planned],
+        list(planned.values()),
         options,
         folder=folder,
-        names=[name for name, _ in planned],
+        names=list(planned),
         command=typed(argv),
         starter=[argv[0], *flags, *single],
         what="sweep",
@@ -65,22 +63,17 @@ def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def plan(
-    names: Sequence[str],
-    attempts: Sequence[RunSpec | ValueError],
-    skip_invalid: bool = False,
-    say: Callable[[str], None] = print,
-) -> list[tuple[str, RunSpec]]:
-    """(name, run) of each cell. A run of each kind is built, unless it is finished.
+def plan(names: Sequence[str], attempts: Sequence[RunSpec | ValueError]) -> tuple[dict[str, RunSpec], str]:
+    """(name -> run of the cells that can run, a line that names the others). A run of each kind is built, unless it is
+    finished.
 
     Args:
-        names: of each cell, for the screen.
         attempts: the run of each cell, or why there is none.
-        skip_invalid: leave cells out that cannot run, and say so; otherwise they are an error.
 
-    Raises ValueError with one line that names the cells that cannot run, or two cells that are the same run.
+    Raises ValueError with one line that names two cells that are the same run.
     """
-    found: dict[Path, tuple[str, RunSpec]] = {}
+    found: dict[str, RunSpec] = {}
+    folders: dict[Path, str] = {}
     broken: dict[str, list[str]] = {}  # error -> cells
     kinds: dict[str, str] = {}  # kind -> error
     for name, attempt in zip(names, attempts, strict=True):
@@ -88,33 +81,30 @@ def plan(
         if error or isinstance(attempt, ValueError):
             broken.setdefault(error, []).append(name)
             continue
-        twin, _ = found.setdefault(attempt.folder, (name, attempt))
+        twin = folders.setdefault(attempt.folder, name)
         if twin != name:
             raise ValueError(
                 f"cells '{twin}' and '{name}' are the same run, {attempt.folder}: values that only say how a run is "
                 "computed or where it is kept make no axis of a sweep"
             )
-    if broken:
-        listed = [
-            f"{error} [cell {cells[0]}{f' and {len(cells) - 1} more' if len(cells) > 1 else ''}]"
-            for error, cells in broken.items()
-        ]
-        more = [f"and {len(listed) - SHOWN} other errors"] if len(listed) > SHOWN else []
-        count = sum(map(len, broken.values()))
-        line = f"{count} of {len(names)} cells cannot run: {'; '.join(listed[:SHOWN] + more)}"
-        if not (skip_invalid and found):
-            raise ValueError(line)
-        say(f"left out: {line}")
-    return list(found.values())
+        found[name] = attempt
+    if not broken:
+        return found, ""
+    listed = [
+        f"{error} [cell {cells[0]}{f' and {len(cells) - 1} more' if len(cells) > 1 else ''}]"
+        for error, cells in broken.items()
+    ]
+    more = [f"and {len(listed) - SHOWN} other errors"] if len(listed) > SHOWN else []
+    count = sum(map(len, broken.values()))
+    return found, f"{count} of {len(names)} cells cannot run: {'; '.join(listed[:SHOWN] + more)}"
 
 
 def _trial(spec: RunSpec, kinds: dict[str, str]) -> str:
     """Why a run cannot be built; empty if it can, or is finished. Each kind of run is tried once."""
     kind = kind_of(spec)
-    with contextlib.suppress(ValueError):  # of a damaged summary, which the run will name
-        if kind not in kinds and not spec.config["fast_dev_run"] and read_summary(spec.folder):
-            return ""
     if kind not in kinds:
+        if (spec.folder / SUMMARY).exists() and not spec.config["fast_dev_run"]:
+            return ""
         try:
             build(spec)
             kinds[kind] = ""

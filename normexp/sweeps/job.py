@@ -1,4 +1,4 @@
-"""One run at a place: the value that is sent there, what is done with it, and what comes back."""
+"""One run of many: the value that is sent to a place, what is done with it there, and what becomes of it."""
 
 import contextlib
 import gc
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from normexp.config.errors import one_line
-from normexp.config.folder import allowed_packages
-from normexp.config.loggers import names_of
+from normexp.config.identity import model_label
 from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
 from normexp.format import printable
+from normexp.runs import read_summary
 from normexp.training.folder import Busy
 
 AT_ONCE = (signal.SIGINT, signal.SIGTERM)  # the second of these kills
 # Slurm and submitit send the others before a job's time is over.
 STOPS = AT_ONCE + tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
 INTERRUPTED = tuple(128 + number for number in STOPS)  # exit statuses
-LOGGERS = {"tensorboard", "csv"}  # others keep connections and threads
+WAITING = ("planned", "running", "elsewhere")  # states that pass
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,55 @@ class Outcome:
     Args:
         status: completed, diverged, failed, interrupted, or elsewhere: another process is training this run.
         seconds: of the run.
-        clean: whether the process may train another run: nothing but this project's code ran in it.
+        clean: whether the process may train another run: nothing failed or was compiled in it, and it
+            is in no group of processes.
     """
 
     status: str
     seconds: float
     error: str | None = None
     clean: bool = True
+
+
+@dataclass(eq=False)
+class Cell:
+    """A run of a launch and its state.
+
+    Attributes:
+        name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
+        state: planned, running, elsewhere (another process trains it), skipped (it was finished before), completed,
+            diverged, failed or interrupted.
+        error: why it failed, in one line.
+        lost: how often its job ended without an outcome.
+    """
+
+    name: str
+    job: Job
+    state: str = "planned"
+    seconds: float = 0.0
+    error: str | None = None
+    lost: int = 0
+
+    @property
+    def spec(self) -> RunSpec:
+        return self.job.spec
+
+    @property
+    def run(self) -> str:
+        """The run's name inside its study, as TensorBoard shows it."""
+        return f"{self.spec.choices['model']}/{self.spec.folder.name}"
+
+    @property
+    def label(self) -> str:
+        """The run's name on the screen, with the network of a library or of a user, which a folder does not name."""
+        return f"{model_label(self.spec.config, self.spec.choices)}/{self.spec.folder.name}"
+
+    def status(self) -> str | None:
+        """The status in the run's summary; None if there is none, or a damaged one, as the run itself will say."""
+        with contextlib.suppress(ValueError):
+            summary = None if self.spec.config["fast_dev_run"] else read_summary(self.spec.folder)
+            return summary["status"] if summary else None
+        return None
 
 
 def work(job: Job) -> Outcome:
@@ -70,8 +112,7 @@ def work(job: Job) -> Outcome:
         sys.argv = job.argv
         torch.set_num_threads(job.threads)
         try:
-            summary = train(job.spec, typed(job.argv))
-            status = summary["status"]
+            status = train(job.spec, typed(job.argv))["status"]
         except Busy:
             status = "elsewhere"
         except SystemExit as stop:
@@ -85,14 +126,9 @@ def work(job: Job) -> Outcome:
         finally:
             sys.argv = argv
     gc.collect()  # network and data hold each other, and the next run needs their memory
-    return Outcome(status, time.monotonic() - started, error, error is None and leaves_no_trace(job.spec))
-
-
-def leaves_no_trace(spec: RunSpec) -> bool:
-    """Whether a process is after this run as it was before it."""
-    config, allowed = spec.config, allowed_packages() or spec.allowed
-    plain = config["trainer"].get("devices") == 1 and not config["compile"] and not allowed
-    return plain and set(names_of(config["logger"])) <= LOGGERS
+    config = job.spec.config
+    clean = error is None and config["trainer"].get("devices") == 1 and not config["compile"]
+    return Outcome(status, time.monotonic() - started, error, clean)
 
 
 @contextlib.contextmanager

@@ -1,26 +1,41 @@
 """Where and how many runs are computed: options of `train -m`, `verify` and others, also as flags, `--place slurm`."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from normexp.config.errors import checked
+from normexp.format import UNPRINTABLE
 
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
 
-PLACES = ("here", "slurm", "local", "debug", "ray")
-UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-SIZES = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # sbatch would read a second line as another option
+TIMES = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+SIZES = {"mb": 1e6, "gb": 1e9, "tb": 1e12}
+CLUSTERS = ("slurm", "local", "debug", "ray")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+def measured(units: dict[str, float], examples: str) -> BeforeValidator:
+    """Reads a number with a unit, `2h`."""
+
+    def read(value: Any) -> Any:
+        if value is None or isinstance(value, float):
+            return value
+        match = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", str(value), re.IGNORECASE)
+        if not match or not float(match[1]):
+            raise ValueError(f"write {examples}")
+        return float(match[1]) * units[match[2].lower()]
+
+    return BeforeValidator(read)
+
+
+class Options(BaseModel):
     """Where and how runs are computed. Only `threads` can change a result, by rounding.
 
-    Args:
+    Attributes:
         place: `here`, processes of this machine; `slurm`, jobs of a Slurm cluster; `local` and `debug`, submitit's
             executors that try such jobs on this machine and in this process; `ray`, a running Ray cluster.
         workers: runs at a time. None takes one per core or GPU. 0 runs them one by one in this process, for a debugger.
@@ -28,62 +43,41 @@ class Options:
         threads: CPU threads of each run that sets none itself; 1 by default, whatever `workers` is.
         runs_per_gpu: number of runs of this machine that share a GPU. Small runs leave most of it idle.
         gpus: GPUs of each run on a cluster; on Ray, 0.25 lets four share one.
-        memory: of each run, `4GB`.
-        time_limit: of a job of Slurm, `30min`, `2h`. Then a run saves a checkpoint, and its job is queued again.
+        memory: bytes of each run, written `4GB`.
+        time_limit: seconds of a job of Slurm, written `30min`, `2h`. Then a run saves a checkpoint, and its job is
+            queued again.
         address: of the Ray cluster, `host:port`; by default RAY_ADDRESS, or this machine.
         slurm: more options of sbatch, `{partition: gpu, account: mine}`.
         plan: show the plan with an estimate of its time, and start nothing.
         skip_invalid: leave cells out that cannot run, and name them.
     """
 
-    place: str = "here"
-    workers: int | None = None
-    threads: int | None = None
-    runs_per_gpu: int = 1
-    gpus: float | None = None
-    memory: str | None = None
-    time_limit: str | None = None
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    place: Literal["here", "slurm", "local", "debug", "ray"] = "here"
+    workers: Annotated[int, Field(ge=0)] | None = None
+    threads: Annotated[int, Field(ge=1)] | None = None
+    runs_per_gpu: Annotated[int, Field(ge=1)] = 1
+    gpus: Annotated[float, Field(ge=0)] | None = None
+    memory: Annotated[float | None, measured(SIZES, "500MB, 4GB")] = None
+    time_limit: Annotated[float | None, measured(TIMES, "30min, 2h, 1d")] = None
     address: str | None = None
-    slurm: Mapping[str, Any] = field(default_factory=dict)
+    slurm: dict[str, Any] = {}
     plan: bool = False
     skip_invalid: bool = False
 
-    def check(self, prefix: str = "") -> "Options":
-        """Raise ValueError with one line for the first mistake; it names the option with this prefix."""
-        if self.place not in PLACES:
-            raise ValueError(f"{prefix}place={self.place}: choose from {', '.join(PLACES)}")
-        for name, least in (("workers", 0), ("runs_per_gpu", 1), ("threads", 1)):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < least):
-                raise ValueError(f"{prefix}{name}={value}: must be a whole number, at least {least}")
-        if self.gpus is not None and not (isinstance(self.gpus, int | float) and self.gpus >= 0):
-            raise ValueError(f"{prefix}gpus={self.gpus}: must be a number, 0.25 for a quarter of one")
+    @model_validator(mode="after")
+    def _fits_its_place(self) -> "Options":
         if self.place != "here" and self.workers == 0:
-            raise ValueError(f"{prefix}workers=0: runs inside this process; leave place out")
-        self.time_limit_in(prefix)
-        self.memory_in(prefix)
-        for name, places, remedy in (
-            (
-                "gpus",
-                ("slurm", "local", "debug", "ray"),
-                "is for clusters; runs_per_gpu lets runs share one here",
-            ),
-            ("time_limit", ("slurm", "local", "debug"), "is for jobs of Slurm; leave it out"),
-        ):
-            if getattr(self, name) is not None and self.place not in places:
-                raise ValueError(f"{prefix}{name}={getattr(self, name)}: {remedy}")
-        for name, value in self.slurm.items():
-            if not re.fullmatch(r"[a-z][a-z0-9_]*", str(name)) or CONTROL.search(str(value)):
-                raise ValueError(f"{prefix}slurm={name}={value!r}: write an option of sbatch, account=mine")
+            raise ValueError("workers=0: runs inside this process; leave place out")
+        if self.gpus is not None and self.place not in CLUSTERS:
+            raise ValueError(f"gpus={self.gpus:g}: is for clusters; runs_per_gpu lets runs share one here")
+        if self.time_limit is not None and self.place in ("here", "ray"):
+            raise ValueError(f"time_limit={self.time_limit:g}: is for jobs of Slurm; leave it out")
+        for name, value in self.slurm.items():  # sbatch would read a second line as another option
+            if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or UNPRINTABLE.search(str(value)):
+                raise ValueError(f"slurm={name}={value!r}: write an option of sbatch, account=mine")
         return self
-
-    def time_limit_in(self, prefix: str = "") -> float | None:
-        """The time limit in seconds."""
-        return _measure(f"{prefix}time_limit", self.time_limit, UNITS, "30min, 2h, 1d")
-
-    def memory_in(self, prefix: str = "") -> float | None:
-        """The memory in bytes."""
-        return _measure(f"{prefix}memory", self.memory, SIZES, "500MB, 4GB")
 
 
 def threads_of(spec: "RunSpec", options: Options) -> int:
@@ -92,16 +86,7 @@ def threads_of(spec: "RunSpec", options: Options) -> int:
     return spec.config["threads"] or options.threads or 1
 
 
-def _measure(name: str, value: Any, units: Mapping[str, int], examples: str) -> float | None:
-    if value is None:
-        return None
-    match = re.fullmatch(rf"(\d+(?:\.\d+)?)\s*({'|'.join(units)})", str(value), re.IGNORECASE)
-    if not match or not float(match[1]):
-        raise ValueError(f"{name}={value}: write {examples}")
-    return float(match[1]) * {unit.lower(): size for unit, size in units.items()}[match[2].lower()]
-
-
-FLAGS = {f"--{option.name.replace('_', '-')}": option.name for option in fields(Options)}
+FLAGS = {f"--{name.replace('_', '-')}": name for name in Options.model_fields}
 SWITCHES = ("plan", "skip_invalid")
 TEXTS = ("memory", "time_limit", "address", "place")  # the others are read as yaml
 
@@ -118,10 +103,8 @@ def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str
         if name is None:
             rest.append(argument)
             continue
-        if name in SWITCHES:
-            value = value if equals else "true"
-        elif not equals:
-            value = next(waiting, "")
+        if not equals:
+            value = "true" if name in SWITCHES else next(waiting, "")
         if not value:
             raise ValueError(f"{flag}: needs a value")
         if name == "slurm":
@@ -135,16 +118,20 @@ def options_of(given: Sequence[tuple[str, str]]) -> Options:
     """The options of flags. Raises ValueError with one line."""
     values: dict[str, Any] = {}
     for name, text in given:
-        if CONTROL.search(text):
-            raise ValueError(f"--{name.replace('_', '-').replace('.', '=', 1)}={text!r}: must be one line")
         value = text if name in TEXTS else yaml.safe_load(text)
         head, _, key = name.partition(".")
         if key:
             values.setdefault(head, {})[key] = value
         else:
             values[name] = value
+    return as_options(values, "--")
+
+
+def as_options(values: dict[str, Any], prefix: str) -> Options:
+    """Checked options. Raises ValueError with one line, which names the option with a prefix."""
     try:
-        return Options(**values).check("--")
+        return checked(Options, values)
     except ValueError as error:
         name, equals, rest = str(error).partition("=")
-        raise ValueError(name.replace("_", "-") + equals + rest) from None
+        shown = name.replace("_", "-") if prefix == "--" else name
+        raise ValueError(f"{prefix}{shown}{equals}{rest}") from None

@@ -28,22 +28,19 @@ class RayCluster(Place):
         }
         # Workers import this checkout, and packages on this process's path.
         paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        variables["PYTHONPATH"] = os.pathsep.join(paths)
+        around = {"env_vars": variables | {"PYTHONPATH": os.pathsep.join(paths)}}
         try:
             ray.init(
-                address=address,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-                runtime_env={"env_vars": variables},
-            )
+                address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=around
+            )  # fmt: skip
         except (ConnectionError, ValueError, RuntimeError) as error:
             why = one_line(ValueError(str(error)))[:160]
             raise ValueError(
                 f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
             ) from None
         self._ray = ray
-        needs = {"CPU": threads, "GPU": options.gpus, "memory": options.memory_in()}
-        needs = {name: amount for name, amount in needs.items() if amount}
+        wanted = {"CPU": threads, "GPU": options.gpus, "memory": options.memory}
+        needs = {name: amount for name, amount in wanted.items() if amount}
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         room = sum(int(min(has.get(name, 0) / amount for name, amount in needs.items())) for has in nodes)
         if not room:  # a task that fits no node would wait without a message
@@ -53,7 +50,7 @@ class RayCluster(Place):
         self.at_once = min(room, options.workers or room)
         # A worker ends after a task, as whatever a run left behind would reach the next one.
         self._task = ray.remote(max_calls=1, max_retries=0)(remote_work).options(
-            num_cpus=threads, num_gpus=needs.get("GPU", 0), memory=needs.get("memory")
+            num_cpus=threads, num_gpus=options.gpus or 0, memory=options.memory
         )
         self._open: dict[Future[Outcome], Any] = {}
 

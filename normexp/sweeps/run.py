@@ -2,15 +2,13 @@
 
 import contextlib
 import os
-import queue
 import signal
 import socket
 import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future
-from functools import partial
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from pathlib import Path
 
 from normexp.config.errors import one_line
@@ -18,19 +16,16 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board, show_end, show_plan
-from normexp.sweeps.cell import Cell
-from normexp.sweeps.choose import choose_place
-from normexp.sweeps.job import AT_ONCE, STOPS, Job, Outcome
+from normexp.sweeps.job import AT_ONCE, STOPS, Cell, Job, Outcome
 from normexp.sweeps.options import Options, threads_of
-from normexp.sweeps.place import Lost, Place
+from normexp.sweeps.place import Lost, Place, choose_place
 from normexp.training.folder import in_use
 from normexp.training.screen import make_console, say
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
-TRIES = 3  # in a row without a new checkpoint, for a run that is lost by no fault of its own
+TRIES = 3  # of a run that is lost by no fault of its own
 RECORD = "sweep.json"
-KILLED = "its process was killed; is there enough memory?"
 
 
 def run(
@@ -59,145 +54,108 @@ def run(
 
     Raises ValueError with one line if the place cannot be used.
     """
-    options = (options or Options()).check()
-    cells: dict[Path, Cell] = {}
+    options, console = options or Options(), make_console()
+    by_folder: dict[Path, Cell] = {}
     for spec, name in zip(specs, names or [" ".join(spec.overrides) for spec in specs], strict=True):
         log = folder / "logs" / spec.choices["model"] / f"{spec.folder.name}.log"
-        cells.setdefault(spec.folder, Cell(name, spec, log))
-    for cell in cells.values():
-        if cell.summary_status():
-            cell.state = "skipped"
-    found = list(cells.values())
-    todo = [cell for cell in found if cell.state == "planned"]
+        job = Job(spec, [*starter, *spec.overrides], threads_of(spec, options), log)
+        by_folder.setdefault(spec.folder, Cell(name, job))
+    cells = list(by_folder.values())
+    for cell in cells:
+        cell.state = "skipped" if cell.status() else "planned"
+    todo = [cell for cell in cells if cell.state == "planned"]
     place = choose_place(options, [cell.spec for cell in todo], folder) if todo else None
-    console = make_console()
-    show_plan(found, place, options, folder / "logs", console, what=what)
+    show_plan(cells, place, options, folder / "logs", console, what=what)
     if place is None or options.plan:
-        return found
-
-    def job_of(cell: Cell) -> Job:
-        argv = [*starter, *cell.spec.overrides]
-        return Job(cell.spec, argv, threads_of(cell.spec, options), cell.log)
-
+        return cells
     started = time.monotonic()
-    with Record(folder, command, found), Board(found, place.at_once, console) as board, signals() as came:
-        for cell in Launch(todo, place, job_of, came, partial(say, console)).changes():
-            board.update(cell)
-    show_end(found, time.monotonic() - started, console)
+    write_record(folder, command, cells)
+    try:
+        with Board(cells, place.at_once, console) as board, signals() as came:
+            for cell in changes(todo, place, came, lambda line: say(console, line)):
+                board.update(cell)
+    finally:
+        write_record(folder, command, cells)
+    show_end(cells, time.monotonic() - started, console)
     if came:
         from normexp.training.checkpoint import hand_on  # loads torch
 
         hand_on(came[0], signal.getsignal(came[0]))  # submitit or Slurm may start this launch again
         sys.exit(128 + came[0])
-    return found
+    return cells
 
 
-class Launch:
-    """Runs cells at a place.
+def changes(
+    todo: Sequence[Cell], place: Place, came: Sequence[int], say: Callable[[str], None]
+) -> Iterator[Cell]:
+    """Run cells at a place; yield a cell whenever its state changes.
 
     Args:
         came: the signals that came. The first stops the launch, a second one to end kills its runs.
         say: prints a line.
     """
-
-    def __init__(
-        self,
-        cells: Sequence[Cell],
-        place: Place,
-        job_of: Callable[[Cell], Job],
-        came: Sequence[int],
-        say: Callable[[str], None],
-    ):
-        self.place, self.job_of, self.came, self.say = place, job_of, came, say
-        self._waiting = deque(cells)
-        self._open: dict[
-            Future[Outcome], tuple[Cell, float, float]
-        ] = {}  # with start, and time of the checkpoint then
-        self._ended: queue.SimpleQueue[Future[Outcome]] = queue.SimpleQueue()
-        self._answered = 0  # of the signals
-        self._next_look = 0.0
-
-    def changes(self) -> Iterator[Cell]:
-        """Yield a cell whenever its state changes."""
-        try:
-            while self._open or (self._waiting and not self.came):
-                if self.came:
-                    self._stop()
-                elif time.monotonic() >= self._next_look:
-                    yield from self._start()
-                    self._next_look = 0.0 if self._open else time.monotonic() + LOOK_SECONDS
-                self.place.look()
-                with contextlib.suppress(queue.Empty):
-                    future = self._ended.get(timeout=POLL_SECONDS)
-                    cell, since, saved = self._open.pop(future)
-                    cell.seconds = time.monotonic() - since
-                    self._settle(cell, future, saved)
-                    if cell.state in ("planned", "elsewhere"):
-                        self._waiting.append(cell)
+    waiting, running, answered = deque(todo), dict[Future[Outcome], Cell](), 0
+    try:
+        while running or (waiting and not came):
+            asked = min(len(came), 1) + (sum(number in AT_ONCE for number in came) > 1)
+            if asked > answered:
+                if not answered:
+                    kills = "; Ctrl-C again kills them" if came[0] == signal.SIGINT else ""
+                    runs = pluralize(len(running), "run")
+                    say(f"stopping: {runs} to save and end, or to leave the queue{kills}")
+                answered = asked
+                place.cancel(force=asked > 1)
+            for _ in range(0 if came else len(waiting)):
+                if len(running) >= place.at_once:
+                    break
+                cell = waiting.popleft()
+                before, cell.state = cell.state, state_now(cell)
+                if cell.state == "elsewhere":  # comes last
+                    waiting.append(cell)
+                elif cell.state == "running":
+                    running[place.submit(cell.job)] = cell
+                if cell.state != before:
                     yield cell
-        finally:
-            self.place.close()
-
-    def _start(self) -> Iterator[Cell]:
-        """Fill the place. Cells that another launch trains come last."""
-        for _ in range(len(self._waiting)):
-            if len(self._open) >= self.place.at_once or self.came:
-                return
-            cell = self._waiting.popleft()
-            before, cell.state = cell.state, "running"
-            if cell.summary_status():
-                cell.state = "skipped"
-            elif not cell.spec.config["fast_dev_run"] and in_use(cell.folder):
-                cell.state = "elsewhere"
-                self._waiting.append(cell)
-            if cell.state != before:
+            place.look()
+            if not running:
+                time.sleep(LOOK_SECONDS if waiting and not came else 0)
+            for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
+                cell = running.pop(future)
+                settle(cell, future, bool(came), say)
+                if cell.state in ("planned", "elsewhere"):
+                    waiting.append(cell)
                 yield cell
-            if cell.state == "running":
-                since = time.monotonic(), cell.checkpoint_time()
-                future = self.place.submit(self.job_of(cell))
-                self._open[future] = cell, *since
-                future.add_done_callback(self._ended.put)
+    finally:
+        place.close()
 
-    def _stop(self) -> None:
-        force = sum(number in AT_ONCE for number in self.came) > 1
-        if self._answered == 1 + force:
-            return
-        if not self._answered:
-            kills = "; Ctrl-C again kills them" if self.came[0] == signal.SIGINT else ""
-            runs = pluralize(len(self._open), "run")
-            self.say(f"stopping: {runs} to save and end, or to leave the queue{kills}")
-        self._answered = 1 + force
-        self.place.cancel(force=force)
 
-    def _settle(self, cell: Cell, future: "Future[Outcome]", saved: float) -> None:
-        """Note how a job ended. Its cell waits again if it was lost, unless it was lost often without getting on.
+def state_now(cell: Cell) -> str:
+    """The state of a cell that is about to run: skipped or elsewhere if another launch has trained it or does."""
+    if cell.status():
+        return "skipped"
+    return "elsewhere" if not cell.spec.config["fast_dev_run"] and in_use(cell.spec.folder) else "running"
 
-        Args:
-            saved: the time of its checkpoint when it was submitted.
-        """
-        error = future.exception()
-        if error is None:
-            outcome = future.result()
-            cell.state, cell.error = outcome.status, outcome.error
-            cell.seconds = outcome.seconds or cell.seconds
-        elif status := cell.summary_status():
-            cell.state = status
-        else:
-            cell.tries = 1 if cell.checkpoint_time() != saved else cell.tries + 1
-            why = (
-                KILLED
-                if isinstance(error, BrokenExecutor)
-                else f"{error}"
-                if isinstance(error, Lost)
-                else one_line(error)
-            )
-            cell.state = "planned"
-            if cell.tries >= TRIES:
-                cell.state, cell.error = "failed", f"{why} ({TRIES} times without a new checkpoint)"
-            elif not self.came:
-                self.say(f"again: {cell.run}: {why}; try {cell.tries + 1} of {TRIES}")
-        if self.came and cell.state in ("planned", "elsewhere"):
-            cell.state = "interrupted"
+
+def settle(cell: Cell, future: "Future[Outcome]", stopping: bool, say: Callable[[str], None]) -> None:
+    """Note how the job of a cell ended. The cell waits again if it was lost, unless it was lost often."""
+    error = future.exception()
+    if error is None:
+        outcome = future.result()
+        cell.state, cell.error, cell.seconds = outcome.status, outcome.error, outcome.seconds
+    elif status := cell.status():
+        cell.state = status
+    else:
+        killed = "its process was killed; is there enough memory?"
+        why = str(error) if isinstance(error, Lost) else one_line(error)
+        why = killed if isinstance(error, BrokenExecutor) else why
+        cell.lost += 1
+        cell.state = "planned"
+        if cell.lost >= TRIES:
+            cell.state, cell.error = "failed", f"{why} ({TRIES} times)"
+        elif not stopping:
+            say(f"again: {cell.run}: {why}; try {cell.lost + 1} of {TRIES}")
+    if stopping and cell.state in ("planned", "elsewhere"):
+        cell.state = "interrupted"
 
 
 @contextlib.contextmanager
@@ -212,27 +170,15 @@ def signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-class Record:
-    """The plan and the end of a launch on disk, `sweep.json`, for reports: one row for each run."""
-
-    def __init__(self, folder: Path, command: str, cells: Sequence[Cell]):
-        self.folder, self.command, self.cells = folder, command, cells
-
-    def __enter__(self) -> "Record":
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._write()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._write()
-
-    def _write(self) -> None:
-        rows = [
-            {
-                "cell": cell.name, "run": cell.run, "folder": str(cell.folder), "hash": cell.spec.digest,
-                "state": cell.state, "seconds": cell.seconds, "error": cell.error, "log": str(cell.log),
-            }
-            for cell in self.cells
-        ]  # fmt: skip
-        launch = {"command": self.command, "host": socket.gethostname(), "pid": os.getpid()}
-        write_json(self.folder / RECORD, {**launch, "cells": rows}, indent=1, on_disk=False)
+def write_record(folder: Path, command: str, cells: Sequence[Cell]) -> None:
+    """Write the plan or the end of a launch, `sweep.json`, for reports: one row for each run."""
+    rows = [
+        {
+            "cell": cell.name, "run": cell.run, "folder": str(cell.spec.folder), "hash": cell.spec.digest,
+            "state": cell.state, "seconds": cell.seconds, "error": cell.error, "log": str(cell.job.log),
+        }
+        for cell in cells
+    ]  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    launch = {"command": command, "host": socket.gethostname(), "pid": os.getpid()}
+    write_json(folder / RECORD, {**launch, "cells": rows}, indent=1, on_disk=False)

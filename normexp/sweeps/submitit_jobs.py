@@ -26,7 +26,6 @@ MOST = {
 }  # jobs at a time; Slurm's default limit of an array is 1001
 DEFAULT_LIMIT = 3600.0  # seconds
 LOOK_SECONDS = 2.0
-FULL_SECONDS = 30.0  # wait after a full queue
 RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 
@@ -48,7 +47,7 @@ class SubmititJobs(Place):
         if options.gpus and options.gpus % 1:
             raise ValueError(f"gpus={options.gpus}: a job of Slurm has whole GPUs; write gpus=1")
         self.at_once = options.workers or MOST[self.cluster]
-        self.limit, memory = options.time_limit_in() or DEFAULT_LIMIT, options.memory_in()
+        self.limit = options.time_limit or DEFAULT_LIMIT
         self._executor = submitit.AutoExecutor(folder, cluster=self.cluster, slurm_max_num_timeout=RESTARTS)
         try:
             self._executor.update_parameters(
@@ -56,7 +55,7 @@ class SubmititJobs(Place):
                 timeout_min=max(1, math.ceil(self.limit / 60)),
                 cpus_per_task=threads,
                 gpus_per_node=int(options.gpus) if options.gpus else None,
-                mem_gb=memory / 1e9 if memory else None,
+                mem_gb=options.memory / 1e9 if options.memory else None,
                 stderr_to_stdout=True,
                 slurm_array_parallelism=self.at_once,
                 slurm_signal_delay_s=min(90, int(self.limit / 6)),
@@ -80,36 +79,34 @@ class SubmititJobs(Place):
         self._next_look = time.monotonic() + LOOK_SECONDS
         if self._new:
             self._send()
-        ended = [entry for entry in self._open if entry[0].done()]
-        self._open = [entry for entry in self._open if entry not in ended]
-        for submitted, future in ended:
-            if (error := submitted.exception()) is None:
-                future.set_result(outcome := submitted.result())
-                if self.cluster == "debug" and outcome.status == "interrupted":
-                    signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
-            elif (state := submitted.state).startswith("CANCELLED"):
-                future.set_result(Outcome("interrupted", 0.0))
-            elif state == "OUT_OF_MEMORY":
-                future.set_result(Outcome("failed", 0.0, "out of memory; give it more (memory)"))
+        still_open = []
+        for submitted, future in self._open:
+            if submitted.done():
+                self._end(submitted, future)
             else:
-                why = str(error).splitlines()[-1] if state == "FINISHED" else state.lower()
-                future.set_exception(
-                    Lost(f"its job {submitted.job_id} ended ({why}); {submitted.paths.stdout}")
-                )
+                still_open.append((submitted, future))
+        self._open = still_open
+
+    def _end(self, submitted: Any, future: "Future[Outcome]") -> None:
+        error, state = submitted.exception(), submitted.state
+        if error is None:
+            future.set_result(outcome := submitted.result())
+            if self.cluster == "debug" and outcome.status == "interrupted":
+                signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
+        elif state.startswith("CANCELLED"):
+            future.set_result(Outcome("interrupted", 0.0))
+        else:
+            why = str(error).splitlines()[-1] if state == "FINISHED" else state.lower()
+            future.set_exception(Lost(f"its job {submitted.job_id} ended ({why}); {submitted.paths.stdout}"))
 
     def _send(self) -> None:
         from submitit.core.utils import FailedJobError, FailedSubmissionError
 
+        as_call = partial(partial, work) if self.cluster == "debug" else Restarting
         try:
             with self._executor.batch():
-                calls = [
-                    partial(work, job) if self.cluster == "debug" else Restarting(job) for job, _ in self._new
-                ]
-                submitted = [self._executor.submit(call) for call in calls]
+                submitted = [self._executor.submit(as_call(job)) for job, _ in self._new]
         except (FailedJobError, FailedSubmissionError) as error:
-            if self._open:  # what ends will make room
-                self._next_look = time.monotonic() + FULL_SECONDS
-                return
             lines = [line.strip() for line in str(error).splitlines() if "rror" in line]
             why = "; ".join(dict.fromkeys(lines)) or error
             raise ValueError(f"place={self.cluster}: {why}; workers=100 submits fewer at a time") from None
@@ -121,10 +118,11 @@ class SubmititJobs(Place):
         for _, future in self._new:
             future.set_result(Outcome("interrupted", 0.0))
         self._new = []
-        for submitted, _ in self._open if self.cluster == "local" else ():
-            os.kill(int(submitted.job_id), signal.SIGKILL if force else signal.SIGTERM)
-        if self.cluster == "slurm" and self._open:
-            jobs = [submitted.job_id for submitted, _ in self._open]
+        jobs = [submitted.job_id for submitted, _ in self._open]
+        if self.cluster == "local":
+            for job in jobs:
+                os.kill(int(job), signal.SIGKILL if force else signal.SIGTERM)
+        elif self.cluster == "slurm" and jobs:
             for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
                 subprocess.run(["scancel", *more, *jobs], capture_output=True)
 

@@ -17,99 +17,85 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from normexp.machine import memory
+from normexp.machine import cores, memory
 from normexp.sweeps.job import STOPS, Job, Outcome, work
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place
 
-PRELOAD = ["normexp.sweeps.preload"]
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-
-
-class Slot:
-    """A process that trains one run after the other, with environment variables of its own. A pool of one process each:
-    one that is killed takes no other along, and it is known whose run was lost."""
-
-    def __init__(self, environment: Mapping[str, str]):
-        self.environment = environment
-        self._pool: ProcessPoolExecutor | None = None
-
-    def submit(self, job: Job) -> "Future[Outcome]":
-        if self._pool is None:
-            around = ({**os.environ, **self.environment},)
-            self._pool = ProcessPoolExecutor(1, processes(), initializer=begin, initargs=around)
-            self._pid = self._pool.submit(os.getpid)
-        return self._pool.submit(work, job)
-
-    def signal(self, number: int) -> None:
-        with contextlib.suppress(BrokenExecutor, ProcessLookupError):
-            os.kill(self._pid.result(), number)
-
-    def end(self, *, wait: bool = False) -> None:
-        """End the process after its run. The next run gets a new one."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=wait)
-        self._pool = None
 
 
 class ThisMachine(Place):
     """As many jobs at a time as there are slots. If this process dies, its jobs stop themselves.
+
+    A slot has a pool of one process: one that is killed takes no other along, and it is known whose run was lost.
 
     Args:
         environments: environment variables of each slot, e.g. `{"CUDA_VISIBLE_DEVICES": "1"}`.
     """
 
     def __init__(self, environments: Sequence[Mapping[str, str]]):
-        self.at_once = len(environments)
-        self._free = [Slot(environment) for environment in reversed(environments)]
-        self._busy: dict[Future[Outcome], Slot] = {}
+        self.at_once, self.environments = len(environments), environments
+        self._free = list(reversed(range(self.at_once)))
+        self._pools: dict[int, ProcessPoolExecutor] = {}
+        self._processes: dict[int, Future[int]] = {}
+        self._busy: dict[Future[Outcome], int] = {}
 
     def submit(self, job: Job) -> "Future[Outcome]":
+        for future in [future for future in self._busy if future.done()]:
+            slot = self._busy.pop(future)
+            if future.exception() or not future.result().clean:
+                self._end(slot)  # the next run gets a new process
+            self._free.append(slot)
         slot = self._free.pop()
         try:
-            future = slot.submit(job)
+            future = self._pool(slot).submit(work, job)
         except BrokenExecutor:  # its process was killed while it waited
-            slot.end()
-            future = slot.submit(job)
+            self._end(slot)
+            future = self._pool(slot).submit(work, job)
         self._busy[future] = slot
-        future.add_done_callback(self._ended)
         return future
 
-    def _ended(self, future: "Future[Outcome]") -> None:
-        slot = self._busy.pop(future)
-        if future.exception() or not future.result().clean:
-            slot.end()
-        self._free.append(slot)
+    def _pool(self, slot: int) -> ProcessPoolExecutor:
+        if slot not in self._pools:
+            around = ({**os.environ, **self.environments[slot]},)
+            self._pools[slot] = ProcessPoolExecutor(1, processes(), initializer=begin, initargs=around)
+            self._processes[slot] = self._pools[slot].submit(os.getpid)
+        return self._pools[slot]
+
+    def _end(self, slot: int, *, wait: bool = False) -> None:
+        if pool := self._pools.pop(slot, None):
+            pool.shutdown(wait=wait)
 
     def cancel(self, *, force: bool) -> None:
-        for slot in list(self._busy.values()):
-            slot.signal(signal.SIGKILL if force else signal.SIGTERM)
+        for slot in [slot for future, slot in self._busy.items() if not future.done()]:
+            with contextlib.suppress(BrokenExecutor, ProcessLookupError):
+                os.kill(self._processes[slot].result(), signal.SIGKILL if force else signal.SIGTERM)
 
     def close(self) -> None:
         self.cancel(force=False)
-        for slot in [*self._busy.values(), *self._free]:
-            slot.end(wait=True)
+        for slot in list(self._pools):
+            self._end(slot, wait=True)
 
     def __str__(self) -> str:
         return f"{self.at_once} at a time"
 
 
-def slots(trainers: Sequence[Mapping[str, Any]], options: Options, most: int) -> list[dict[str, str]]:
-    """Environment of each slot, as many as the memory holds. On CPUs there are `most`, or fewer for runs on several
-    devices. With GPUs each slot sees one, which `runs_per_gpu` slots share. If some run asks for several GPUs, every
-    run sees all, and runs go one at a time."""
+def slots(trainers: Sequence[Mapping[str, Any]], options: Options, threads: int) -> list[dict[str, str]]:
+    """Environment of each slot, as many as the memory holds. On CPUs there is one per core, or fewer for runs of
+    several threads or devices. With GPUs each slot sees one, which `runs_per_gpu` slots share. If some run asks for
+    several GPUs, every run sees all, and runs go one at a time."""
     devices = [trainer.get("devices", 1) for trainer in trainers]
     gpus = [] if all(trainer.get("accelerator") == "cpu" for trainer in trainers) else visible_gpus()
     if not gpus:
         several = max((n for n in devices if isinstance(n, int)), default=1)
-        found: list[dict[str, str]] = [{}] * (options.workers or max(1, most // max(1, several)))
+        found: list[dict[str, str]] = [{}] * (options.workers or max(1, cores() // (threads * several)))
     elif any(n != 1 for n in devices):
         found = [{}] * (options.workers or 1)
     else:
         count = options.workers or len(gpus) * options.runs_per_gpu
         found = [{"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} for index in range(count)]
-    need = options.memory_in()
-    return found[: max(1, int(memory() / need))] if need else found
+    return found[: max(1, int(memory() / options.memory))] if options.memory else found
 
 
 def visible_gpus() -> list[str]:
@@ -128,7 +114,7 @@ def processes() -> BaseContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOAD)
+    context.set_forkserver_preload(["normexp.sweeps.preload"])
     # Libraries read them when they are loaded; each run sets its own number of threads.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     resource_tracker.ensure_running()  # which unblocks two of them
@@ -143,21 +129,15 @@ def begin(environment: Mapping[str, str]) -> None:
     sends SIGTERM, which a run answers with a checkpoint."""
     os.environ.clear()
     os.environ.update(environment)
-    for number in STOPS:
-        signal.signal(number, _leave_it_to_the_parent)
+    for (
+        number
+    ) in STOPS:  # a handler that does nothing keeps a stopped run from asking Slurm to start it again
+        signal.signal(number, lambda number, frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     threading.Thread(target=_follow_parent, daemon=True).start()
-
-
-def _end(number: int, frame: Any) -> None:
-    sys.exit(128 + number)
-
-
-def _leave_it_to_the_parent(number: int, frame: Any) -> None:
-    """Do nothing. As a handler, it keeps a stopped run from asking Slurm to start it again."""
 
 
 def _follow_parent() -> None:

@@ -85,10 +85,10 @@ def test_report_of_edited_values(study, capsys):
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [
-        (("config", "seed"), "x", "config.seed='x': input should be a valid integer"),
+        (("config", "seed"), "x", "config.seed='x': must be a whole number"),
         (("metrics", "test/accuracy"), 2.0, "metrics.test/accuracy=2: must be a fraction, from 0 to 1"),
         (("metrics", "test/accuracy"), None, "metrics.test/accuracy=null: must be a number"),
-        (("status",), "done", "status='done': input should be 'completed' or 'diverged'"),
+        (("status",), "done", "status='done': choose from completed, diverged"),
         (("choices", "norm"), "\x1b[2J", "has a character that no line can show"),
         (("config", "lr"), float("inf"), "config.lr=inf: must be finite"),
     ],

@@ -12,10 +12,10 @@ from rich.console import Console
 from normexp.config.run_spec import RunSpec
 from normexp.runs.table import find_runs
 from normexp.sweeps.board import Board, axes, show_end, show_plan
-from normexp.sweeps.cell import Cell
-from normexp.sweeps.choose import Inside
 from normexp.sweeps.grid import show_answer_of
+from normexp.sweeps.job import Cell, Job
 from normexp.sweeps.options import Options
+from normexp.sweeps.place import Inside
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()
 
@@ -23,7 +23,8 @@ LONG = Path("/somewhere") / ("deep " * 40).strip()
 def cell(state: str, **model: str) -> Cell:
     config = {"trainer": {}, "model": model, "threads": None}
     choices = {"model": "torchvision" if model else "mlp"}
-    return Cell("seed=0", RunSpec(config, choices, "hash", LONG / "none-bs2-s0"), LONG / "0.log", state, 1.0)
+    spec = RunSpec(config, choices, "hash", LONG / "none-bs2-s0")
+    return Cell("seed=0", Job(spec, [], 1, LONG / "0.log"), state, 1.0)
 
 
 def test_a_plan_names_the_folder_of_logs_in_one_piece(capsys):
@@ -42,7 +43,7 @@ def test_suggested_commands_quote_their_path(capsys, tmp_path):
     config = {"fast_dev_run": False, "logger": "tensorboard", "outputs": str(tmp_path)}
     done = [cell("skipped") for _ in find_runs(root)[0]]
     for own, folder in zip(done, find_runs(root)[0], strict=True):
-        own.spec = replace(own.spec, folder=folder, config=config)
+        own.job = replace(own.job, spec=replace(own.spec, folder=folder, config=config))
     show_answer_of(root, done, Console(width=80))
     out = capsys.readouterr().out
     assert f"report: python scripts/report.py '{root}'\n" in out

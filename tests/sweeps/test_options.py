@@ -9,8 +9,8 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from normexp.cli import train
 from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
-from normexp.sweeps.choose import choose_place
-from normexp.sweeps.options import Options, options_of, take_flags
+from normexp.sweeps.options import Options, as_options, options_of, take_flags
+from normexp.sweeps.place import choose_place
 
 RUN = RunSpec({"trainer": {"accelerator": "cpu"}, "threads": None}, {}, "", Path())
 
@@ -22,24 +22,23 @@ def test_flags_are_taken_out_and_mean_what_they_say():
     assert rest == ["-m", "norm=none"]
     wanted = Options(place="slurm", time_limit="2h", plan=True, gpus=0.25, slurm={"partition": "gpu"})
     assert options_of(given) == wanted
-    assert wanted.time_limit_in() == 7200
-    assert Options(memory="1.5GB").memory_in() == 1.5e9
+    assert wanted.time_limit == 7200
+    assert Options(memory="1.5GB").memory == 1.5e9
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--place", "moon"], "--place=moon: choose from here, slurm, local, debug, ray"),
-        (["--workers", "-1"], "--workers=-1: must be a whole number, at least 0"),
-        (["--workers", "two"], "--workers=two: must be a whole number"),
+        (["--place", "moon"], "--place='moon': choose from here, slurm, local, debug, ray"),
+        (["--workers", "-1"], "--workers=-1: must be at least 0"),
+        (["--workers", "two"], "--workers='two': must be a whole number"),
         (["--time-limit", "2"], "--time-limit=2: write 30min, 2h, 1d"),
         (["--memory", "much"], "--memory=much: write 500MB, 4GB"),
-        (["--gpus", "half"], "--gpus=half: must be a number"),
+        (["--gpus", "half"], "--gpus='half': must be a number"),
         (["--place", "slurm", "--workers", "0"], "--workers=0: runs inside this process"),
         (["--gpus", "1"], "--gpus=1: is for clusters; runs_per_gpu"),
-        (["--time-limit", "2h", "--place", "ray"], "--time-limit=2h: is for jobs of Slurm"),
+        (["--time-limit", "2h", "--place", "ray"], "--time-limit=7200: is for jobs of Slurm"),
         (["--place"], "--place: needs a value"),
-        (["--slurm", "account=me\n#SBATCH --wrap=x"], "--slurm=account=.*: must be one line"),
         (["--slurm", "a b=me"], "--slurm=a b=.*: write an option of sbatch, account=mine"),
     ],
 )
@@ -47,6 +46,11 @@ def test_wrong_flag_is_one_line(flags, message):
     with pytest.raises(ValueError, match=message) as error:
         options_of(take_flags(flags)[1])
     assert "\n" not in str(error.value)
+
+
+def test_an_option_of_sbatch_is_one_line():
+    with pytest.raises(ValueError, match=r"hydra.launcher.slurm=account=.*: write an option of sbatch"):
+        as_options({"slurm": {"account": "me\n#SBATCH --wrap=x"}}, "hydra.launcher.")
 
 
 def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them():

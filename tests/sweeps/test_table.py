@@ -95,7 +95,7 @@ def cut_off(folder):
         (lambda folder: (folder / "summary.json").write_text("{"), "no valid JSON"),
         (
             lambda folder: (folder / "summary.json").write_text('{"versions": {"normexp": "0.0.1"}}'),
-            r"summary.json: damaged \(lacks status\)",
+            r"summary.json: damaged \(status: is missing",
         ),
     ],
 )
