@@ -32,7 +32,7 @@ SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
     "steps": lambda runs: (-runs["value"], runs["val_accuracy"]),
 }
-SCORES["fit"] = SCORES["loss"]
+SCORES["fit"] = lambda runs: (-runs["train_loss"], runs["val_accuracy"])
 SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if it was the best of its seed
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from normexp.claims.evidence.grid import ARM, OF_BANK, runs_of
+from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, runs_of
 from normexp.claims.evidence.metric import measure_of, with_values
 from normexp.claims.evidence.rates import runs_at
 from normexp.claims.judge.outcomes import Setting
@@ -25,6 +25,7 @@ def settings(
 ) -> list[Setting]:
     """The settings of a claim of which the table has every run of the grid. `manipulation`: with the values of its
     manipulation check."""
+    grid = with_all_rates(claim, grid, table)
     return [
         setting_of(claim, claim.cells[str(name)], runs, manipulation=manipulation)
         for name, runs in whole(grid, table).groupby("setting", sort=False)
@@ -33,11 +34,22 @@ def settings(
 
 def judged_runs(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The runs behind `settings`: one per setting, arm, level and seed."""
+    grid = with_all_rates(claim, grid, table)
     parts = [
         judged(claim, claim.cells[str(name)], runs)
         for name, runs in whole(grid, table).groupby("setting", sort=False)
     ]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"seconds": [], "numerics": []})
+
+
+def with_all_rates(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The grid with the runs of the same arms and seeds that the table has at other rates: a curve of losses over rates
+    may have two valleys, and a search from a few rates finds one of them."""
+    if claim.rate != "own" or not claim.settings:
+        return grid
+    equal = [*ARM, "overrides", "seed"]
+    more = grid[equal].drop_duplicates().merge(table[RUN], on=["overrides", "seed"])
+    return pd.concat([grid, more[grid.columns]], ignore_index=True).drop_duplicates([*ARM, *RUN], ignore_index=True)
 
 
 def whole(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

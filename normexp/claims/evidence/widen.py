@@ -40,6 +40,8 @@ def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.Data
     beyond an edge. None while a run is missing."""
     if claim.rate != "own":
         return []
+    measure = measure_of(claim)
+    measure = "loss" if measure == "fit" else measure  # registered: a loss on the training split widens by validation
     names = [(arm, level) for arm, level, _ in arms]
     runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]
     seeds, rates = sorted(set(runs["seed"])), rates_in(claim, cell, *names[0])
@@ -49,7 +51,7 @@ def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.Data
             return [rows_of(cell.name, *arm, seeds, rates) for arm in arms]
         if not left or here["status"].isna().any():
             return []
-        wider = next_rates(here, cell, measure_of(claim))
+        wider = next_rates(here, cell, measure)
         if wider == rates:
             return []
         rates = wider
