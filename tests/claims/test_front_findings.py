@@ -36,7 +36,7 @@ def test_a_drawn_finding_says_how_sure_and_where():
     assert found["known"] == ("Yes" if verdict["verdict"] == "supported" else "Not known yet")
     low, high = verdict["share_interval"]
     assert found["sure"].startswith(
-        f"It holds in {true} of 24 settings drawn at random, so in {low:.0%} to {high:.0%} of"
+        f"It holds in {true} of 24 drawn settings ({100 * low:.0f} to {100 * high:.0f}% of all such); the sign is"
     )
     # "more accurate" and "lower" stand in one finding: it says what is lower
     assert "Share of wrong answers on test: lower by enough to matter in practice was asked" in found["sure"]
@@ -101,4 +101,5 @@ def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
 
 @pytest.mark.parametrize("word", ["supported", "refuted", "divided", "undecided"])
 def test_every_word_of_a_population_has_a_plain_answer(word):
-    assert answer({"verdict": word}) in ("Yes", "No", "In some settings", "Not known yet")
+    verdict = {"settings": [1], "comparisons": [{"word": word, "learned": None, "holds": 1, "asked": 1}]}
+    assert answer(verdict) in ("Yes", "No", "In some settings", "Not known yet")

@@ -49,7 +49,9 @@ def with_all_rates(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.
         return grid
     equal = [*ARM, "overrides", "seed"]
     more = grid[equal].drop_duplicates().merge(table[RUN], on=["overrides", "seed"])
-    return pd.concat([grid, more[grid.columns]], ignore_index=True).drop_duplicates([*ARM, *RUN], ignore_index=True)
+    return pd.concat([grid, more[grid.columns]], ignore_index=True).drop_duplicates(
+        [*ARM, *RUN], ignore_index=True
+    )
 
 
 def whole(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

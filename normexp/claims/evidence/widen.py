@@ -41,7 +41,9 @@ def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.Data
     if claim.rate != "own":
         return []
     measure = measure_of(claim)
-    measure = "loss" if measure == "fit" else measure  # registered: a loss on the training split widens by validation
+    measure = (
+        "loss" if measure == "fit" else measure
+    )  # registered: a loss on the training split widens by validation
     names = [(arm, level) for arm, level, _ in arms]
     runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]
     seeds, rates = sorted(set(runs["seed"])), rates_in(claim, cell, *names[0])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.comparison import TRENDS, Comparison
 from normexp.claims.judge.estimate import holm
 from normexp.claims.judge.outcomes import Setting
 
@@ -23,7 +23,11 @@ FEWEST_A_SIDE = 3  # settings
 def direction(rows: Sequence[Row], comparison: Comparison) -> dict[str, Any] | None:
     """In how many settings the effect has the claimed sign, whatever its size, with the exact binomial p against one
     half. An effect of 0 has no sign. None for a sentence that claims none."""
-    if comparison.kind not in CLAIMED or (not isinstance(comparison.margin, str) and comparison.margin < 0):
+    no_worse = not isinstance(comparison.margin, str) and comparison.margin < 0
+    alone = (
+        comparison.baseline is None and comparison.kind not in TRENDS
+    )  # the sign of a value against a number
+    if comparison.kind not in CLAIMED or no_worse or alone:
         return None
     signs = [CLAIMED[comparison.kind] * row["number"] for row in rows if row["number"]]
     if not signs:
