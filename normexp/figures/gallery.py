@@ -1,5 +1,5 @@
-"""Named figures: their register, what makers of them use, and the work of the command: NAME.png, .pdf and .json of each
-in a folder, and a page that shows all.
+"""Named figures: what makers of them use, and the work of the command: NAME.png, .pdf and .json of each in a folder,
+and a page that shows all.
 """
 
 import contextlib
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from normexp.config.process import command
 from normexp.figures.plot import Line, Plot, draw
 from normexp.runs.files import write_text
@@ -23,6 +25,13 @@ if TYPE_CHECKING:
     from normexp.claims.laws.network import Network
 
 ROOMS = ("of_training", "of_curvature", "of_initialization", "of_transformers")
+MAKERS: "dict[str, Callable[[Lab], Plot]]" = {}
+
+
+def figure(make: "Callable[[Lab], Plot]") -> "Callable[[Lab], Plot]":
+    """Register a maker under the name of its function, which has a text in figures.yaml."""
+    MAKERS[make.__name__] = make
+    return make
 
 
 @dataclass(frozen=True)
@@ -41,19 +50,6 @@ class Named:
     source: str
     paper: str
     make: "Callable[[Lab], Plot]"
-
-
-FIGURES: dict[str, Named] = {}
-
-
-def figure(title: str, source: str, paper: str) -> "Callable[[Callable[[Lab], Plot]], Callable[[Lab], Plot]]":
-    """Register a maker under the name of its function."""
-
-    def register(make: "Callable[[Lab], Plot]") -> "Callable[[Lab], Plot]":
-        FIGURES[make.__name__] = Named(make.__name__, title, source, paper, make)
-        return make
-
-    return register
 
 
 @dataclass
@@ -137,7 +133,8 @@ def figures() -> dict[str, Named]:
     """All figures by name, in the order of the page."""
     for room in ROOMS:
         importlib.import_module(f"normexp.figures.{room}")
-    return FIGURES
+    texts = yaml.safe_load(Path(__file__).with_name("figures.yaml").read_text())
+    return {name: Named(name, make=MAKERS[name], **text) for name, text in texts.items()}
 
 
 def chosen(words: Sequence[str]) -> list[Named]:
@@ -163,9 +160,8 @@ def make(
     began = time.process_time()
     plot = entry.make(Lab(folder, small=small, say=say))
     numbers = {
-        "name": entry.name, "title": entry.title, "source": entry.source, "paper": entry.paper, **plot.numbers(),
-        "command": f"{command('figure')} {entry.name}", "small": small,
-        "cpu_seconds": round(time.process_time() - began, 1),
+        **{key: getattr(entry, key) for key in ("name", "title", "source", "paper")}, **plot.numbers(), "small": small,
+        "command": f"{command('figure')} {entry.name}", "cpu_seconds": round(time.process_time() - began, 1),
     }  # fmt: skip
     with drawing_style():
         save(Drawing(entry.name, entry.title, plot.seen, draw(plot)), folder, entry.source)
@@ -181,5 +177,4 @@ def write_page(folder: Path) -> Path:
     made = {record.get("name"): record for record in records}
     shown = [made[name] for name in figures() if name in made]
     missing = [name for name in figures() if name not in made]
-    values = {"figures": shown, "missing": missing, "start": command("figure"), "dark": {}}
-    return save_page(folder, "gallery.html.j2", **values)
+    return save_page(folder, "gallery.html.j2", figures=shown, missing=missing, start=command("figure"))

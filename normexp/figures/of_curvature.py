@@ -7,12 +7,7 @@ from normexp.figures.of_training import PLAIN
 from normexp.figures.plot import Line, Panel, Plot
 
 
-@figure(
-    "Does BatchNorm make the loss smoother along its gradient?",
-    "Santurkar et al. 2018, How Does Batch Normalization Help Optimization? (arXiv:1805.11604), Figure 4",
-    "The paper's VGG on CIFAR-10: along the gradient, the range of the loss and of the gradient's change is"
-    " far smaller with BatchNorm, and so is the largest change per distance (effective beta).",
-)
+@figure
 def landscape(lab: Lab) -> Plot:
     """Ranges of the loss and of the gradient's change along the gradient, and the effective beta, over training."""
     tables = {}
@@ -49,13 +44,7 @@ def landscape(lab: Lab) -> Plot:
     return Plot(panels, seen)
 
 
-@figure(
-    "How sharp does gradient descent make the loss?",
-    "Cohen et al. 2021, Gradient Descent on Neural Networks Typically Occurs at the Edge of Stability"
-    " (arXiv:2103.00065), Figure 1",
-    "The paper, three architectures: for each step size eta the largest eigenvalue of the loss's Hessian"
-    " rises to 2 / eta and stays there or a little above.",
-)
+@figure
 def edge_of_stability(lab: Lab) -> Plot:
     """Training loss and largest Hessian eigenvalue under full-batch gradient descent at three rates, with 2 / eta."""
     import torch

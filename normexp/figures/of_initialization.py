@@ -39,12 +39,7 @@ def places(values: Sequence[float]) -> list[int]:
     return list(range(1, len(values) + 1))
 
 
-@figure(
-    "How does a gradient vanish on its way to the first layer?",
-    "Glorot and Bengio 2010 (AISTATS), their figure of back-propagated gradients",
-    "The paper shows histograms: in a tanh network with the usual initialization of its time, gradients"
-    " shrink from the last layer to the first. It has no norms; they are added here.",
-)
+@figure
 def vanishing_gradients(lab: Lab) -> Plot:
     """Gradient by layer in a deep MLP of sigmoid or tanh units, for three norms."""
     depth, panels, falls = lab.size(16, 4), [], dict[tuple[str, str], float]()
@@ -62,12 +57,7 @@ def vanishing_gradients(lab: Lab) -> Plot:
     return Plot(panels, seen)
 
 
-@figure(
-    "Does BatchNorm make gradients explode with depth?",
-    "Yang et al. 2019, A Mean Field Theory of Batch Normalization (arXiv:1902.08129)",
-    "The paper computes the rate for infinitely wide networks, for ReLU pi / (pi - 1) per layer in the"
-    " squared norm as the batch grows, and shows that finite networks follow it.",
-)
+@figure
 def mean_field_explosion(lab: Lab) -> Plot:
     """Gradient by layer of a plain ReLU network, with the closed form for BatchNorm."""
     depth, batch = lab.size(40, 8), lab.size(256, 32)
@@ -86,12 +76,7 @@ def mean_field_explosion(lab: Lab) -> Plot:
     return Plot([Panel("", "layer", FALL, lines, log="y")], seen)
 
 
-@figure(
-    "Do all inputs become the same at depth?",
-    "Daneshmand et al. 2020, Batch Normalization Provably Avoids Rank Collapse (arXiv:2003.01652)",
-    "The paper counts the singular values of a batch of hidden vectors above a threshold: without BatchNorm"
-    " the rank falls toward one with depth, with it the rank stays of the order of the root of the width.",
-)
+@figure
 def rank_and_cosine(lab: Lab) -> Plot:
     """Mean cosine between samples, and the effective rank of a batch, after each activation."""
     from normexp.claims.laws.depth import noise, observed
@@ -118,13 +103,7 @@ def rank_and_cosine(lab: Lab) -> Plot:
     return Plot(panels, seen)
 
 
-@figure(
-    "How fast does the residual stream grow with depth?",
-    "De and Smith 2020, Batch Normalization Biases Residual Blocks Towards the Identity Function"
-    " (arXiv:2002.10444)",
-    "The paper shows that without a norm the variance of the stream doubles with each block, while with"
-    " BatchNorm at the start of each branch it grows by one.",
-)
+@figure
 def residual_variance(lab: Lab) -> Plot:
     """Variance of a residual network x + W relu(norm(x)) with He weights, and its two closed forms."""
     import torch
@@ -153,12 +132,7 @@ def residual_variance(lab: Lab) -> Plot:
     return Plot([Panel("", "residual block", "variance of the stream", lines, log="y")], seen)
 
 
-@figure(
-    "Which layers of a transformer have large gradients at the start?",
-    "Xiong et al. 2020, On Layer Normalization in the Transformer Architecture (arXiv:2002.04745), Figure 3",
-    "The paper's 6-layer translation model: with Post-LN the gradient grows toward the last layers, with"
-    " Pre-LN it is about equal in all and smaller.",
-)
+@figure
 def gradient_by_layer(lab: Lab) -> Plot:
     """Gradient norm of the MLP's second map of each block at initialization, Pre-LN against Post-LN."""
     depth, lines = lab.size(12, 2), []
@@ -180,13 +154,7 @@ def gradient_by_layer(lab: Lab) -> Plot:
     return Plot([Panel("", "block", "gradient norm of W2", lines, log="y")], seen)
 
 
-@figure(
-    "What explodes when a network without BatchNorm diverges?",
-    "Bjorck et al. 2018, Understanding Batch Normalization (arXiv:1806.02375), their heat map of channel"
-    " means",
-    "The paper takes one diverging update of a deep convolutional network in small parts: means and variances"
-    " of channels explode in the higher layers.",
-)
+@figure
 def channel_means(lab: Lab) -> Plot:
     """Mean |channel mean| of each layer while one large gradient step is applied in parts, for two norms."""
     import copy
@@ -222,13 +190,7 @@ def channel_means(lab: Lab) -> Plot:
     return Plot(panels, seen)
 
 
-@figure(
-    "What does depth do before the first step?",
-    "Yang et al. 2019, A Mean Field Theory of Batch Normalization (arXiv:1902.08129), and Xiong et al. 2020"
-    " (arXiv:2002.04745), Lemma 2",
-    "The papers compute the dashed rates: of BatchNorm before ReLU, of BatchNorm in linear networks by batch size,"
-    " and of the residual stream under Post-LN.",
-)
+@figure
 def initialization(lab: Lab) -> Plot:
     """Gradients over depth for five norms and four activations, and what batch size, place and residuals change."""
     depth, width, batch = lab.size(24, 6), lab.size(256, 32), 128

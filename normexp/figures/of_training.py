@@ -8,13 +8,7 @@ from normexp.figures.plot import Line, Panel, Plot
 PLAIN = "recipe=plain optimizer=sgd schedule=constant data=digits"
 
 
-@figure(
-    "What enters the last non-linearity?",
-    "Ioffe and Szegedy 2015, Batch Normalization (arXiv:1502.03167), Figure 1",
-    "The paper trains three sigmoid layers of 100 units on MNIST: with BatchNorm it is more accurate, and the"
-    " percentiles of one typical unit's input drift less. Here: digits, and percentiles over all units of the"
-    " layer.",
-)
+@figure
 def bn_percentiles(lab: Lab) -> Plot:
     """Accuracy, and the 15th, 50th and 85th percentile of the last sigmoid's input, without and with BatchNorm."""
     steps, curves, panels, drift = lab.size(600, 12), [], [], {}
@@ -39,12 +33,7 @@ def bn_percentiles(lab: Lab) -> Plot:
     return Plot([first, *panels], seen)
 
 
-@figure(
-    "Does BatchNorm need large batches?",
-    "Wu and He 2018, Group Normalization (arXiv:1803.08494), Figure 1",
-    "The paper's ResNet-50 on ImageNet: below 16 images per GPU BatchNorm's error rises fast, by 10.6 points"
-    " over GroupNorm's at 2, which does not change with the batch size.",
-)
+@figure
 def gn_batch_size(lab: Lab) -> Plot:
     """Test error of a small MLP over the batch size, at one rate of AdamW."""
     sizes, lines = ((2, 4, 8, 16, 32), []) if not lab.small else ((4, 16), [])
@@ -72,12 +61,7 @@ def gn_batch_size(lab: Lab) -> Plot:
     return Plot([Panel("", "batch size", "test error (%)", lines, log="x")], seen)
 
 
-@figure(
-    "How large a rate can be trained with BatchNorm?",
-    "Bjorck et al. 2018, Understanding Batch Normalization (arXiv:1806.02375), Figure 1",
-    "The paper's ResNet-110 on CIFAR-10: equal small rates give equal accuracy with and without BatchNorm;"
-    " only BatchNorm can be trained at large ones, which end more accurate.",
-)
+@figure
 def rates(lab: Lab) -> Plot:
     """Validation accuracy over training at four learning rates, and at the end over the rate."""
     tried = [0.001, 0.01, 0.1, 1.0] if not lab.small else [0.01, 1.0]
@@ -102,12 +86,7 @@ def rates(lab: Lab) -> Plot:
     return Plot([*panels, last], seen)
 
 
-@figure(
-    "Does BatchNorm help because its inputs are stable?",
-    "Santurkar et al. 2018, How Does Batch Normalization Help Optimization? (arXiv:1805.11604), Figure 2",
-    "The paper's VGG on CIFAR-10: noise of a new mean and scale after each BatchNorm makes its distributions"
-    " less stable than without a norm, and it still trains as fast as plain BatchNorm.",
-)
+@figure
 def noisy_batchnorm(lab: Lab) -> Plot:
     """Training accuracy without a norm, with BatchNorm, and with BatchNorm followed by noise."""
     lines = []
@@ -143,12 +122,7 @@ def error(network, x, y, *, batch_size: int | None = None) -> float:
     return 100 * (1 - float(torch.cat(right).mean()))
 
 
-@figure(
-    "BatchNorm's error with a batch's statistics, their average, or the population's",
-    'Wu and Johnson 2021, Rethinking "Batch" in BatchNorm (arXiv:2105.07576), sections 3 and 4',
-    "The paper's ResNet-50: precise statistics give smoother error curves than the moving average, and the"
-    " smaller the normalization batch, the larger the gap between batch and population statistics.",
-)
+@figure
 def train_eval_precise(lab: Lab) -> Plot:
     """Validation error over training by average and precise statistics, and four errors at the end by batch size."""
     from normexp.norms.batch_norm import recompute_population_statistics
@@ -195,12 +169,7 @@ def train_eval_precise(lab: Lab) -> Plot:
     return Plot(panels, seen)
 
 
-@figure(
-    "Do the updates have a healthy size, and do units saturate?",
-    "Karpathy 2022, Building makemore, part 3 (lecture): update to data ratio, and histograms of tanh units",
-    "The lecture wants log10 of update over data near -3 for all layers, and few tanh outputs near -1 and 1;"
-    " BatchNorm makes both hold without care for the initialization.",
-)
+@figure
 def updates_and_saturation(lab: Lab) -> Plot:
     """log10 of |update| / |weights| of each layer over training, and where tanh outputs lie after it."""
     import torch

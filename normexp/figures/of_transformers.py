@@ -8,12 +8,7 @@ from normexp.figures.plot import Line, Panel, Plot
 GPT = "norm=layernorm model=gpt data=python_docs batch_size=16"
 
 
-@figure(
-    "Is a trained LayerNorm like a tanh?",
-    "Zhu et al. 2025, Transformers without Normalization (arXiv:2503.10622), Figure 2",
-    "The paper's trained ViT, wav2vec 2.0 and DiT: in early LayerNorms output over input is nearly a line, in"
-    " deeper ones an S like tanh, because tokens of large values have a small slope.",
-)
+@figure
 def dyt_clouds(lab: Lab) -> Plot:
     """Output over input of three LayerNorms of a trained transformer, before gain and shift."""
     import torch
@@ -66,13 +61,7 @@ def best_tanh(x, y):
     return lambda values: best[2] * (best[1] * values).tanh()
 
 
-@figure(
-    "Do a few values grow huge, and does attention sink into the first token?",
-    "Sun et al. 2024, Massive Activations (arXiv:2402.17762), and Xiao et al. 2023, attention sinks"
-    " (arXiv:2309.17453)",
-    "The papers show trained models of billions of weights: values a thousand and more times the median from"
-    " an early layer on, and most of the attention on the first token.",
-)
+@figure
 def massive_activations(lab: Lab) -> Plot:
     """Largest value over the median, and attention on the first token, by block, before and after training."""
     (run,) = lab.train(
@@ -101,13 +90,7 @@ def massive_activations(lab: Lab) -> Plot:
     return Plot(panels, seen)
 
 
-@figure(
-    "Does QK-norm widen the range of rates that train?",
-    "Wortsman et al. 2023, Small-scale proxies for large-scale Transformer training instabilities"
-    " (arXiv:2309.14322), Figure 1",
-    "The paper's models of 10 million to 1.2 billion weights: with QK-norm the final loss changes little over"
-    " three orders of magnitude of rates, without it large rates diverge, sooner in larger models.",
-)
+@figure
 def qk_norm_rates(lab: Lab) -> Plot:
     """Validation loss at the end over the learning rate, with and without QK-norm."""
     tried = [0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3] if not lab.small else [0.001, 0.1]
@@ -130,13 +113,7 @@ def qk_norm_rates(lab: Lab) -> Plot:
     return Plot([Panel("", "learning rate", "validation loss (nats)", lines, log="x")], seen)
 
 
-@figure(
-    "Are the deep blocks of a Pre-LN transformer dead?",
-    "Sun et al. 2025, The Curse of Depth in Large Language Models (arXiv:2502.05795), their figures of pruned"
-    " layers",
-    "The paper prunes one layer at a time from published models: the deeper half of Pre-LN models is hardly"
-    " missed, that of Post-LN models is; LayerNorm Scaling makes deep layers count.",
-)
+@figure
 def dead_depth(lab: Lab) -> Plot:
     """How much the loss rises when one block is left out, for three placements."""
     arms = {"pre": "", "post": "model.norm_position=post", "scaled": "model.depth_scaling=true"}

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import new_figure
-from normexp.report.style import INK, Style, label_lines, plain_log_scale, plain_ticks
+from normexp.report.style import INK, Style, label_lines, plain_log_scale, plain_ticks, shade
 
 Numbers = Sequence[float]
 HEIGHTS = {1: 3.6, 2: 3.4}  # inches, by the number of panels in a row
@@ -44,7 +44,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `log` names the logarithmic ones, of x and y; `top` cuts the y axis."""
+    """One pair of axes. `log` names the logarithmic ones, of x and y."""
 
     title: str
     xlabel: str
@@ -52,7 +52,6 @@ class Panel:
     lines: Sequence[Line] = ()
     map: Map | None = None
     log: Literal["", "x", "y", "xy"] = ""
-    top: float | None = None
     named: bool = True  # whether the names stand beside the lines
 
 
@@ -103,7 +102,7 @@ def _draw_lines(axes: Axes, panel: Panel, style: Style) -> None:
             look = {**style.line(line.name), "linewidth": min(style.width[line.name], 1.8), "marker": marker}
         axes.plot(line.x, line.y, **look)
         if line.low is not None and line.high is not None:
-            axes.fill_between(line.x, line.low, line.high, color=color, alpha=0.18, linewidth=0)
+            axes.fill_between(line.x, line.low, line.high, **shade(color))
         finite = [y for y in line.y if math.isfinite(y)]
         ends[line.name] = finite[-1] if finite else math.nan
     if "x" in panel.log:
@@ -113,7 +112,5 @@ def _draw_lines(axes: Axes, panel: Panel, style: Style) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     if "y" in panel.log:
         plain_log_scale(axes)
-    if panel.top is not None:
-        axes.set_ylim(top=panel.top)
     if panel.named and panel.lines:
         label_lines(axes, ends, style)

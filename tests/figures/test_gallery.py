@@ -68,10 +68,6 @@ def test_a_figure_draws_its_numbers(name, tmp_path):
     assert sum(map(math.isfinite, values)) > 0.8 * len(values)
     for ending in ("png", "pdf"):
         assert (tmp_path / f"{name}.{ending}").stat().st_size > 5000
-    assert plot.seen.endswith(".")
-    assert one.paper.endswith(".")
-    assert len(one.title) < 90
-    assert any(mark in one.source for mark in ("arXiv:", "AISTATS", "lecture"))
 
 
 def test_training_is_asked_where_it_is_expected(tmp_path):
