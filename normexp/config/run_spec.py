@@ -202,8 +202,10 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
                 cfg[key] = OLDER if key == "recipe" else default
     except Exception as error:  # OmegaConf and the parser raise a dozen types
         raise ValueError(f"{saved}: cannot be read ({one_line(error)}); train the run again") from None
-    cfg.pop("replicas", None)  # of runs of earlier versions
-    cfg.logger = []  # the run may have logged with a package that is not installed here
+    cfg.pop("replicas", None)  # of runs of earlier versions, as the next
+    if cfg.data.get("_target_") == "normexp.data.TextFile":
+        cfg.data.pop("cache", None)
+    cfg.logger, cfg.monitor = [], {}  # nothing is trained; what the run wanted may not be installed here
     for override in overrides:
         _set(cfg, override, saved)
     cfg.allow_targets = list(allowed_packages())

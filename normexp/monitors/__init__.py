@@ -4,45 +4,10 @@ A file is imported when one of its names is first used, because callbacks need L
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 # Imported now: a later import of the file would replace its function by the module of the same name.
 from normexp.monitors.convergence import convergence
-
-if TYPE_CHECKING:
-    from normexp.monitors.activations import Activations
-    from normexp.monitors.base import Monitor, StepMonitor
-    from normexp.monitors.batch_statistics import Adaptation, BatchStatistics
-    from normexp.monitors.batches import Batches
-    from normexp.monitors.charts import Charts, measure_without_fit
-    from normexp.monitors.covariate_shift import CovariateShift, CovariateShiftProxies, InternalCovariateShift
-    from normexp.monitors.first_not_finite import FirstNotFinite
-    from normexp.monitors.gradients import GradientNoiseScale, Gradients
-    from normexp.monitors.loss_landscape import AdversarialNoise, HessianTopEigenvalue, Smoothness
-    from normexp.monitors.representation import Representation, Stream
-
-__all__ = [
-    "Activations",
-    "Adaptation",
-    "AdversarialNoise",
-    "BatchStatistics",
-    "Batches",
-    "Charts",
-    "CovariateShift",
-    "CovariateShiftProxies",
-    "FirstNotFinite",
-    "GradientNoiseScale",
-    "Gradients",
-    "HessianTopEigenvalue",
-    "InternalCovariateShift",
-    "Monitor",
-    "Representation",
-    "Smoothness",
-    "StepMonitor",
-    "Stream",
-    "convergence",
-    "measure_without_fit",
-]
 
 _NAMES = {
     "activations": ("Activations",),
@@ -57,6 +22,7 @@ _NAMES = {
     "representation": ("Representation", "Stream"),
 }
 _FILES = {name: file for file, names in _NAMES.items() for name in names}
+__all__ = ["convergence", *_FILES]
 
 
 def __getattr__(name: str) -> Any:

@@ -232,23 +232,16 @@ class Activations(StepMonitor):
         return functools.partial(record, "output")
 
     def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
-        """Record the first pass, then detach. A module that runs twice in a step counts once, also in accumulation."""
-        depth = guard_depth()
+        """Record one end of a layer. A module that runs twice in a step counts once, also in accumulation."""
+        alone = guard_depth() > 0  # an extra pass already has the batch of all processes
 
-        def hook(module: nn.Module, inputs: tuple, named: dict, output: Tensor | None = None) -> None:
-            if guard_depth() == depth:
-                handle.remove()
-                x = first_tensor(inputs, named) if end == "input" else output
-                if isinstance(x, Tensor):
-                    with unheard():
-                        # An extra pass already has the batch of all processes.
-                        record(x if depth else all_gather(x))
+        def heard(inputs: tuple, named: dict, output: Any) -> None:
+            x = first_tensor(inputs, named) if end == "input" else output
+            if isinstance(x, Tensor):
+                with unheard():
+                    record(x if alone else all_gather(x))
 
-        # Read an input before the module runs, because an in-place activation overwrites it.
-        before = end == "input"
-        attach = site.module.register_forward_pre_hook if before else site.module.register_forward_hook
-        handle = attach(hook, with_kwargs=True)
-        self.handles.append(handle)
+        self.hear(site.module, heard, before=end == "input")
 
     def _rows(self, site: Site, x: Tensor) -> Tensor:
         return to_rows(x, channel_dim(site.module, x.ndim), self._mask)

@@ -12,7 +12,7 @@ A Monitor measures in passes of its own. A StepMonitor watches the training step
 A value's step is the number of optimizer steps before it was measured. Step 0 is the network at initialization."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,7 +29,7 @@ from normexp.monitors.batches import (
     last_training_batch,
     writes,
 )
-from normexp.monitors.guard import eager_steps, passes_as_in, to_module, untouched
+from normexp.monitors.guard import eager_steps, guard_depth, passes_as_in, to_module, untouched
 from normexp.monitors.sites import described, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
@@ -230,6 +230,22 @@ class StepMonitor(Monitor):
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         """Before the forward pass: attach hooks and append them to `handles`."""
+
+    def hear(
+        self, module: nn.Module, record: Callable[[tuple, dict, Any], None], *, before: bool = False
+    ) -> None:
+        """Call `record(inputs, named, output)` at the first pass of a layer in this step, or before it: an in-place
+        activation overwrites its input. Passes that other monitors make do not count."""
+        depth = guard_depth()
+
+        def hook(layer: nn.Module, inputs: tuple, named: dict, output: Any = None) -> None:
+            if guard_depth() == depth:
+                handle.remove()
+                record(inputs, named, output)
+
+        attach = module.register_forward_pre_hook if before else module.register_forward_hook
+        handle = attach(hook, with_kwargs=True)
+        self.handles.append(handle)
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
         """After the backward pass: read gradients. Gradients of activations are scaled by `backward_scale`."""

@@ -1,7 +1,6 @@
-"""TensorBoard pages of the monitors' values: charts of all layers, percentile bands, heat maps of layer x time."""
+"""TensorBoard pages of the monitors' values: charts of all layers, and percentile bands."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
 from typing import Any
 
 from pytorch_lightning import Callback, LightningModule, Trainer
@@ -56,68 +55,21 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
     return {"First": first, **shown, **pages}
 
 
-def heat_map(statistic: str, recorded: Recorded) -> Any:
-    """A matplotlib figure of one statistic over steps, with one row per layer and the input on top. Values that are not
-    finite stay white."""
-    from matplotlib.figure import Figure  # imported here, since it takes half a second and few want figures
-
-    layers = [layer for layer in by_statistic(recorded)[statistic] if layer != "network"]
-    rows = [{s: v for s, v in recorded[f"{statistic}/{layer}"] if isfinite(v)} for layer in layers]
-    steps = sorted({step for layer in layers for step, _ in recorded[f"{statistic}/{layer}"]})
-    values = [[row.get(step, float("nan")) for step in steps] for row in rows]
-    figure = Figure(figsize=(8, 1.2 + 0.3 * len(layers)))
-    figure.subplots_adjust(
-        left=0.25, right=0.99, bottom=0.5 / figure.get_figheight(), top=1 - 0.4 / figure.get_figheight()
-    )
-    axes = figure.subplots()
-    image = axes.pcolormesh(values, norm=scale_of(values))
-    axes.set_yticks([i + 0.5 for i in range(len(layers))], layers)
-    axes.invert_yaxis()
-    shown = range(0, len(steps), max(1, len(steps) // 8))
-    axes.set_xticks([i + 0.5 for i in shown], [str(steps[i]) for i in shown])
-    axes.set(title=statistic, xlabel="step")
-    figure.colorbar(image)
-    return figure
-
-
-def scale_of(values: Sequence[Sequence[float]]) -> str:
-    """`log` if positive values span more than two decades, for the scale of colors."""
-    finite = [v for row in values for v in row if isfinite(v)]
-    return "log" if finite and min(finite) > 0 and max(finite) > 100 * min(finite) else "linear"
-
-
 class Charts(Callback):
-    """Writes the custom-scalar layout when the first values are there. Writes it again at the end, with the figures.
+    """Writes the custom-scalar layout when the first values are there, and again at the end."""
 
-    Args:
-        heat_maps: statistics to draw at the end as figures `heat_map/<statistic>`, a tenth of a second each. A
-            statistic that this model or norm does not have is omitted.
-    """
-
-    def __init__(self, *, heat_maps: Sequence[str] = ()) -> None:
-        self.heat_maps = list(heat_maps)
+    def __init__(self) -> None:
         self._laid_out = False
 
-    def write(self, loggers: Sequence[Logger], callbacks: Sequence[Callback], step: int) -> None:
-        """Write the layout and the figures of all values that the monitors among `callbacks` recorded."""
+    def write(self, loggers: Sequence[Logger], callbacks: Sequence[Callback]) -> None:
+        """Write the layout of all values that the monitors among `callbacks` recorded."""
         recorded = {type(c).__name__: c.recorded for c in callbacks if isinstance(c, Monitor) and c.recorded}
         for logger in loggers:
             if isinstance(logger, TensorBoardLogger):
                 logger.experiment.add_custom_scalars(layout(recorded))
-                for tags in recorded.values():
-                    for statistic, layers in by_statistic(tags).items():
-                        if statistic in self.heat_maps and layers != ["network"]:
-                            logger.experiment.add_figure(
-                                f"heat_map/{statistic}", heat_map(statistic, tags), step
-                            )
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         self._laid_out = False
-        known = set().union(
-            *(callback.keys() for callback in callbacks_of(trainer) if isinstance(callback, Monitor))
-        )
-        if unknown := sorted(set(self.heat_maps) - known):
-            raise ValueError(f"heat_maps={unknown}: no monitor of this run measures it; see docs/monitors.md")
 
     def state_dict(self) -> dict[str, bool]:
         return {"laid_out": self._laid_out}
@@ -128,10 +80,10 @@ class Charts(Callback):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
         if not self._laid_out and trainer.global_step:
             self._laid_out = True
-            Charts().write(trainer.loggers, callbacks_of(trainer), trainer.global_step)
+            self.write(trainer.loggers, callbacks_of(trainer))
 
     def on_fit_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self.write(trainer.loggers, callbacks_of(trainer), trainer.global_step)
+        self.write(trainer.loggers, callbacks_of(trainer))
 
 
 def measure_without_fit(
@@ -154,7 +106,7 @@ def measure_without_fit(
             values |= measured
     for charts in callbacks:
         if isinstance(charts, Charts):
-            charts.write(loggers, callbacks, step)
+            charts.write(loggers, callbacks)
     return values
 
 

@@ -205,26 +205,31 @@ def plain_step(module: LightningModule, batch: Any, step_size: float) -> tuple[W
     return before, {p: w - step_size * g for (p, w), g in zip(before.items(), gradients, strict=True)}
 
 
-class InternalCovariateShift(StepMonitor):
-    """`ics_distance/<layer>` = ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias).
-
-    G and G' are gradients on the batch of the measured step (the first batch under accumulation). For G' the preceding
-    layers have made the optimizer's step, and their norms draw the next step's noise if they draw any (`next_noise`,
-    as in NoisyBatchNorm). `sites` says what precedes a layer, norms and embeddings included. Nothing
-    precedes the first layer, so its values are 0 and 1. Costs a forward and a backward pass per layer.
+class OfOneStep(StepMonitor):
+    """Compares the network before and after a step. Nothing is measured after training, since no step follows.
 
     Args:
         step_size: used only when `measure` is called without training. It is the size of a gradient step that is
             computed but not taken.
     """
 
-    measures_after_training = False  # no step follows the last one
+    measures_after_training = False
 
     def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
         super().__init__(every_n_steps=every_n_steps)
         if not step_size > 0:
             raise ValueError(f"step_size={step_size}: must be positive")
         self.step_size = step_size
+
+
+class InternalCovariateShift(OfOneStep):
+    """`ics_distance/<layer>` = ||G - G'|| and `ics_cosine/<layer>`, for each layer's linear map (weight and bias).
+
+    G and G' are gradients on the batch of the measured step (the first batch under accumulation). For G' the preceding
+    layers have made the optimizer's step, and their norms draw the next step's noise if they draw any (`next_noise`,
+    as in NoisyBatchNorm). `sites` says what precedes a layer, norms and embeddings included. Nothing
+    precedes the first layer, so its values are 0 and 1. Costs a forward and a backward pass per layer.
+    """
 
     def keys(self) -> set[str]:
         return {"ics_distance", "ics_cosine"}
@@ -278,25 +283,18 @@ def step_to_step(g: Tensor, g_next: Tensor, w: Tensor, w_next: Tensor) -> dict[s
     }
 
 
-class CovariateShiftProxies(StepMonitor):
+class CovariateShiftProxies(OfOneStep):
     """`proxy_gradient_sum`, `proxy_gradient_change` and `proxy_beta`, from the measured step and the step after it.
-    Each is logged `/<layer>` for the layer's linear map and `/network` for all parameters.
-
-    Args:
-        step_size: used only when `measure` is called without training. It is the size of a gradient step that is
-            computed but not taken. The training batch and the held-out batch are then the two mini-batches.
+    Each is logged `/<layer>` for the layer's linear map and `/network` for all parameters. Without training, the
+    training batch and the held-out batch are the two mini-batches.
     """
 
-    measures_after_training = False
     reads_gradients = True
 
     def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
-        super().__init__(every_n_steps=every_n_steps)
+        super().__init__(every_n_steps=every_n_steps, step_size=step_size)
         if every_n_steps is not None and every_n_steps < 2:
             raise ValueError(f"every_n_steps={every_n_steps}: two steps make one value; use at least 2")
-        if not step_size > 0:
-            raise ValueError(f"step_size={step_size}: must be positive")
-        self.step_size = step_size
         self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched step
 
     def keys(self) -> set[str]:

@@ -93,10 +93,9 @@ class Gradients(StepMonitor):
         self._module, sites = module, sites_of(module)
         self._linear = layer_weights(sites)
         self._layers = self._linear | layer_weights(sites, "embedding")
-        depth = guard_depth()
         for site in sites:
             if site.kind == "activation":
-                self._listen(site.layer, site.module, depth)
+                self.hear(site.module, lambda _, named, output, layer=site.layer: self._hear(layer, output))
         if not names_its_sites(module):
             self.handles.append(
                 listen(module, sites, lambda site, x: functools.partial(self._hear, site.layer))
@@ -106,15 +105,6 @@ class Gradients(StepMonitor):
         # On the tensor: a module's backward hook would wrap its output and break in-place layers.
         if output.requires_grad:
             output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
-
-    def _listen(self, layer: str, activation: nn.Module, depth: int) -> None:
-        def hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
-            if guard_depth() == depth:
-                handle.remove()
-                self._hear(layer, output)
-
-        handle = activation.register_forward_hook(hook)
-        self.handles.append(handle)
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
         """Of each optimizer; one that steps several times in a batch is measured at its first step."""

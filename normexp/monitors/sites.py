@@ -142,38 +142,36 @@ class CalledFunction(nn.Module):
 
     def __init__(self, function: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> None:
         super().__init__()
-        self.function, self.args, self.kwargs = (
-            function,
-            args,
-            {k: v for k, v in kwargs.items() if k != "input"},
-        )
+        self.function, self.args = function, args
+        self.kwargs = {k: v for k, v in kwargs.items() if k != "input"}
         self.bounds = BOUNDS.get(name)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x, *self.args, **self.kwargs)
 
 
-class _Watch:
-    """Listens to the training steps of one module, for one monitor."""
+# `training_step`s that were set on the object itself, to put them back.
+_own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = weakref.WeakKeyDictionary()
+_listening: "weakref.WeakKeyDictionary[nn.Module, list[Listening]]" = weakref.WeakKeyDictionary()
 
-    def __init__(self, sites: Sequence[Site], listener: Listener) -> None:
-        self.depth, self.listener, self.sites = guard_depth(), listener, sites
+
+class Listening:
+    """Hears the activations that the training steps of a module call, for one monitor. A handle, as hooks have:
+    `remove()` ends it."""
+
+    def __init__(self, module: nn.Module, sites: Sequence[Site], listener: Listener) -> None:
+        self.module, self.depth, self.listener = module, guard_depth(), listener
         self.handles: list[torch.utils.hooks.RemovableHandle] = []
         self.inside = 0  # number of open modules that are activations themselves
-        self.last = f"layer{'0' * len(_digits(sites))}"
+        self.last = f"layer{'0' * len(str(max(10, len(sites) - 1)))}"
         self.heard: set[str] = set()
-
-    def attach(self) -> None:
-        for site in self.sites:
+        for site in sites:
+            own = site.module
             if site.kind == "activation":
-                self.handles.append(site.module.register_forward_pre_hook(lambda *_: self._enter(1)))
-                self.handles.append(
-                    site.module.register_forward_hook(lambda *_: self._enter(-1), always_call=True)
-                )
+                self.handles.append(own.register_forward_pre_hook(lambda *_: self._enter(1)))
+                self.handles.append(own.register_forward_hook(lambda *_: self._enter(-1), always_call=True))
             else:
-                self.handles.append(
-                    site.module.register_forward_pre_hook(functools.partial(self._met, site.layer))
-                )
+                self.handles.append(own.register_forward_pre_hook(functools.partial(self._met, site.layer)))
 
     def _enter(self, step: int) -> None:
         self.inside += step
@@ -181,9 +179,7 @@ class _Watch:
     def _met(self, layer: str, *_: Any) -> None:
         self.last = layer
 
-    def called(
-        self, name: str, function: Callable, args: tuple, kwargs: dict
-    ) -> Callable[[Tensor], None] | None:
+    def called(self, name: str, function: Callable, args: tuple, kwargs: dict) -> Callable | None:
         x = args[0] if args else kwargs.get("input")
         if (
             self.inside
@@ -198,18 +194,29 @@ class _Watch:
         self.heard.add(layer)
         return self.listener(Site(layer, "activation", CalledFunction(function, name, args[1:], kwargs)), x)
 
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+        others = _listening.get(self.module, [])
+        if self in others:
+            others.remove(self)
+            if not others:
+                self.module.__dict__.pop("training_step", None)
+                if (own := _own_steps.pop(self.module, None)) is not None:
+                    self.module.__dict__["training_step"] = own
+
 
 class _Mode(TorchFunctionMode):
-    def __init__(self, watches: Sequence[_Watch]) -> None:
+    def __init__(self, listening: Sequence[Listening]) -> None:
         super().__init__()
-        self.watches = watches
+        self.listening = listening
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         name = FUNCTIONS.get(func)
         if name is None or _deaf:
             return func(*args, **kwargs)
-        after = [watch.called(name, func, args, kwargs) for watch in self.watches]
+        after = [one.called(name, func, args, kwargs) for one in self.listening]
         output = func(*args, **kwargs)
         for heard in after:
             if heard is not None:
@@ -217,49 +224,21 @@ class _Mode(TorchFunctionMode):
         return output
 
 
-# `training_step`s that were set on the object itself, to put them back.
-_own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = weakref.WeakKeyDictionary()
-_watches: "weakref.WeakKeyDictionary[nn.Module, list[_Watch]]" = weakref.WeakKeyDictionary()
-
-
-class Listening:
-    """A handle, as hooks have: `remove()` ends it."""
-
-    def __init__(self, module: nn.Module, watch: _Watch) -> None:
-        self.module, self.watch = module, watch
-
-    def remove(self) -> None:
-        for handle in self.watch.handles:
-            handle.remove()
-        watches = _watches.get(self.module, [])
-        if self.watch in watches:
-            watches.remove(self.watch)
-            if not watches:
-                self.module.__dict__.pop("training_step", None)
-                if (own := _own_steps.pop(self.module, None)) is not None:
-                    self.module.__dict__["training_step"] = own
-
-
 def listen(module: nn.Module, sites: Sequence[Site], listener: Listener) -> Listening:
     """Call `listener` for each activation that `module.training_step` calls as a function, in order, until the handle
     is removed. A site is named after the layer that ran before it: `layer03_conv2_relu`."""
-    watch = _Watch(sites, listener)
-    watch.attach()
-    watches = _watches.setdefault(module, [])
-    watches.append(watch)
-    if len(watches) == 1:
+    handle = Listening(module, sites, listener)
+    all_of = _listening.setdefault(module, [])
+    all_of.append(handle)
+    if len(all_of) == 1:
         original = module.training_step
         if "training_step" in module.__dict__:
             _own_steps[module] = original
 
         @functools.wraps(original)
         def training_step(*args: Any, **kwargs: Any) -> Any:
-            with _Mode(watches):
+            with _Mode(all_of):
                 return original(*args, **kwargs)
 
         module.__dict__["training_step"] = training_step
-    return Listening(module, watch)
-
-
-def _digits(sites: Sequence[Site]) -> str:
-    return str(max(10, len(sites) - 1))
+    return handle

@@ -8,7 +8,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.custom_scalar import layout_pb2
 
 from normexp.monitors import Activations, Charts, Gradients, measure_without_fit
-from normexp.monitors.charts import heat_map, layout, scale_of
+from normexp.monitors.charts import layout
 
 
 def test_layout_has_all_layers_of_a_statistic_in_one_chart_and_bands_by_layer():
@@ -39,18 +39,6 @@ def test_the_first_page_has_one_line_a_run():
     }
 
 
-def test_heat_map_has_the_input_on_top_and_measured_steps_along():
-    recorded = {"s/layer00": [(0, 1.0), (10, 2.0)], "s/layer01": [(0, 300.0), (10, float("nan"))]}
-    recorded["s/network"] = [(0, 1e9)]  # no layer
-    axes = heat_map("s", recorded).axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["layer00", "layer01"]
-    assert axes.yaxis_inverted()
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "10"]
-    heat_map("s", {"s/layer00": [(0, float("nan"))], "s/layer01": [(0, float("inf"))]}).canvas.draw()
-    assert scale_of([[1.0, 300.0]]) == "log"
-    assert scale_of([[-1.0, 300.0]]) == scale_of([[1.0, 2.0]]) == "linear"
-
-
 def events(path):
     accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0, "histograms": 0})
     accumulator.Reload()
@@ -62,17 +50,15 @@ def custom_layout(accumulator):
     return layout_pb2.Layout.FromString(message)
 
 
-def test_tensorboard_gets_scalars_histograms_layout_and_figures(tmp_path):
+def test_tensorboard_gets_scalars_histograms_and_layout(tmp_path):
     logger = TensorBoardLogger(tmp_path, name="", version="")
     watch = Activations(every_n_steps=2, histogram_every_n_steps=4)
-    charts = Charts(heat_maps=["gradient_norm"])
-    fit(Small(), [watch, Gradients(every_n_steps=2), charts], steps=6, logger=logger)
+    fit(Small(), [watch, Gradients(every_n_steps=2), Charts()], steps=6, logger=logger)
     seen = events(tmp_path)
     tag = next(tag for tag in seen.Tags()["scalars"] if tag.startswith("activation_std/"))
     assert [event.step for event in seen.Scalars(tag)] == [0, 2, 4, 6]
     histogram = next(tag for tag in seen.Tags()["histograms"] if tag.startswith("preactivation/"))
     assert [event.step for event in seen.Histograms(histogram)] == [0, 4]
-    assert seen.Tags()["images"] == ["heat_map/gradient_norm"]
     assert {page.title for page in custom_layout(seen).category} == {
         "Activations",
         "First",
@@ -104,8 +90,3 @@ def test_a_run_of_no_steps_has_values_and_charts(tmp_path):
     assert set(values) == set(seen.Tags()["scalars"]) - {"hp_metric"}
     assert custom_layout(seen).category
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-
-
-def test_a_heat_map_of_what_nobody_measures_is_refused():
-    with pytest.raises(ValueError, match="heat_maps="):
-        fit(Small(), [Gradients(every_n_steps=2), Charts(heat_maps=["gradient_norms"])], steps=2)
