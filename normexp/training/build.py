@@ -9,6 +9,7 @@ from pytorch_lightning import Callback, Trainer
 from torch import nn
 
 from normexp.config.checks import check_compiler, check_kinds, class_options, decay_of
+from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
 from normexp.config.targets import construct, load_data, refused
 from normexp.data.base import DataModule
@@ -56,10 +57,8 @@ class Parts:
         try:
             trainer = make(**{"logger": False, "enable_progress_bar": False} | arguments)
         except Exception as error:  # Lightning and its plugins raise a dozen types
-            reason = " ".join(str(error).split()).rstrip(".")
-            raise ValueError(
-                f"trainer={self.choices['trainer']}: {reason}; choose trainer=auto or trainer=cpu"
-            ) from None
+            said = f"trainer={self.choices['trainer']}: {one_line(error).rstrip('.')}"
+            raise ValueError(f"{said}; choose trainer=auto or trainer=cpu") from None
         if self.config["batch_size"] % trainer.world_size:
             raise ValueError(
                 f"batch_size={self.config['batch_size']}: cannot be shared equally by {trainer.world_size} devices; "
@@ -108,12 +107,10 @@ def rehearse_optimizer(module: LitModel, *, fused: bool) -> None:
         module.make_optimizers(fused=fused)
         weight = nn.Parameter(torch.zeros(2, 2))
         weight.grad = torch.zeros(2, 2)
-        module.make_optimizer(
-            [weight]
-        ).step()  # fails where gradients must be sparse, or a step takes several losses
+        module.make_optimizer([weight]).step()  # fails where gradients must be sparse, or losses several
     except Exception as error:  # torch's messages name no option
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise ValueError(f"optimizer: {name} cannot be used here ({reason}); change its options") from error
+        said = f"optimizer: {name} cannot be used here ({one_line(error)})"
+        raise ValueError(f"{said}; change its options") from error
     for step in (0, max(0, module.total_steps - 1)) if module.schedule.varies else ():
         factor = module.schedule(step, module.total_steps)
         if not isinstance(factor, (int, float)) or not math.isfinite(factor):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from normexp.data.base import DataModule
 
 KNOWN = ("torch.", "normexp.")  # layers that write into no input, and keep what they need in checkpoints
-MOST_TENSORS = 50_000  # takes a minute to build; a network of 10,000 layers has some 40,000
 COPIES = 3  # weights, gradients, and at least as much for the optimizer
 
 
@@ -38,19 +37,14 @@ def build_model(config: dict[str, Any], data: Any, allowed: Iterable[str] | None
 @contextlib.contextmanager
 def _within_memory(options: dict[str, Any]) -> Iterator[None]:
     """Inside this context, the first weight that would be too much raises ValueError before it is filled."""
-    tensors, nbytes, most = 0, 0, memory()
+    nbytes, most = 0, memory()
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter | None) -> None:
-        nonlocal tensors, nbytes
-        if parameter is None or is_lazy(parameter):  # a lazy one has no size before the first input
-            return
-        tensors += 1
-        nbytes += parameter.numel() * parameter.element_size()
-        if tensors > MOST_TENSORS:
-            takes = f"has more than {MOST_TENSORS:,} weight tensors and would take minutes to build"
-            raise ValueError(_too_large(options, takes))
-        if COPIES * nbytes > most:
-            needs = f"would take {in_bytes(COPIES * nbytes)} or more, and this machine has {in_bytes(most)}"
+        nonlocal nbytes
+        if parameter is not None and not is_lazy(parameter):  # a lazy one has no size before the first input
+            nbytes += COPIES * parameter.nbytes
+        if nbytes > most:
+            needs = f"would take {in_bytes(nbytes)} or more, and this machine has {in_bytes(most)}"
             raise ValueError(_too_large(options, needs))
 
     hook = register_module_parameter_registration_hook(count)
@@ -66,12 +60,11 @@ def _within_memory(options: dict[str, Any]) -> Iterator[None]:
 
 def _too_large(options: dict[str, Any], why: str) -> str:
     """The message, with the two options that make the model large as overrides."""
-    sizes = {}
-    for key, value in options.items():
-        numbers = [item for item in (value if isinstance(value, list) else [value]) if type(item) is int]
-        if numbers:
-            sizes[key] = max(numbers)
-    named = sorted(sizes, key=lambda key: -sizes[key])[:2]
+    lists = {key: value if isinstance(value, list) else [value] for key, value in options.items()}
+    sizes = {
+        key: max((item for item in items if type(item) is int), default=0) for key, items in lists.items()
+    }
+    named = sorted(filter(sizes.get, sizes), key=lambda key: -sizes[key])[:2]
     names = " ".join(f"model.{key}={options[key]}".replace(", ", ",") for key in named) or "model"
     return f"{names}: {why}; choose fewer or smaller layers"
 

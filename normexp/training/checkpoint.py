@@ -28,6 +28,7 @@ from normexp.runs.summary import Damaged, remedy
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
+from normexp.training.screen import say
 
 if TYPE_CHECKING:
     from normexp.training.build import Parts
@@ -69,18 +70,13 @@ def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
 
 def load_to_resume(path: Path, parts: "Parts") -> dict[str, Any]:
     """The content of the checkpoint from which a run goes on. Raises ValueError with one line if it cannot, because the
-    file is another version's or trains at another rate."""
+    file is another version's."""
     content = load_checkpoint(path, parts.digest)
     if lacking := [key for key in NEEDED_TO_RESUME if key not in content]:
         raise damaged(path, f"lacks {', '.join(lacking)}: nothing can go on from there", path.parents[1])
     if (numerics := content["run"]["numerics"]) != NUMERICS:
         why = f"was computed with numerics={numerics}, and this version computes with {NUMERICS}"
         raise damaged(path, why, path.parents[1])
-    asked = parts.module.make_optimizer.keywords.get("lr")
-    for group in content["optimizer_states"][0]["param_groups"]:
-        found = group.get("initial_lr", group.get("lr"))  # the first of them where a schedule sets the second
-        if asked is not None and not math.isclose(found, asked, rel_tol=1e-9):
-            raise damaged(path, f"trains at lr={found:g}, and this run at lr={asked:g}", path.parents[1])
     return content
 
 
@@ -281,18 +277,14 @@ def hand_on(signum: int, handler: Any) -> None:
 
 def say_what_is_left(folder: RunFolder, console: Console, why: str) -> None:
     """Print why a run stopped, and where the same command will resume it."""
-
-    def say(text: str) -> None:
-        console.print(text, highlight=False, markup=False, soft_wrap=True)
-
     if not os.path.exists(folder.last_checkpoint):  # False for a path that no file can have
         if not why.endswith("failed"):
-            say(f"{why}: no checkpoint yet")
+            say(console, f"{why}: no checkpoint yet")
         return
     try:
         step = load_checkpoint(folder.last_checkpoint, folder.digest)["global_step"]
     except ValueError as damage:  # a checkpoint counts as kept only if it can be read
-        say(f"{why}: {damage}")
+        say(console, f"{why}: {damage}")
         return
-    say(f"{why}: checkpoint kept; the same command goes on from there, at step {step:,}")
-    say(f"folder: {folder.path}")
+    where = f"{why}: checkpoint kept; the same command goes on from there, at step {step:,}"
+    say(console, where, f"folder: {folder.path}")

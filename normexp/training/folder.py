@@ -90,7 +90,7 @@ class RunFolder:
                     f"run_dir={self.path}: another process is training this run; wait for it"
                 ) from None
             except BaseException:
-                self._undo()
+                self._leave(whole=self.path not in self._made)
                 raise
         return self
 
@@ -109,12 +109,13 @@ class RunFolder:
         for name, text in {**self.files, "identity": self.digest}.items():
             (self.path / HYDRA / name).write_text(text)
 
-    def _undo(self) -> None:
-        if self._made:
-            shutil.rmtree(self.path / HYDRA, ignore_errors=True)
+    def _leave(self, *, whole: bool) -> None:
+        """Release the lock, and remove what this launch made unless it stays whole."""
+        if not whole and self._lock.is_locked:
+            shutil.rmtree(self.path, ignore_errors=True)
         release(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use now stays
-            for place in self._made:
+            for place in () if whole else self._made:
                 if os.path.exists(place):  # False for a name that is too long
                     place.rmdir()
 
@@ -127,11 +128,5 @@ class RunFolder:
             raise ValueError(f"{self.asked}: cannot be written ({why}); choose another folder") from None
 
     def __exit__(self, kind: type[BaseException] | None, error, traceback) -> None:
-        release(self._lock)
         kept = self.last_checkpoint.exists() or (self.path / SUMMARY).exists()
-        if kind is None or not self._is_new or kept:
-            return
-        shutil.rmtree(self.path, ignore_errors=True)
-        for parent in self._made[1:]:
-            if parent.exists() and not any(parent.iterdir()):
-                parent.rmdir()
+        self._leave(whole=kind is None or not self._is_new or kept)

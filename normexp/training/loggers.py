@@ -16,6 +16,7 @@ from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from normexp.config.identity import model_label
 from normexp.config.loggers import mlflow_store, names_of
+from normexp.format import printable
 from normexp.runs import damaged
 from normexp.runs.summary import flat, learning_rate
 from normexp.training.lightning import own_rank
@@ -179,6 +180,10 @@ def hyperparameters(summary: Mapping[str, Any]) -> dict[str, Any]:
     return row | {key: value for key, value in settings.items() if key not in row and value is not None}
 
 
+def _name_of(parts: "Parts", folder: Path) -> str:
+    return f"{model_label(parts.config, parts.choices)}/{folder.name}"
+
+
 @contextlib.contextmanager
 def _wandb(parts: "Parts", folder: Path) -> Iterator[Logger]:
     """Lightning's logger for Weights & Biases. The study is a group; a resumed run continues under its id, which a file
@@ -188,20 +193,16 @@ def _wandb(parts: "Parts", folder: Path) -> Iterator[Logger]:
     known = folder / ".wandb_id"
     if not known.exists():
         known.write_text(secrets.token_hex(4))
+    tags = [parts.choices[key] for key in ("model", "norm", "data")]
     try:
         logger = WandbLogger(
-            name=f"{model_label(parts.config, parts.choices)}/{folder.name}",
-            save_dir=os.environ.get("WANDB_DIR", folder),
-            id=known.read_text(),
-            resume="allow",
-            project=os.environ.get("WANDB_PROJECT", "normexp"),
-            group=parts.config["name"],
-            tags=[parts.choices[key] for key in ("model", "norm", "data")],
+            name=_name_of(parts, folder), save_dir=os.environ.get("WANDB_DIR", folder), id=known.read_text(),
+            resume="allow", project=os.environ.get("WANDB_PROJECT", "normexp"), group=parts.config["name"], tags=tags,
             settings=wandb.Settings(console="off", quiet=True),
-        )
+        )  # fmt: skip
         logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
     except (wandb.Error, OSError) as error:
-        reason = " ".join(str(error).split()).rstrip(".")
+        reason = printable(" ".join(str(error).split()).rstrip("."))
         raise ValueError(f"logger=wandb: {reason}; run `wandb login`, or set WANDB_MODE=offline") from None
     status = 1
     try:
@@ -217,23 +218,20 @@ def _mlflow(parts: "Parts", folder: Path) -> Iterator[Logger]:
     the folder keeps. MLFLOW_TRACKING_URI names the store; without it, it is the file `<outputs>/mlflow.db`."""
     from mlflow.exceptions import MlflowException
 
-    known, uri = folder / ".mlflow_id", mlflow_store(parts.config["outputs"])
-    outputs = Path(parts.config["outputs"])
+    known, outputs = folder / ".mlflow_id", Path(parts.config["outputs"])
+    uri = mlflow_store(outputs)
+    tags = {**{key: parts.choices[key] for key in ("model", "norm")}, "folder": str(folder)}
     try:
         with FileLock(outputs / ".mlflow.lock"):  # one process at a time makes the tables of a new file
             logger = MLFlowLogger(
-                experiment_name=parts.config["name"],
-                run_name=f"{model_label(parts.config, parts.choices)}/{folder.name}",
-                tracking_uri=uri,
-                tags={"model": parts.choices["model"], "norm": parts.choices["norm"], "folder": str(folder)},
+                experiment_name=parts.config["name"], run_name=_name_of(parts, folder), tracking_uri=uri, tags=tags,
                 run_id=known.read_text() if known.exists() else None,
                 artifact_location=(outputs.absolute() / "mlruns").as_uri() if "sqlite" in uri else None,
-            )
+            )  # fmt: skip
             known.write_text(str(logger.run_id))
         logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
     except (MlflowException, OSError) as error:
-        reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise ValueError(
-            f"logger=mlflow: {uri} cannot be used ({reason}); set MLFLOW_TRACKING_URI to another store"
-        ) from None
+        reason = printable(" ".join(str(error).split())[:200].rstrip("."))
+        remedy = "set MLFLOW_TRACKING_URI to another store"
+        raise ValueError(f"logger=mlflow: {uri} cannot be used ({reason}); {remedy}") from None
     yield logger

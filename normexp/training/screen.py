@@ -16,7 +16,7 @@ from normexp.config.identity import model_label
 from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes
 from normexp.config.schema import RECORDED
-from normexp.format import pluralize
+from normexp.format import pluralize, printable
 from normexp.machine import precision_here
 from normexp.runs.summary import failed, learning_rate, other_numerics
 
@@ -43,10 +43,9 @@ def recorded(path: Path) -> Curves:
 
 def make_console(*, quiet: bool = False) -> Console:
     """A console that is wide if the output is a file, and text in a notebook."""
-    console = Console(quiet=quiet)
-    if console.is_terminal:
-        return console
-    return Console(quiet=quiet, file=console.file, width=160, force_terminal=False, force_jupyter=False)
+    if Console().is_terminal:
+        return Console(quiet=quiet)
+    return Console(quiet=quiet, width=160, force_terminal=False, force_jupyter=False)
 
 
 def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
@@ -73,10 +72,10 @@ def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
         rows["norms"] = "; ".join(notes)
     grid = Table.grid(padding=(0, 2))
     for name, text in rows.items():
-        grid.add_row(f"[bold]{name}[/bold]", Text(text))
+        grid.add_row(Text(name, "bold"), Text(printable(text)))
     console.print(grid, highlight=False)
     # Not in the grid, which would break a path into lines that nobody can copy.
-    where = str(folder) if folder else "none (fast_dev_run saves nothing)"
+    where = printable(str(folder)) if folder else "none (fast_dev_run saves nothing)"
     console.print(Text.assemble(("folder", "bold"), "    ", where), highlight=False, soft_wrap=True)
 
 
@@ -115,16 +114,17 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
         show_layers(curves, console)
         lines = []
     for line in (*lines, *_vanishing(curves), f"{status_line(summary)} · {took}"):
-        console.print(line, highlight=False)
+        console.print(printable(line), highlight=False, markup=False)
     if folder:
         study = folder if summary["config"].get("run_dir") else folder.parents[1]
         say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
 
 
-def say(console: Console, *lines: str, style: str | None = None) -> None:
-    """Print lines as they are. A narrow terminal wraps them itself, so that what is in them can be copied."""
+def say(console: Console, *lines: str) -> None:
+    """Print lines, with what moves the cursor written out. A narrow terminal wraps them itself, so that what is in them
+    can be copied."""
     for line in lines:
-        console.print(line, style=style, highlight=False, markup=False, soft_wrap=True)
+        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
@@ -132,8 +132,8 @@ def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
     if found.get("best") is None:
         return []
     line = f"best validation accuracy on the way {found['best']:.2%} at step {found['best_step']:,}"
-    last = max((t for t in targets if found.get(f"steps_to_{t:g}") is not None), default=None)
-    if last is not None and found.get(f"seconds_to_{last:g}") is not None:
+    if reached := [target for target in targets if found.get(f"seconds_to_{target:g}") is not None]:
+        last = max(reached)
         line += f"; {100 * last:g}% at step {found[f'steps_to_{last:g}']:,} ({found[f'seconds_to_{last:g}']:.1f} s)"
     return [line]
 
@@ -155,19 +155,17 @@ def _debugged(summary: dict[str, Any], curves: Curves) -> Iterator[str]:
 
 def _vanishing(curves: Curves) -> list[str]:
     """The gradient norm of the first layer beside that of the last, where they lie far apart."""
-    ratios = curves.get("gradient_first_last_ratio/weight", [])
-    odd = [
-        (step, ratio)
-        for step, ratio in (*ratios[:1], *ratios[1:][-1:])
-        if ratio and (ratio <= 1 / ODD or ratio >= ODD)  # not NaN, which compares with nothing
-    ]
-    told = [
-        f"1 : {1 / r:,.0f} at step {step:,}" if r < 1 else f"{r:,.0f} : 1 at step {step:,}" for step, r in odd
-    ]
-    word = "vanishes toward the input" if odd and odd[0][1] < 1 else "explodes toward the input"
-    return (
-        [f"the gradient {word}: its norm in the first and the last layer is {', '.join(told)}"] if odd else []
+    ratios, told = curves.get("gradient_first_last_ratio/weight", []), {}
+    for step, ratio in (*ratios[:1], *ratios[1:][-1:]):
+        if 0 < ratio <= 1 / ODD:  # not NaN, which compares with nothing
+            told[f"1 : {1 / ratio:,.0f} at step {step:,}"] = "vanishes"
+        elif ratio >= ODD:
+            told[f"{ratio:,.0f} : 1 at step {step:,}"] = "explodes"
+    word = next(iter(told.values()), "")
+    said = (
+        f"the gradient {word} toward the input: its norm in the first and the last layer is {', '.join(told)}"
     )
+    return [said] if told else []
 
 
 def show_layers(curves: Curves, console: Console) -> None:
@@ -182,7 +180,7 @@ def show_layers(curves: Curves, console: Console) -> None:
         table.add_column(column.replace("_", " "), justify="left" if column == "layer" else "right")
     for layer in layers:
         found = [curves.get(f"{column}/{layer}") for column in kept]
-        table.add_row(layer, *(f"{own[0][1]:.3g}" if own else "" for own in found))
+        table.add_row(Text(printable(layer)), *(f"{own[0][1]:.3g}" if own else "" for own in found))
     if layers:
         console.print(table, highlight=False)
         console.print()
