@@ -1,9 +1,7 @@
 """Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
 
 import signal
-import sys
 
-import hydra
 import pytest
 import torch
 from hydra._internal.utils import get_args_parser
@@ -175,10 +173,8 @@ def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):
     words = ["norm=none", "-m", "seed=0,1", "--config-dir", str(tmp_path), "name=x"]
     seen: list[str] = []
     monkeypatch.setenv(folder.ALLOWED, "")
-    monkeypatch.setattr(train.process, "prepare", lambda: None)
-    monkeypatch.setattr(hydra, "main", lambda **_: lambda _: lambda: seen.extend(sys.argv[1:]))
-    monkeypatch.setattr(sys, "argv", ["train.py", *words])
-    train.main()
+    monkeypatch.setattr(train, "by_hydra", seen.extend)
+    assert train.main(words) == 0
     found = get_args_parser().parse_args(seen)
     assert (found.multirun, found.config_dir) == (True, str(tmp_path))
     assert found.overrides == ["norm=none", "seed=0,1", "name=x"]

@@ -176,16 +176,6 @@ def test_evaluate_refuses_a_folder_that_is_no_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_saved_configuration_runs_again(tmp_path):
-    assert run(*SMALL, f"outputs={tmp_path}/a").returncode == 0
-    (saved,) = (tmp_path / "a").rglob(".hydra")
-    found = run("--config-path", str(saved), "--config-name", "config", f"outputs={tmp_path}/b")
-    assert found.returncode == 0, found.stderr
-    (again,) = (tmp_path / "b").rglob(".hydra")
-    assert again.parent.name == saved.parent.name
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_command_fails_and_goes_on_when_repeated(tmp_path, signum, status):
     arguments = ["model.width=64", "max_epochs=400", "monitor=none", f"outputs={tmp_path}/outputs"]

@@ -1,24 +1,25 @@
 """`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
 
+import inspect
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
 
 import pytest
+from command_words import options_of
 
 from normexp import __version__
 from normexp.cli import main as commands
-from normexp.cli.command import help_of, parse
-from normexp.cli.help import commands as table
+from normexp.cli.check import check
+from normexp.cli.compare import compare
+from normexp.cli.main import COMMANDS, run
+from normexp.cli.report import evaluate
+from normexp.cli.verify import verify
 from normexp.config import process as invocation
 
 INSTALLED = ["/usr/bin/normexp", "C:\\Scripts\\normexp.exe" if sys.platform == "win32" else "normexp"]
-
-
-@pytest.fixture(autouse=True)
-def _fresh(monkeypatch):
-    monkeypatch.setattr(invocation, "_sub_command", [])
 
 
 @pytest.mark.parametrize("program", INSTALLED)
@@ -33,8 +34,6 @@ def test_script_is_named_as_it_was_started(monkeypatch):
     assert invocation.command("train") == "python train.py"
     assert invocation.command("verify") == "python scripts/verify.py"
     assert invocation.typed(sys.argv) == "python ../train.py norm=none"
-    invocation.restore_command()  # nothing was hidden
-    assert sys.argv == ["../train.py", "norm=none"]
 
 
 @pytest.mark.parametrize("argument", ["name=a\nb", "name='a\\\tb'", "\x1b[2J", "a\u2028b", "a\x85b"])
@@ -47,16 +46,6 @@ def test_recorded_command_is_one_line_that_a_shell_reads_back(argument):
             [shell, "-c", f"printf %s {words}"], env={**os.environ, "LC_ALL": "C.UTF-8"}, capture_output=True
         )
         assert said.stdout.decode() == argument
-
-
-@pytest.mark.parametrize("arguments", [[], ["norm=none"], ["-m", "seed=0,1"]])
-def test_word_that_hydra_must_not_see_is_put_back_once(monkeypatch, arguments):
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/normexp", "train", *arguments])
-    invocation.hide_command()
-    assert sys.argv == ["/usr/bin/normexp", *arguments]
-    for _ in range(2):
-        invocation.restore_command()
-        assert sys.argv == ["/usr/bin/normexp", "train", *arguments]
 
 
 @pytest.mark.parametrize(
@@ -80,34 +69,54 @@ def test_first_word_chooses_the_command(monkeypatch, capsys, arguments, status, 
     assert said in "".join(capsys.readouterr())
 
 
-@pytest.mark.parametrize("name", [name for name in table() if name != "train"])
-def test_every_command_of_the_table_is_a_function_and_explains_its_words(name):
-    assert callable(commands.function_of(name))
-    text = help_of(name)
-    for key, spec in table()[name].get("words", {}).items():
-        assert not isinstance(spec, dict) or "help" not in spec or key in text, key
-    with pytest.raises(ValueError, match="--no-such: write key=value"):
-        parse(name, ["--no-such"])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "train"])
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_every_command_explains_its_words(name, columns, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert run(name, ["--help"]) == 0
+    usage = capsys.readouterr().out.partition("Claims:")[0].partition("names:")[0]
+    assert usage.startswith(f"Usage: normexp {name}")
+    assert max(map(len, usage.splitlines())) <= int(columns)
+    function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
+    for key in inspect.signature(function).parameters.keys() - {"engine"}:
+        assert f"--{key.replace('_', '-')} " in usage or key.upper() in usage
+    assert run(name, ["--no-such"]) == 2
+    assert capsys.readouterr().err.startswith("Error: --no-such: no such option; ")
 
 
 def test_a_word_is_written_in_three_ways_and_has_its_kind():
     for words in (["samples=8", "data=x"], ["--samples", "8", "--data=x"], ["--data", "x", "--samples=8"]):
-        asked = parse("check", ["net", *words, "--json"])
-        assert (asked.others, asked.samples, asked.data, asked.json, asked.strict) == (
-            ["net"],
-            8,
-            "x",
-            True,
-            False,
-        )
-    for word, said in (
-        ("samples=0", "must be a whole number of at least 1"),
-        ("data=", "a value is missing"),
-        ("strict=1", "write true or false"),
-    ):
-        with pytest.raises(ValueError, match=f"{word}: {said}"):
-            parse("check", ["net", word])
-    with pytest.raises(ValueError, match="checkpoint=first: choose from last, best"):
-        parse("evaluate", ["run", "checkpoint=first"])
-    assert parse("verify", ["workers=3"]).engine.workers == 3
-    assert parse("verify", ["workers=auto"]).engine.workers is None
+        asked = options_of(check, ["net", *words, "--json"])
+        assert (asked["others"], asked["samples"], asked["data"]) == (("net",), 8, "x")
+        assert (asked["json"], asked["strict"]) == (True, False)
+    found = options_of(compare, ["norms=none,rmsnorm", "rates=[0.1,1]", "batch_sizes=2", "model=cnn"])
+    assert (found["norms"], found["rates"], found["others"]) == (
+        ("none", "rmsnorm"),
+        (0.1, 1.0),
+        ("model=cnn",),
+    )
+    assert (found["batch_sizes"], found["margin"]) == ((2,), "practical")
+    assert options_of(verify, ["workers=3"])["engine"].workers == 3
+    assert options_of(verify, ["workers=auto"])["engine"].workers is None
+
+
+@pytest.mark.parametrize(
+    ("command", "word", "said"),
+    [
+        (check, "samples=0", "must be a whole number of at least 1"),
+        (check, "samples=many", "must be a whole number"),
+        (check, "data=", "a value is missing; write data=VALUE"),
+        (check, "strict=maybe", "must be true or false"),
+        (check, "other", "is a word too many; write key=value with a key of data, "),
+        (evaluate, "checkpoint=first", "choose from last, best"),
+        (compare, "seeds=2", "must be a whole number of at least 5"),
+        (compare, "margin=nan", "must be a number above 0"),
+        (compare, "margin=much", "must be a number or choose from practical"),
+        (compare, "rates=0.1,-1", "must be a number above 0"),
+        (compare, "batch_sizes=2,b", "must be"),
+    ],
+)
+def test_a_word_of_another_kind_is_one_line(command, word, said):
+    with pytest.raises(ValueError, match=f"^{word}: {said}") as refused:
+        options_of(command, ["net", word])
+    assert "\n" not in str(refused.value)

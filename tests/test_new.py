@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from forked import call
 
-from normexp.cli.new import FILES, main, new
+from normexp.cli.main import run
+from normexp.cli.new import FILES, begin
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["max_steps=2", "data=digits", "trainer=cpu", "threads=1"]
@@ -27,7 +28,7 @@ def own_tests(tmp_path_factory) -> str:
     """What pytest says, in one process, of a folder with one of each kind."""
     folder = tmp_path_factory.mktemp("own")
     for kind in FILES:
-        assert all(path.exists() for path in new(kind, f"my_{kind}", folder))
+        assert all(path.exists() for path in begin(kind, f"my_{kind}", folder))
     path = os.pathsep.join([str(ROOT), str(folder)])
     return call(pytest.main, ["-q", "-rA", "--color=no"], folder=folder, PYTHONPATH=path).stdout
 
@@ -42,7 +43,7 @@ def test_the_files_pass_their_own_test(kind, own_tests):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["norm", "model", "monitor"])
 def test_a_run_uses_them(kind, tmp_path):
-    new(kind, f"my_{kind}", tmp_path)
+    begin(kind, f"my_{kind}", tmp_path)
     chosen = f"{kind}=[light,my_{kind}]" if kind == "monitor" else f"{kind}=my_{kind}"
     words = ["train", "--config-dir", "configs", chosen, f"allow_targets=[my_{kind}]", *SMALL]
     run = python(tmp_path, "normexp", *words)
@@ -65,7 +66,7 @@ def test_a_run_uses_them(kind, tmp_path):
 )
 def test_mistakes_are_one_line_and_write_nothing(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
+    assert run("new", arguments) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
     assert not list(tmp_path.iterdir())
@@ -74,13 +75,13 @@ def test_mistakes_are_one_line_and_write_nothing(arguments, message, tmp_path, m
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "test_mine.py").write_text("# my own")
     with pytest.raises(ValueError, match=r"test_mine\.py: is there already"):
-        new("norm", "mine", tmp_path)
+        begin("norm", "mine", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
 
 
 def test_the_command_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["norm", "mine"]) == 0
+    assert run("new", ["norm", "mine"]) == 0
     assert (
         "python -m normexp train --config-dir configs norm=mine allow_targets=[mine]"
         in capsys.readouterr().out

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_words import options_of
 
-from normexp.cli import verify
-from normexp.cli.command import parse
-from normexp.cli.new import new
+from normexp.cli.main import run
+from normexp.cli.new import begin
+from normexp.cli.verify import verify
 from normexp.config.compose import compose
 from normexp.config.folder import VARIABLE, own_folder, use_folder
 
@@ -65,8 +66,8 @@ seconds: 1
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv(VARIABLE, "")
     monkeypatch.chdir(tmp_path)
-    new("norm", "my_norm", tmp_path)
-    new("monitor", "my_monitor", tmp_path)
+    begin("norm", "my_norm", tmp_path)
+    begin("monitor", "my_monitor", tmp_path)
     (tmp_path / "my_data.py").write_text(DATA)
     (tmp_path / "configs" / "claims").mkdir()
     (tmp_path / "configs" / "claims" / "M1.yaml").write_text(CLAIM)
@@ -93,10 +94,10 @@ def test_the_flag_in_its_forms(folder):
         ["-cd", "configs"],
         ["config_dir=configs"],
     ):
-        assert parse("verify", ["claim=M1", *words, "bank=gpu"]).config_dir == "configs"
+        assert options_of(verify, ["claim=M1", *words, "bank=gpu"])["config_dir"] == "configs"
         assert own_folder() == folder / "configs"
     with pytest.raises(ValueError, match="--config-dir: a value is missing; write config_dir=VALUE"):
-        parse("verify", ["claim=M1", "--config-dir"])
+        options_of(verify, ["claim=M1", "--config-dir"])
 
 
 def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
@@ -112,7 +113,7 @@ def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
 
 
 def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
-    assert verify.main(["claim=M1", "--config-dir", "nowhere"]) == 2
+    assert run("verify", ["claim=M1", "--config-dir", "nowhere"]) == 2
     assert capsys.readouterr().err == (
         "Error: config_dir=nowhere: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ...\n"
     )
@@ -120,14 +121,14 @@ def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
 
 def test_a_claim_may_not_take_the_name_of_another(folder, capsys):
     (folder / "configs" / "claims" / "M1.yaml").rename(folder / "configs" / "claims" / "S37a.yaml")
-    assert verify.main(["claim=S37a", "--config-dir=configs"]) == 2
+    assert run("verify", ["claim=S37a", "--config-dir=configs"]) == 2
     assert "S37a is a claim of normexp; rename yours" in capsys.readouterr().err
 
 
 def test_the_plan_of_an_own_claim_names_its_runs(folder, capsys, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     words = ["claim=M1", "--config-dir", "configs", "allow_targets=[my_norm]", "--plan"]
-    assert verify.main(words) == 0
+    assert run("verify", words) == 0
     assert "10 runs" in capsys.readouterr().out
     assert not (folder / "outputs").exists()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from normexp import __version__
-from normexp.cli.help import commands
+from normexp.cli.main import COMMANDS
 from normexp.config.folder import CONFIGS, configs_folder
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ def test_wheel_carries_the_package_its_configurations_and_the_plugins_alone(whee
 
 @pytest.mark.slow
 def test_every_command_works_from_any_folder(normexp):
-    assert all(f"normexp {name}" in normexp("--help") for name in commands())
+    assert all(f"normexp {name}" in normexp("--help") for name in COMMANDS)
     assert "normexp train norm=layernorm" in normexp("train", "--help")
     assert "  S36 " in normexp("verify", "--help")
 

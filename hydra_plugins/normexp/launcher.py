@@ -34,10 +34,8 @@ class NormexpLauncher(Launcher):
 
         if self.options.place == "here" and self.options.workers != 0:
             processes()  # whose server makes the imports of runs while this process composes
-        from normexp.config.process import restore_command
         from normexp.sweeps.grid import sweep
 
-        restore_command()
         folder = Path(self.config.hydra.sweep.dir)
         try:
             status = sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv))

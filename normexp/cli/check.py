@@ -1,46 +1,90 @@
 """`normexp check my_package:Model --data my_package:loader`: what is wrong with the norms of a network."""
 
 import sys
-from types import SimpleNamespace
+from pathlib import Path
+from typing import Annotated
 
-from normexp.cli.command import command
+from normexp.cli.words import Count, at_least
 from normexp.config.process import typed
 
 FOUND = 1  # exit status with --strict
-PLAIN = ("precision", "accumulate", "devices", "converted_from", "steps", "samples")  # options as they are
 
 
-@command("check")
-def main(args: SimpleNamespace) -> int:
-    """Print what was found. Returns the exit status."""
-    if len(args.others) != 1:
+def check(
+    network: str = "",
+    /,
+    *,
+    data: str | None = None,
+    loss: str | None = None,
+    weights: Path | None = None,
+    optimizer: str | None = None,
+    precision: str | None = None,
+    accumulate: Annotated[int | None, at_least(1)] = None,
+    devices: Annotated[int | None, at_least(1)] = None,
+    averaged: Path | None = None,
+    state_dict: Path | None = None,
+    converted_from: str | None = None,
+    steps: Annotated[int | None, at_least(1)] = None,
+    samples: Count = 32,
+    json: bool = False,
+    page: Path | None = None,
+    strict: bool = False,
+) -> int:
+    """Find what is wrong with the norms of a network, by a few passes. Nothing of it is changed or written.
+
+    - `normexp check my_package:Model --data my_package:loader`
+    - `normexp check resnet18`
+
+    Args:
+        network: package:Model, which is imported and called; a name of torchvision; timm:NAME; or a run's folder
+        data: package:loader, package:DataModule, or a shape for random numbers, 32x3x224x224
+        loss: package:function(output, target); else guessed from the targets
+        weights: a state dict or checkpoint for the network
+        optimizer: package:function(network) that makes the optimizer
+        precision: of the training: 16-mixed, bf16-mixed, 16-true, ...
+        accumulate: batches per step of the optimizer
+        devices: processes that train together
+        averaged: averaged weights (EMA, SWA)
+        state_dict: what you save, such as an adapter
+        converted_from: keras, tensorflow, jax or flax
+        steps: batches before the first validation
+        samples: of a batch that are used
+        json: print the findings as JSON
+        page: a folder: write a page with two figures there
+        strict: exit with 1 if there is an error or a warning
+    """
+    if not network:
         raise ValueError("name one network, such as my_package:Model; --help explains")
+    from normexp.check import run
     from normexp.check.inputs import matched
     from normexp.check.resolve import data_named, function_named, made, network_named, state_named
-    from normexp.check.run import check
     from normexp.check.show import show
 
-    (name,) = args.others
-    network, data = network_named(name)
-    if args.weights:
-        tensors = matched(state_named(args.weights, "--weights"), network)
+    model, own_data = network_named(network)
+    if weights:
+        tensors = matched(state_named(weights, "--weights"), model)
         if not tensors:
-            raise ValueError(f"--weights={args.weights}: has no tensor of {name}")
-        network.load_state_dict(tensors, strict=False)
-    result = check(
-        network,
-        data_named(args.data) if args.data else data,
-        loss=function_named(args.loss, "--loss") if args.loss else None,
-        optimizer=made(args.optimizer, "--optimizer", network) if args.optimizer else None,
-        averaged=state_named(args.averaged, "--averaged") if args.averaged else None,
-        state_dict=state_named(args.state_dict, "--state-dict") if args.state_dict else None,
-        **{key: getattr(args, key) for key in PLAIN},
+            raise ValueError(f"--weights={weights}: has no tensor of {network}")
+        model.load_state_dict(tensors, strict=False)
+    result = run.check(
+        model,
+        data_named(data) if data else own_data,
+        loss=function_named(loss, "--loss") if loss else None,
+        optimizer=made(optimizer, "--optimizer", model) if optimizer else None,
+        averaged=state_named(averaged, "--averaged") if averaged else None,
+        state_dict=state_named(state_dict, "--state-dict") if state_dict else None,
+        precision=precision,
+        accumulate=accumulate,
+        devices=devices,
+        converted_from=converted_from,
+        steps=steps,
+        samples=samples,
     )
-    result.name = name
-    if args.json:
+    result.name = network
+    if json:
         print(result.to_json())
     else:
         show(result)
-    if args.page:
-        print(f"page: {result.page(args.page, made_by=typed(sys.argv))}", file=sys.stderr)
-    return FOUND if args.strict and not result.ok else 0
+    if page:
+        print(f"page: {result.page(page, made_by=typed(sys.argv))}", file=sys.stderr)
+    return FOUND if strict and not result.ok else 0

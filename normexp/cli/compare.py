@@ -1,39 +1,82 @@
 """`normexp compare model=mlp data=digits norms=none,batchnorm`: a fair comparison in one setting, and its page."""
 
-import shlex
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Annotated, Literal
 
-from normexp.cli.command import command
+from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.config.folder import allow_from
 from normexp.config.process import fast_imports, typed
 
 
-@command("compare")
-def main(args: SimpleNamespace) -> None:
-    """Train, judge, write the page."""
-    from normexp.compare.design import design_of, overrides_of, packages
-    from normexp.config.folder import allow_from
+def compare(
+    *overrides: str,
+    norms: Annotated[tuple[str, ...], SEVERAL] = ("none", "batchnorm", "layernorm"),
+    batch_sizes: Annotated[tuple[int, ...] | None, SEVERAL, at_least(1)] = None,
+    module: str = "",
+    margin: Annotated[float | Literal["practical"], POSITIVE] = "practical",
+    metric: Literal["test/error", "test/loss"] | None = None,
+    rates: Annotated[tuple[float, ...] | None, SEVERAL, POSITIVE] = None,
+    seeds: Annotated[int, at_least(5)] = 20,
+    budget: Annotated[float, POSITIVE] = 60.0,
+    name: str = "",
+    out: Path = Path("outputs/compare"),
+    config_dir: Folder = "",
+    allow_targets: Packages = "",
+    engine: Engine = HERE,
+) -> None:
+    """Compare norms fairly in one setting of yours: each norm's learning rate is chosen on validation inside each
+    seed, seeds are added at planned looks until every difference to the first norm is decided, and one page is
+    written.
 
-    options = vars(args)
-    allow_from([f"allow_targets=[{','.join(packages(options, args.others))}]"])
-    overrides = overrides_of(options, args.others)
+    - `normexp compare model=mlp data=digits norms=none,batchnorm,layernorm`
+    - `normexp compare model=cnn data=cifar10 norms=batchnorm,groupnorm batch_sizes=2,8,32 budget=600`
+    - `normexp compare module=my_package:Net data=my_package:MyData`
+    - `normexp compare ... --plan`: what it would cost; nothing is trained
+
+    Args:
+        overrides: the setting in the words of normexp train (model.width=64, max_epochs=10, ...), and flags of sweeps
+            (--workers 2, ...; docs/sweeps.md)
+        norms: the first is the baseline
+        batch_sizes: compared at each, 2,8,32; default: that of the configuration
+        module: my_package:Net, your own network
+        margin: the smallest difference that matters, fixed before the first run: a share of wrong answers (0.01 is
+            one point) or nats; practical: 0.3 points up to 3% error, a tenth of the error up to 10%, then a point
+        metric: default: test/error, or test/loss for data=python_docs and text_file
+        rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge
+        seeds: at most; looks at 5, 10, 20, ... seeds share an error rate of 5%
+        budget: minutes of one core, after which no further look begins
+        name: the page is out/NAME/index.html, with table.tex, methods.txt and figures as PDF
+        out: a folder
+    """
+    from normexp.compare.design import design_of, overrides_of, packages
+
+    options = {
+        "norms": norms,
+        "batch_sizes": batch_sizes,
+        "module": module,
+        "margin": margin,
+        "metric": metric,
+    }
+    options |= {"rates": rates, "seeds": seeds, "budget": budget, "allow_targets": allow_targets}
+    allow_from([f"allow_targets=[{','.join(packages(options, overrides))}]"])
+    words = overrides_of(options, overrides)
     with fast_imports():
+        from normexp.compare import run
         from normexp.compare.judged import finding
         from normexp.compare.page import write
-        from normexp.compare.run import compare
         from normexp.config.run_spec import specs
 
-    spec, *_ = specs([*overrides, "norm=none"])
+    spec, *_ = specs([*words, "norm=none"])
     model, data = (spec.choices[group] for group in ("model", "data"))
-    args.name = args.name or f"{args.module.replace(':', '.') or model}-{data}"
+    options["name"] = name or f"{module.replace(':', '.') or model}-{data}"
     text = data in ("text_file", "python_docs")
-    design = design_of(options, overrides, recipe=spec.choices["recipe"], text=text)
-    out = Path(args.out) / args.name
-    result = compare(design, out, shlex.join(["normexp", "compare", *args.typed]), args.engine)
+    design = design_of(options, words, recipe=spec.choices["recipe"], text=text)
+    folder = out / options["name"]
+    result = run.compare(design, folder, typed(sys.argv), engine)
     if result is None:
         return
-    page = write(result, out, typed(sys.argv))
+    page = write(result, folder, typed(sys.argv))
     print(
         f"\nseen here ({result.ended}): {finding(result.last, design.baseline, design.measure)}\n"
         f"page: {page}, with table.tex, methods.txt and figures/*.pdf"

@@ -2,31 +2,36 @@
 
 import sys
 import textwrap
-from types import SimpleNamespace
+from pathlib import Path
 
-from normexp.cli.command import command
 from normexp.cli.help import columns
-from normexp.config.process import command as to_type
 
 
-def listing() -> str:
-    """Each name with the question that it answers."""
+def names_in_lines() -> str:
+    """Each name with the question that it answers, for the help."""
     from normexp.figures.gallery import figures
 
     return "\n".join(["names:", *columns({name: entry.title for name, entry in figures().items()})])
 
 
-@command("figure", more=listing)
-def main(args: SimpleNamespace) -> None:
-    """Make the figures that the words name."""
+def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False) -> None:
+    """Known figures about normalization by name, as PNG, PDF and numbers (JSON), each with one sentence about what is
+    seen and one about what its paper shows.
+
+    - `normexp figure bn_percentiles gn_batch_size`
+    - `normexp figure all`
+
+    Args:
+        names: of figures, or all
+        out: a folder
+        small: tiny sizes, to see that it works
+    """
     from normexp.figures.gallery import chosen, make, write_page
 
-    for entry in chosen(args.others):
+    for entry in chosen(list(names)):
         print(f"{entry.name}: {entry.title}", flush=True)
-        plot = make(
-            entry, args.out, small=args.small, say=lambda words: print(f"  run {words}", file=sys.stderr)
-        )
+        plot = make(entry, out, small=small, say=lambda words: print(f"  run {words}", file=sys.stderr))
         for label, text in (("here", plot.seen), ("there", f"{entry.paper} ({entry.source})")):
             print(textwrap.fill(f"{label}: {text}", 110, initial_indent="  ", subsequent_indent="         "))
-        print(f"  {args.out / entry.name}.png, .pdf, .json")
-    print(f"page: {write_page(args.out)}  (`{to_type('figure')} all` makes every figure)")
+        print(f"  {out / entry.name}.png, .pdf, .json")
+    print(f"page: {write_page(out)}  (`normexp figure all` makes every figure)")

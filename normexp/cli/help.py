@@ -2,7 +2,6 @@
 Imports nothing heavy."""
 
 import ast
-import functools
 import inspect
 import os
 import re
@@ -10,9 +9,8 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from normexp.config.folder import config_file, load_yaml
+from normexp.config.folder import config_file
 from normexp.config.options import (
     GROUPS,
     all_options,
@@ -28,12 +26,15 @@ from normexp.config.process import command
 PACKAGE = Path(__file__).parents[1]
 WIDEST = 140  # characters of a line on a terminal; elsewhere lines are not broken
 MOST = 50  # characters of the left column; the text of a longer name starts on the next line
-
-
-@functools.cache
-def commands() -> dict[str, dict[str, Any]]:
-    """The table of all commands."""
-    return load_yaml(Path(__file__).with_name("commands.yaml").read_text())
+EXAMPLES = {
+    "norm=layernorm": "train, show the result, leave a run folder",
+    "norm=batchnorm model=cnn batch_size=16 lr=0.05 seed=1": "",
+    "norm=none monitor=full": "measure everything while it trains",
+    "model=gpt data=python_docs max_steps=300": "",
+    "model=resnet optimizer=sgd lr=0.1": "keep the model's recipe but for these",
+    "-m norm=batchnorm,layernorm batch_size=2,32 seed=0,1,2": "a sweep; for a fair comparison: normexp compare",
+    "--cfg job": "print the whole configuration and stop",
+}
 
 
 def columns(rows: Mapping[str, str], width: int | None = None) -> list[str]:
@@ -62,11 +63,10 @@ def help_for(words: list[str]) -> str:
 
 def help_text(width: int | None = None) -> str:
     """The text of `--help`. Lines are broken at `width`, or not at all."""
-    entry = commands()["train"]
-    examples = {f"{command('train')} {words}": what for words, what in entry["examples"].items()}
+    examples = {f"{command('train')} {words}": what for words, what in EXAMPLES.items()}
     examples["tensorboard --logdir outputs"] = "look at all runs"
     parts = [
-        entry["help"].rstrip(),
+        "normexp: train a network with a norm of your choice and look at what happens.",
         "",
         *columns(examples, width),
         "",

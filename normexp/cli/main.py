@@ -1,52 +1,101 @@
-"""The command `normexp`: `normexp train norm=layernorm`. It finds the function of each command by `commands.yaml`."""
+"""The command `normexp`: `normexp train norm=layernorm`. It finds the function of each command, and turns every error
+into one line and an exit status."""
 
 import contextlib
 import os
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from normexp import __version__
-from normexp.config.process import BAD_INPUT, fail, hide_command
+from normexp.config.process import BAD_INPUT, cut_quietly, fail, prepare
+
+# name -> function, and a line about it
+COMMANDS = {
+    "train": ("train:main", "train a network with a norm of your choice, or sweep over many; leaves run folders"),
+    "check": ("check:check", "find what is wrong with the norms of your own network"),
+    "verify": ("verify:verify", "name a claim about normalization, get a verdict with its evidence"),
+    "register": ("register:register", "fix the protocol of a claim before its first run"),
+    "compare": ("compare:compare", "a fair comparison of norms in one setting of yours, as a page"),
+    "figure": ("figure:figure", "known figures of papers about normalization, by name"),
+    "advise": ("advise:advise", "what to expect of each norm in your own setting, before you train"),
+    "report": ("report:report", "figures, tables and one page about the runs of a study"),
+    "runs": ("report:runs", "list what has been trained: studies, or the runs of one"),
+    "evaluate": ("report:evaluate", "evaluate a saved run again, without training"),
+    "new": ("new:new", "begin a norm, model, monitor or claim of your own: the files and a test"),
+}  # fmt: skip
+HELP_ALONE = ("compare", "new")  # without words they print their help
 
 
 def main() -> int:
     """Run the command that the first argument names. Returns the exit status."""
-    name = sys.argv[1] if len(sys.argv) > 1 else "--help"
+    name, *words = sys.argv[1:] or ["--help"]
     if "--version" in sys.argv[1:]:
         print(f"normexp {__version__}")
         return 0
-    completes = name in ("-sc", "--shell-completion")
-    words = f"{os.environ.get('COMP_LINE', 'normexp train')} ".split(" ") if completes else []
-    if name == "train" or words[1:2] == ["train"]:
-        from normexp.cli import train
-
-        if words:  # Hydra answers, and does not expect the word `train`
-            sys.argv.insert(1, "train")
-            os.environ["COMP_LINE"] = os.environ.get("COMP_LINE", "").replace(" train ", " ", 1)
-        hide_command()
-        train.main()
-        return 0
-    from normexp.cli.command import overview
-    from normexp.cli.help import commands
-    from normexp.config.options import suggest
-
-    if words:  # Hydra knows of no other command, and would print errors
-        print(*commands() if len(words) < 4 else ())
-    elif name in ("-h", "--help"):
+    if name == "train":
+        return run(name, words)
+    if name in ("-sc", "--shell-completion"):
+        return _complete([name, *words])
+    if name in ("-h", "--help"):
         print(overview())
-    elif name in commands():
-        return function_of(name)(sys.argv[2:])
-    else:
-        fail(f"{name}: no such command; {suggest(name, list(commands()))}", BAD_INPUT)
+        return 0
+    if name not in COMMANDS:
+        from normexp.config.options import suggest
+
+        fail(f"{name}: no such command; {suggest(name, list(COMMANDS))}", BAD_INPUT)
+    return run(name, words)
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """Run a command with its words. Returns the exit status."""
+    prepare()
+    function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
+    if name == "train":
+        return function(words)
+    from normexp.cli.words import call
+    from normexp.config.errors import one_line_errors
+
+    if {"-h", "--help"} & set(words) or (name in HELP_ALONE and not words):
+        with cut_quietly():
+            show_help(name, function)
+        return 0
+    try:
+        with one_line_errors("interrupted; what was trained stays, and the same command goes on from there"):
+            return call(name, function, words) or 0
+    except SystemExit as stop:  # also of a training run that was interrupted: it keeps a checkpoint
+        return stop.code  # type: ignore[return-value]
+
+
+def show_help(name: str, function: Any) -> None:
+    """What a command does, its examples and its options; of some commands, the names that they take."""
+    from normexp.cli.words import app_of
+
+    app_of(name, function).help_print([])
+    module = sys.modules[function.__module__]
+    if hasattr(module, "names_in_lines"):
+        print(module.names_in_lines())
+
+
+def overview() -> str:
+    """All commands, one line each."""
+    from normexp.cli.help import columns
+
+    lines = columns({f"normexp {name}": about for name, (_, about) in COMMANDS.items()})
+    head = "normexp: a laboratory for claims about normalization."
+    return "\n".join([head, "", *lines, "", "`normexp <command> --help` explains a command."])
+
+
+def _complete(flags: list[str]) -> int:
+    """What a shell asks when Tab is pressed: Hydra completes the words of `train`, and knows no other command."""
+    line = os.environ.get("COMP_LINE", "normexp train ")
+    words = f"{line} ".split(" ")
+    if words[1] == "train":
+        os.environ["COMP_LINE"] = line.replace(" train ", " ", 1)
+        return run("train", flags)
+    print(*COMMANDS if len(words) < 4 else ())
     return 0
-
-
-def function_of(name: str) -> Callable[[Sequence[str]], int]:
-    """The function of a command: `main` of the file with its name, or what its entry in the table says."""
-    from normexp.cli.help import commands
-
-    return pkgutil.resolve_name(f"normexp.cli.{commands()[name].get('at', f'{name}:main')}")
 
 
 def process() -> int:

@@ -1,13 +1,11 @@
-"""Begin something of your own: `normexp new norm NAME` writes the Python file, the yaml and a test to fill in."""
+"""`normexp new norm NAME`: the Python file, the yaml and a test of something of your own, to fill in."""
 
 import keyword
 import re
 import sys
 from pathlib import Path
 from string import Template
-from types import SimpleNamespace
 
-from normexp.cli.command import command
 from normexp.config.options import choices, suggest
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -28,18 +26,28 @@ USE = {
 }
 
 
-@command("new")
-def main(args: SimpleNamespace) -> None:
-    """Write the files that the words ask for."""
-    if len(args.others) != 2:
+def new(kind: str = "", name: str = "", /) -> None:
+    """Begin something of your own in the present folder: the Python file, the yaml and a test that passes.
+
+    - `normexp new norm NAME`: a layer, written as LayerNorm to begin with
+    - `normexp new model NAME`: a network that takes the run's norm
+    - `normexp new monitor NAME`: a measure
+    - `normexp new claim NAME`: a sentence with its arms; a yaml
+
+    Nothing that exists is overwritten.
+
+    Args:
+        kind: norm, model, monitor or claim
+        name: in lower case, with underscores: my_norm
+    """
+    if not name:
         raise ValueError("write normexp new KIND NAME; --help explains")
-    kind, name = args.others
-    for path in new(kind, name, Path()):
+    for path in begin(kind, name, Path()):
         print(path)
     print(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")
 
 
-def new(kind: str, name: str, folder: Path) -> list[Path]:
+def begin(kind: str, name: str, folder: Path) -> list[Path]:
     """Write the files of a kind below a folder; returns their paths.
 
     Raises ValueError, in one line, for an unknown kind, a name that cannot be one of Python's or is taken, and for a

@@ -1,46 +1,76 @@
-"""Fix a protocol before its first run: `normexp register claim=P10 reason="..."`; `--help` explains."""
+"""`normexp register claim=P10 reason="..."`: fix a protocol before its first run."""
 
-from types import SimpleNamespace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from normexp.claims.evidence.disk import complete_cells
-from normexp.claims.evidence.protocol import protocol_of, protocol_of_bank, seeds_of
-from normexp.claims.spec.bank import SMALL, load_bank
-from normexp.claims.spec.registry import Row, default_registry, read_registry, register, subject_of
-from normexp.claims.spec.select import find
-from normexp.cli.command import command
+from normexp.cli.words import Folder, Packages
+
+if TYPE_CHECKING:
+    from normexp.claims.spec.registry import Row
 
 BANK = "bank"  # the word, and the subject, of a bank's own row
 
 
-@command("register")
-def main(args: SimpleNamespace) -> None:
-    """Register the claims that the words name, or list the rows."""
-    path = args.registry or default_registry()
-    if not args.claim and args.bank == SMALL:
-        print(*map(line, read_registry(path)), sep="\n")
+def register(
+    *,
+    claim: str = "",
+    reason: str = "",
+    bank: str = "small",
+    registry: Path | None = None,
+    config_dir: Folder = "",
+    allow_targets: Packages = "",
+) -> None:
+    """Fix the protocol of a claim before its first run, in the registry.
+
+    - `normexp register`: list the rows
+    - `normexp register claim=P10 reason="first protocol"`: add a row
+    - `normexp register claim=mine.yaml bank=cells.yaml reason=...`: a claim of your own, over cells of your own
+    - `normexp register claim=bank bank=cells.yaml reason=...`: the grid of a bank
+    - `normexp register claim=all bank=drawn reason=...`: every claim over a drawn bank, after the bank's own rows
+
+    Commit the registry, the claim and the bank to your git repository before the runs start. An amendment of a
+    registered protocol is judged at 5%/2, the next at 5%/4, with seeds that no earlier row had. docs/claims.md says
+    what this proves and what it cannot.
+
+    Args:
+        claim: an id, a name, several with commas, a glob, or a file of yours; bank: the grid of the bank itself
+        reason: why the protocol is as it is, or why it changed
+        bank: a name, or a file of cells of your own; of a population, with the lengths and rates that pilots found
+        registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
+    """
+    from normexp.claims.evidence.disk import complete_cells
+    from normexp.claims.evidence.protocol import protocol_of, protocol_of_bank, seeds_of
+    from normexp.claims.spec import registry as rows
+    from normexp.claims.spec.bank import SMALL, load_bank
+    from normexp.claims.spec.select import find
+
+    path = registry or rows.default_registry()
+    if not claim and bank == SMALL:
+        print(*map(line, rows.read_registry(path)), sep="\n")
         return
-    if not args.reason:
+    if not reason:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
-    if args.claim in (BANK, ""):
-        bank = load_bank(args.bank)
-        protocols = [(subject_of(BANK, bank.name), protocol_of_bank(bank), [[0, max(bank.seeds, 1)]])]
+    if claim in (BANK, ""):
+        known = load_bank(bank)
+        subject = rows.subject_of(BANK, known.name)
+        protocols = [(subject, protocol_of_bank(known), [[0, max(known.seeds, 1)]])]
     else:
-        chosen, left_out, _ = find(args.claim, args.bank)
+        chosen, left_out, _ = find(claim, bank)
         for mistake in left_out:
             raise ValueError(mistake)
-        for claim in chosen:
-            if claim.evidence not in ("training", "initialization"):
+        for own in chosen:
+            if own.evidence not in ("training", "initialization"):
                 raise ValueError(
-                    f"claim={claim.id}: evidence={claim.evidence} needs no registration; leave it out"
+                    f"claim={own.id}: evidence={own.evidence} needs no registration; leave it out"
                 )
         claims = map(complete_cells, chosen)
-        protocols = [(subject_of(own.id, own.bank), protocol_of(own), seeds_of(own)) for own in claims]
+        protocols = [(rows.subject_of(own.id, own.bank), protocol_of(own), seeds_of(own)) for own in claims]
     for subject, protocol, seeds in protocols:
-        print(line(register(path, subject=subject, protocol=protocol, reason=args.reason, seeds=seeds)))
+        print(line(rows.register(path, subject=subject, protocol=protocol, reason=reason, seeds=seeds)))
     print(f"commit {path} before the runs start")
 
 
-def line(row: Row) -> str:
+def line(row: "Row") -> str:
     """One row of the registry as a line of text."""
     seeds = ", ".join(f"{first} to {end - 1}" for first, end in row.seeds)
     what = f"{row.subject} {row.protocol[:12]} on {row.date}, alpha {row.alpha:g}, seeds {seeds}"

@@ -6,14 +6,12 @@ pandas, matplotlib and torch take seconds to import, so they are imported only w
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from normexp.cli.command import command
 from normexp.config.folder import allow_from
 from normexp.config.options import GROUPS
 from normexp.config.process import cut_quietly, typed
@@ -24,42 +22,50 @@ if TYPE_CHECKING:
 CHOICES = ("model", "norm", "data")
 
 
-@command("report")
-def main(args: SimpleNamespace) -> None:
-    """Write the report that the words ask for."""
-    filters = [word for word in args.others if "=" in word and not Path(word).exists()]
-    args.only = dict(word.split("=", 1) for word in filters)
-    args.folders = [Path(word) for word in args.others if word not in filters]
-    if not args.folders:
-        raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
-    print(f"report: {report(args)}")
+def report(
+    *words: str, metric: str = "test/accuracy", baseline: str | None = None, out: Path | None = None
+) -> None:
+    """Figures, tables and one self-contained page about the finished runs of a study.
 
+        - `normexp report outputs/NAME`
+    - `normexp report A B`: two studies, to pair them run by run
+    - `normexp report outputs/NAME model=mlp norm=none,layernorm`: these runs alone
 
-def report(args: SimpleNamespace) -> Path:
-    """Write the page of one study. Returns its path."""
+    Args:
+        words: folders of studies, and filters
+        metric: final value to compare
+        baseline: arm that differences refer to; default: none, if the study has it
+        out: where to write; default: FOLDER/report
+    """
     from normexp.report.finding import look_at, show_answer
     from normexp.report.page import write_report
     from normexp.report.study import open_study
     from normexp.report.tensorboard_means import address, in_path, write_mean_runs
 
-    first, *others = args.folders
-    study = open_study(args.folders if others else first, args.metric, args.only)
-    values = "-".join([*(folder.name for folder in others), *args.only.values()])
-    out = args.out or first / (f"report-{in_path(values)}" if values else "report")
-    page = write_report(study, out, baseline=args.baseline, made_by=typed(sys.argv))
-    means = write_mean_runs(study, out if args.out or values else first)
-    show_answer(study, Console(width=None if sys.stdout.isatty() else 160), args.baseline)
+    filters = [word for word in words if "=" in word and not Path(word).exists()]
+    only = dict(word.split("=", 1) for word in filters)
+    folders = [Path(word) for word in words if word not in filters]
+    if not folders:
+        raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
+    first, *others = folders
+    study = open_study(folders if others else first, metric, only)
+    values = "-".join([*(folder.name for folder in others), *only.values()])
+    place = out or first / (f"report-{in_path(values)}" if values else "report")
+    page = write_report(study, place, baseline=baseline, made_by=typed(sys.argv))
+    means = write_mean_runs(study, place if out or values else first)
+    show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
     print(*(look_at(means, address(study)) if means else ()), sep="\n")
-    return page
+    print(f"report: {page}")
 
 
-@command("runs")
-def list_runs(args: SimpleNamespace) -> None:
-    """List what lies below a folder."""
-    if len(args.others) > 1:
-        raise ValueError(f"{args.others[1]}: one folder at a time; --help explains")
+def runs(folder: Path = Path("outputs"), /) -> None:
+    """List studies, or the runs of one.
+
+    - `normexp runs`: the studies below outputs
+    - `normexp runs outputs/NAME`: the runs of a study
+    """
     with cut_quietly():
-        show_runs(Path(*args.others or ("outputs",)))
+        show_runs(folder)
 
 
 def show_runs(folder: Path) -> None:
@@ -105,21 +111,28 @@ def runs_of(runs: "pd.DataFrame") -> list[dict[Any, str]]:
     return shown.astype(str).to_dict("records")
 
 
-@command("evaluate")
-def evaluate_runs(args: SimpleNamespace) -> None:
-    """Evaluate the runs that the words name."""
-    if not args.others:
+def evaluate(run: str = "", /, *words: str, checkpoint: Literal["last", "best"] = "last") -> None:
+    """Evaluate saved runs again, without training.
+
+    - `normexp evaluate outputs/runs/mlp/layernorm-bs64-s0-...`
+    - `normexp evaluate RUN data.root=/my/data`: with changed keys
+
+    Args:
+        run: the folder of a run
+        words: more of them, and overrides
+        checkpoint: of the last step, or of the best validation
+    """
+    if not run:
         raise ValueError("name the folder of a run; --help explains")
-    first, *more = args.others
-    overrides = [word for word in more if not Path(word).is_dir()]
+    overrides = [word for word in words if not Path(word).is_dir()]
     for word in overrides:
         if word.lstrip("+~").partition("=")[0] in GROUPS:
             raise ValueError(f"{word}: a run keeps its choices; write a key below one, such as data.root=DIR")
-    for run in (first, *(word for word in more if Path(word).is_dir())):
-        evaluate(Path(run), args.checkpoint, overrides)
+    for folder in (run, *(word for word in words if Path(word).is_dir())):
+        evaluate_one(Path(folder), checkpoint, overrides)
 
 
-def evaluate(run: Path, checkpoint: str, overrides: list[str]) -> None:
+def evaluate_one(run: Path, checkpoint: str, overrides: list[str]) -> None:
     """Print the metrics beside the recorded ones. Raises ValueError with one line if a run cannot be evaluated."""
     from normexp.runs import read_summary
 

@@ -1,12 +1,12 @@
 """Train one network with a norm of your choice: `normexp train norm=layernorm`, or `python train.py`.
 
-Most mistakes are answered before torch is loaded, and so is a run that is finished.
+Hydra reads the words. Most mistakes are answered before torch is loaded.
 """
 
 import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from normexp import __version__
 from normexp.config import process
@@ -24,10 +24,10 @@ HYDRA_FLAGS = (
 OF_VERIFY = ("claim", "page")  # keys of another command
 
 
-def main() -> None:
-    """Train as `sys.argv` asks; print every error as one line unless HYDRA_FULL_ERROR=1."""
+def main(words: Sequence[str]) -> int:
+    """Train as the words ask; print every error as one line unless HYDRA_FULL_ERROR=1. Returns the exit status."""
     process.prepare()
-    arguments = long_flags(sys.argv[1:])
+    arguments = long_flags(words)
     if "--version" in arguments:
         print(f"normexp {__version__}")
     elif "--help" in arguments or "-h" in arguments:
@@ -35,6 +35,7 @@ def main() -> None:
     else:
         with one_line_errors():
             train(arguments)
+    return 0
 
 
 def train(arguments: list[str]) -> None:
@@ -60,15 +61,19 @@ def train(arguments: list[str]) -> None:
 
 def by_hydra(arguments: list[str]) -> None:
     """Let Hydra answer. The cells of a sweep go to the project's launcher, or to one of Hydra's, which calls `task`."""
-    import hydra
+    from hydra import version
+    from hydra._internal.utils import _run_hydra, get_args_parser
 
-    sys.argv[1:] = arguments
+    # The command as it is recorded, with the study's name. Lightning starts other processes by it.
+    sys.argv = [*sys.argv[: 2 if sys.argv[1:2] == ["train"] else 1], *arguments]
     # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
     # tells them that the user did not ask for it.
     if not full_errors():
         os.environ["NORMEXP_ONE_LINE"] = "1"
         os.environ["HYDRA_FULL_ERROR"] = "1"
-    hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name="train")(task)()
+    version.setbase("1.3")
+    parser = get_args_parser()
+    _run_hydra(parser.parse_args(arguments), parser, task, str(CONFIGS), "train")
 
 
 def task(cfg: "DictConfig") -> None:
@@ -83,45 +88,13 @@ def task(cfg: "DictConfig") -> None:
 
 def run(cfg: "DictConfig", choices: dict[str, str], words: list[str]) -> None:
     """Train the run of a composed configuration."""
-    process.restore_command()
     with process.fast_imports():
-        from normexp.config.checks import check_root
-        from normexp.config.compose import plain_values
-
-        config = plain_values(cfg)
-        check_root(config)
-        if finished(config, choices):
-            return
-        # torch and Lightning take seconds to import.
         from normexp.config.run_spec import runs_of
-        from normexp.training.train import train as train_run
 
         (spec,) = runs_of(cfg, choices, words)
+        from normexp.training.train import train as train_run
+
         train_run(spec, process.typed(sys.argv))
-
-
-def finished(config: dict[str, Any], choices: dict[str, str]) -> bool:
-    """Show the result of a run that is finished. This needs no torch. False where only the slow way can tell: for data
-    of one's own, several processes."""
-    from normexp.config.identity import counted, default_folder, processes_of
-    from normexp.config.recipe import choices_of
-    from normexp.runs import read_summary
-
-    if config["fast_dev_run"]:
-        return False
-    choices = choices_of(config, choices)
-    place = default_folder(config, choices, "")
-    folders = [Path(config["run_dir"])] if config["run_dir"] else place.parent.glob(f"{place.name}*")
-    for folder in folders:
-        summary = read_summary(folder)
-        if not summary or summary["fingerprint"] or counted(summary["config"]) != counted(config):
-            continue
-        if summary["execution"].get("devices", 1) == processes_of(config):
-            from normexp.training.screen import make_console, show_finished
-
-            show_finished(folder, summary, config, choices, process.typed(sys.argv), make_console())
-            return True
-    return False
 
 
 def show_help(arguments: list[str]) -> None:

@@ -1,69 +1,111 @@
-"""Name a claim, get a verdict with its evidence: `normexp verify claim=S37`; `--help` lists all claims."""
+"""`normexp verify claim=S37`: name a claim, get a verdict with its evidence; `--help` lists all claims."""
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
+from normexp.claims.spec import select
 from normexp.claims.spec.bank import SMALL
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
-from normexp.claims.spec.select import ENDINGS, arxiv_id, find, matching
-from normexp.cli.command import command
+from normexp.claims.spec.select import arxiv_id, matching
 from normexp.cli.help import columns
+from normexp.cli.words import HERE, Engine, Folder, Packages
 from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.options import installed
 from normexp.config.process import BAD_INPUT, fast_imports
 from normexp.config.process import command as to_type
 
 CONFIGS = FOLDER / "claims"
+OUT = Path("outputs/claims")
 DEMO = (
     "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
     "pre_norm_stream_is_stable"
 )
 
 
-def claims_in_lines() -> str:
+def names_in_lines() -> str:
     """Every claim in one line, for the help; files that cannot be read are said."""
     claims, broken = load_each(CONFIGS)
     warn(broken.values())
     return "\n".join(["Claims:", *lines_of(claims.values()), *columns(installed("claim"))])
 
 
-@command("verify", more=claims_in_lines)
-def main(args: SimpleNamespace) -> int:
-    """Judge the claims that the words name. Returns the exit status, which is 0 for any verdict."""
-    for word in args.others:
+def verify(
+    *papers: str,
+    claim: str = "demo",
+    find: str = "",
+    out: Path = OUT,
+    bank: str = SMALL,
+    evidence: str = "",
+    registry: Path | None = None,
+    page: str = "",
+    config_dir: Folder = "",
+    allow_targets: Packages = "",
+    engine: Engine = HERE,
+) -> int:
+    """Name a claim about normalization, get a verdict with its evidence.
+
+    - `normexp verify`: the initialization laboratory, what depth does, in under a minute
+    - `normexp verify claim=S37`
+    - `normexp verify claim=mine.yaml bank=cells.yaml`: a claim of your own, over cells of your own
+    - `normexp verify claim=P10 bank=gpu --plan`: what would be trained in settings of the size of papers
+    - `normexp verify find='batch size'`: the claims about it
+    - `normexp verify 2503.10622`: all claims whose source is the paper with this arXiv id
+
+    A verdict is a word, a count of settings, or what was seen here; each is a result: the exit status is 0. Flags of
+    sweeps (--plan, --workers 4, --place slurm, ...; docs/sweeps.md) say where runs are trained.
+
+    Args:
+        papers: by their arXiv ids
+        claim: an id, a name, several with commas, a glob ('S3*'), law, initialization, training, all, or a file of
+            your own (docs/claims.md says what stands in it)
+        find: list the claims with all these words in their sentence, source or topic
+        out: where ID/verdict.json goes
+        bank: the settings: a name such as gpu, or a file of cells of your own
+        evidence: none trains all runs here; else those of docs/evidence count, which comes with the package, or those
+            of another such folder
+        registry: where the claims' rows stand, else registry.jsonl here (normexp register)
+        page: judge all again from the evidence and write this page, docs/verdicts.md; with a comma also
+            docs/findings.md; with out=DIR the verdicts in DIR
+    """
+    for word in papers:
         if not arxiv_id(word):
             raise ValueError(f"{word}: write key=value, such as claim={word}; --help explains")
-        args.claim = word
-    if args.find:
-        find_claims(args.find)
+        claim = word
+    if find:
+        find_claims(find)
         return 0
-    if args.page:
-        for line in write_pages([Path(name) for name in args.page.split(",")], args):
+    if page:
+        for line in write_pages([Path(name) for name in page.split(",")], claim, out, bank):
             print(line, flush=True)
         return 0
-    words = DEMO if args.claim == "demo" else args.claim
-    chosen, left_out, others = find(words, args.bank)
+    chosen, left_out, others = select.find(DEMO if claim == "demo" else claim, bank)
     warn(others)
-    if args.bank != SMALL:
-        warn(without_settings(args.bank, chosen))
-    if not args.engine.plan:
-        args.out.mkdir(parents=True, exist_ok=True)
-    if sum(claim.evidence == "training" for claim in chosen) > 1:
-        print(f"looking for finished runs in {args.out / 'cache'}", flush=True)
+    if bank != SMALL:
+        warn(without_settings(bank, chosen))
+    if not engine.plan:
+        out.mkdir(parents=True, exist_ok=True)
+    if sum(own.evidence == "training" for own in chosen) > 1:
+        print(f"looking for finished runs in {out / 'cache'}", flush=True)
     with fast_imports():  # torch and Lightning take seconds to import
         from normexp.claims.verify import verify_all
 
+    options = {
+        "bank": bank if bank != SMALL else "",
+        "evidence": evidence,
+        "registry": registry,
+        "allow_targets": allow_targets,
+        "config_dir": config_dir,
+    }
     status = verify_all(
         chosen,
-        args.out,
-        command=command_of_one(args),
-        options=args.engine,
-        evidence=ledger(args.evidence),
-        registries=[args.registry] if args.registry else None,
+        out,
+        command=command_of_one(claim, options),
+        options=engine,
+        evidence=ledger(evidence),
+        registries=[registry] if registry else None,
     )
     for mistake in left_out:
         print(f"Error: {mistake}", file=sys.stderr)
@@ -93,7 +135,7 @@ def ledger(place: str) -> Path | None:
     return Path(place) if place else EVIDENCE
 
 
-def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
+def write_pages(paths: Sequence[Path], claim: str, out: Path, bank: str) -> Iterator[str]:
     """Write pages of all verdicts, or a site of them where a path does not end in .md: from `out` if it was named, else
     judged again from the ledger, once for all pages. If claims were named, the pages have those alone, from `out`.
     Yields a line on each."""
@@ -105,19 +147,19 @@ def write_pages(paths: Sequence[Path], args: SimpleNamespace) -> Iterator[str]:
             raise ValueError(
                 f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
             )
-    if some_named := args.claim != "demo":
-        chosen, left_out, _ = find(args.claim, args.bank)
+    if some_named := claim != "demo":
+        chosen, left_out, _ = select.find(claim, bank)
         for mistake in left_out:
             raise ValueError(mistake)
-        claims = {claim.id: claim for claim in chosen}
+        claims = {own.id: own for own in chosen}
     else:
         claims = load_claims(CONFIGS)
-    if not some_named and args.out == Path("outputs/claims"):
+    if not some_named and out == OUT:
         from normexp.claims.conclude import judge_all_again
 
         verdicts = judge_all_again(claims)
     else:
-        verdicts = verdicts_in(claims, args.out)
+        verdicts = verdicts_in(claims, out)
     for path in paths:
         yield write_page(path, claims, verdicts)
 
@@ -145,13 +187,9 @@ def warn(mistakes: Iterable[str]) -> None:
         print(f"Warning: {mistake}", file=sys.stderr)
 
 
-def command_of_one(args: SimpleNamespace) -> str:
+def command_of_one(claim: str, options: Mapping[str, object]) -> str:
     """The command that reproduces one claim, without its id."""
-    is_file = args.claim.endswith(ENDINGS) and "," not in args.claim
-    options = {"claim": shlex.quote(args.claim) if is_file else "{id}"}
-    options |= {"bank": args.bank} if args.bank != SMALL else {}
-    options |= {key: str(value) for key in ("evidence", "registry") if (value := getattr(args, key))}
-    words = [f"{key}={value if key == 'claim' else shlex.quote(value)}" for key, value in options.items()]
-    words += [f"allow_targets={args.allow_targets}"] if args.allow_targets else []
-    words += [f"--config-dir {shlex.quote(args.config_dir)}"] if args.config_dir else []
+    is_file = claim.endswith(select.ENDINGS) and "," not in claim
+    words = [f"claim={shlex.quote(claim) if is_file else '{id}'}"]
+    words += [f"{key}={shlex.quote(str(value))}" for key, value in options.items() if value]
     return " ".join([to_type("verify"), *words])

@@ -26,9 +26,7 @@ def configs_folder(package: Path) -> Path:
 CONFIGS = configs_folder(Path(__file__).parents[1])
 VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
 KEY = "config_dir"
-FLAGS = {
-    "-cd": "--config-dir", "-cp": "--config-path", "-cn": "--config-name", "-p": "--package", "-c": "--cfg",
-}  # fmt: skip
+FLAGS = {"-cd": "--config-dir", "-p": "--package", "-c": "--cfg"}
 # Groups of entry points, normexp.norms ...: NAME = "package" stands for package/norm/NAME.yaml.
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
 FOLDERS = {"claim": "claims", "bank": "banks"}  # of a group; Hydra's groups have their own names

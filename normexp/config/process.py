@@ -26,7 +26,6 @@ from normexp.format import UNPRINTABLE
 SCRIPTS = ("verify", "report")
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
-_sub_command: list[str] = []  # of `normexp train`; empty if a script was started
 
 
 def command(name: str) -> str:
@@ -52,17 +51,6 @@ def _quoted(argument: str) -> str:
 def _installed(argv: Sequence[str]) -> bool:
     """Whether the program is the installed command: `normexp`, or normexp.exe on Windows."""
     return Path(argv[0]).stem == "normexp"
-
-
-def hide_command() -> None:
-    """Take the word `train` of `normexp train ...` out of `sys.argv`: Hydra would read it as an override."""
-    _sub_command[:] = [sys.argv.pop(1)]
-
-
-def restore_command() -> None:
-    """Put the word back, for code that records the command line or runs it in other processes, as Lightning does."""
-    if sys.argv[1:2] != _sub_command:
-        sys.argv[1:1] = _sub_command
 
 
 @contextlib.contextmanager

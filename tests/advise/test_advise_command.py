@@ -11,7 +11,7 @@ import normexp.advise.measured as evidence
 from normexp.advise.advice import labels_of_own
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import Length
-from normexp.cli.advise import main
+from normexp.cli.main import run
 from normexp.config.errors import one_line
 
 TINY = {
@@ -82,7 +82,7 @@ def test_labels_of_a_drawn_setting_are_those_that_its_own_words_give():
 
 def test_advice_names_the_order_the_nearest_and_what_is_outside(bank, capsys):
     words = ["model=mlp", "data=digits", "batch_size=4096", "max_steps=1000", "data.train_size=1000"]
-    assert main([bank, *words]) == 0
+    assert run("advise", [bank, *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     norms = [line.split()[0] for line in lines[2:5]]
     assert sorted(norms) == sorted(NORMS)
@@ -101,7 +101,7 @@ def test_advice_names_the_order_the_nearest_and_what_is_outside(bank, capsys):
     ],
 )
 def test_mistakes_are_one_line(bank, capsys, words, message):
-    assert main([bank, *words]) == 2
+    assert run("advise", [bank, *words]) == 2
     assert message in capsys.readouterr().err
 
 

@@ -16,7 +16,7 @@ from normexp.check.finding import declared, links
 from normexp.check.result import Finding, Result
 from normexp.check.run import check
 from normexp.check.show import show
-from normexp.cli.help import commands
+from normexp.cli.main import COMMANDS
 from normexp.config.errors import why
 
 OWN = """
@@ -47,9 +47,9 @@ def own(tmp_path, monkeypatch):
 
 
 def command(*arguments):
-    from normexp.cli.check import main
+    from normexp.cli.main import run
 
-    return main(list(arguments))
+    return run("check", list(arguments))
 
 
 def test_every_finding_says_why_and_its_verdicts_are_on_the_page():
@@ -152,7 +152,7 @@ def test_api_is_the_function_before_and_after_the_package_is_imported():
     code = "import normexp; print(normexp.check.CheckNorms.__name__)"  # as the pages write it
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert run.stdout == "CheckNorms\n"
-    assert "check" in commands()
+    assert "check" in COMMANDS
 
 
 @pytest.mark.parametrize(

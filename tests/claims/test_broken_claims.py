@@ -11,8 +11,7 @@ from hydra.errors import OverrideParseException
 from normexp.claims.spec import select
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
-from normexp.cli import verify as command
-from normexp.cli.verify import main
+from normexp.cli.main import run
 from normexp.config.errors import why
 
 HEAD = "name: n\nsentence: s\nsource: s\ncovers: [X91]\nmeasure: m\nseeds: 10\n"
@@ -220,9 +219,9 @@ def verify(tmp_path, monkeypatch):
     (folder / "S29.yaml").write_text(text_of("S29"))
     (folder / "S29b.yaml").write_text("")
     (folder / "X91.yaml").write_text("- 1")
-    monkeypatch.setattr(command, "CONFIGS", folder)
+    monkeypatch.setattr("normexp.cli.verify.CONFIGS", folder)
     monkeypatch.setattr(select, "CONFIGS", tmp_path)
-    return lambda *arguments: main([*arguments, f"out={tmp_path / 'out'}"])
+    return lambda *arguments: run("verify", [*arguments, f"out={tmp_path / 'out'}"])
 
 
 def test_the_claim_that_was_asked_for_runs_and_no_other_is_read(verify, tmp_path, capsys):
@@ -277,5 +276,5 @@ def test_own_files_with_bad_names_are_refused(tmp_path, capsys):
         (f"{tmp_path / 'cache.yaml'}", "cache names the folder of runs; rename it"),
         (f"{tmp_path / 'mine.yaml'},{tmp_path / 'more' / 'mine.yaml'}", "two claims have the name mine"),
     ):
-        assert main([f"claim={words}"]) == 2
+        assert run("verify", [f"claim={words}"]) == 2
         assert message in capsys.readouterr().err

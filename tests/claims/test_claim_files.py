@@ -14,7 +14,7 @@ from normexp.claims.evidence.search import search
 from normexp.claims.judge.verdict import judge
 from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 from normexp.claims.spec.select import select
-from normexp.cli.verify import main
+from normexp.cli.main import run
 
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
 INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initialization" and claim.expected]
@@ -120,17 +120,17 @@ def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
 
 
 def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path, capsys):
-    assert main(["--help"]) == 0
+    assert run("verify", ["--help"]) == 0
     listed = capsys.readouterr().out
     assert all(f"  {claim} " in listed for claim in CLAIMS)
-    assert main(["claim=S99", f"out={tmp_path / 'none'}"]) == 2
+    assert run("verify", ["claim=S99", f"out={tmp_path / 'none'}"]) == 2
     assert capsys.readouterr().err.startswith("Error: claim=S99: no such claim; nearest: S")
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("argument", ["claim=", "S37", "seed=3", "budget=full", "bank=huge", "page=docs"])
 def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
-    assert main([argument, f"out={tmp_path / 'none'}"]) == 2
+    assert run("verify", [argument, f"out={tmp_path / 'none'}"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(f"Error: {argument}")
     assert said.count("\n") == 1

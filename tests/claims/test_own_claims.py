@@ -3,8 +3,8 @@
 import pytest
 
 from normexp.claims.spec.select import known_claims, own_claims, select
-from normexp.cli.command import parse
-from normexp.cli.verify import command_of_one, main, without_settings
+from normexp.cli.main import run
+from normexp.cli.verify import command_of_one, without_settings
 
 TEXT = """
 name: dividing_by_n
@@ -35,13 +35,13 @@ def test_a_path_stands_for_the_claim_in_it(mine):
 
 
 def test_the_command_of_the_verdict_names_the_file(mine):
-    assert command_of_one(parse("verify", [f"claim={mine}"])).endswith(f"claim={mine}")
-    assert command_of_one(parse("verify", ["claim=S37"])).endswith("claim={id}")
+    assert command_of_one(str(mine), {}).endswith(f"claim={mine}")
+    assert command_of_one("S37", {}).endswith("claim={id}")
 
 
 @pytest.mark.integration
 def test_a_bank_beside_claims_without_settings_is_said(mine, capsys):
-    assert main([f"claim={mine}", "bank=gpu", "--plan"]) == 2
+    assert run("verify", [f"claim={mine}", "bank=gpu", "--plan"]) == 2
     said = capsys.readouterr().err
     assert "bank=gpu: changes nothing of mine, which has no `settings`; leave bank= out" in said
     assert without_settings("gpu", select(known_claims()[0], "P10")) == []

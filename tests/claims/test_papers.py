@@ -4,7 +4,8 @@ import pytest
 
 from normexp.claims.spec.claim_files import load_claims
 from normexp.claims.spec.select import arxiv_id, select
-from normexp.cli.verify import CONFIGS, main
+from normexp.cli.main import run
+from normexp.cli.verify import CONFIGS
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_the_command_takes_a_bare_id_also_where_the_data_of_a_claim_are_not_here
     capsys, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))
-    assert main(["2503.10622", "--plan"]) == 0
+    assert run("verify", ["2503.10622", "--plan"]) == 0
     assert "tinyshakespeare.txt.gz: No such file or directory; give a text file" in capsys.readouterr().out
-    assert main(["S37"]) == 2
+    assert run("verify", ["S37"]) == 2
     assert "S37: write key=value" in capsys.readouterr().err

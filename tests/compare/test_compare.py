@@ -7,11 +7,12 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from command_words import options_of
 from scipy import stats
 
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.cli.command import parse
-from normexp.cli.compare import main
+from normexp.cli.compare import compare
+from normexp.cli.main import run as command
 from normexp.compare import page
 from normexp.compare.design import design_of, overrides_of, packages
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show
@@ -29,7 +30,7 @@ class Net(nn.Sequential):
 
 def design(rest=(), text=False, **options):
     options = {"norms": "none,batchnorm", "name": "mine", **options}
-    given = vars(parse("compare", [f"{key}={value}" for key, value in options.items()]))
+    given = options_of(compare, [f"{key}={value}" for key, value in options.items()])
     return design_of(given, ["model=mlp", "data=digits", *rest], recipe="mlp", text=text)
 
 
@@ -75,7 +76,7 @@ def test_words_become_a_design_with_its_looks():
         ({"rates": "0.003,0.0030"}, "rates=0.003,0.003: 0.003 stands there twice; keep one"),
         ({"seeds": "4"}, "seeds=4: must be a whole number of at least 5"),
         ({"margin": "-1"}, "margin=-1: must be a number above 0"),
-        ({"batch_sizes": "2,x"}, "batch_sizes=x"),
+        ({"batch_sizes": "2,x"}, "batch_sizes=2,x: must be a whole number"),
         ({"metric": "val/loss"}, "metric=val/loss: choose from"),
         ({"budget": "nan"}, "budget=nan"),
     ],
@@ -87,7 +88,7 @@ def test_mistakes_are_one_line(options, words):
 
 
 def test_own_network_and_data_are_named_and_allowed():
-    options = {**vars(parse("compare", [])), "module": "pack.nets:Net"}
+    options = {**options_of(compare, []), "module": "pack.nets:Net"}
     words = overrides_of(options, ["data=other:Data", "max_epochs=2"])
     assert words == [
         "model=module",
@@ -98,13 +99,13 @@ def test_own_network_and_data_are_named_and_allowed():
     ]
     assert packages(options, ["data=other:Data"]) == ["pack", "other"]
     with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
-        overrides_of({**vars(parse("compare", [])), "module": "pack"}, [])
+        overrides_of({**options_of(compare, []), "module": "pack"}, [])
     for word in ("lr=1", "optimizer.lr=1", "++seed=3", "+lr=0.1", "~seed"):
         with pytest.raises(ValueError, match=f"^{re.escape(word)}: is chosen by the comparison"):
-            overrides_of(vars(parse("compare", [])), [word])
+            overrides_of(options_of(compare, []), [word])
     for word in ("max_steps=0", "++max_epochs=0"):
         with pytest.raises(ValueError, match=f"^{re.escape(word)}: nothing is learned; write at least max_"):
-            overrides_of(vars(parse("compare", [])), [word])
+            overrides_of(options_of(compare, []), [word])
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
@@ -182,7 +183,7 @@ def test_finding_and_latex_say_the_numbers():
 def test_where_every_run_fails_one_line_says_so(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     given = ["model=mlp", "data=digits", "norms=none,batchnorm", "seeds=5", "--workers", "0"]
-    assert main([*given, *words]) == 2
+    assert command("compare", [*given, *words]) == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
@@ -221,10 +222,10 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
         "max_steps=6",
         "seeds=5",
     ]
-    assert main([*words, "--plan"]) == 0
+    assert command("compare", [*words, "--plan"]) == 0
     assert "looks at 5 seeds, until all is decided: at most 20 runs" in capsys.readouterr().out
     assert not (tmp_path / "outputs").exists()
-    assert main([*words, "--workers", "0"]) == 0
+    assert command("compare", [*words, "--workers", "0"]) == 0
     out = tmp_path / "outputs" / "compare" / "their_net.Net-digits"
     shown, result = (out / "index.html").read_text(), json.loads((out / "result.json").read_text())
     assert result["finding"] in shown.replace("&#43;", "+")

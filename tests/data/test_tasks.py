@@ -84,7 +84,7 @@ def test_a_resumed_run_goes_on_in_its_task(step, tmp_path):
 
 @pytest.mark.parametrize("kind", ["permuted", "relabeled"])
 def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
-    from normexp.cli.report import evaluate
+    from normexp.cli.report import evaluate_one
 
     asked = specs([*SMALL, *SHORT, f"data.tasks={kind}", f"outputs={tmp_path}"])
     train(*asked)
@@ -99,7 +99,7 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
             right = (parts.module.eval()(x).argmax(1) == y).double().mean().item()
         assert summary["metrics"][f"{split}/accuracy"] == pytest.approx(right, abs=1e-12)
     with contextlib.redirect_stdout(io.StringIO()) as screen:
-        evaluate(asked[0].folder, "last", [])
+        evaluate_one(asked[0].folder, "last", [])
     rows = [
         line.split("│")[1:] for line in screen.getvalue().splitlines() if line.strip().startswith("test/")
     ]

@@ -10,7 +10,7 @@ import pytest
 import torch
 from matplotlib.image import imread
 
-from normexp.cli.figure import main
+from normexp.cli.main import run
 from normexp.figures.gallery import Lab, chosen, figures, make, write_page
 from normexp.figures.of_training import error
 from normexp.figures.of_transformers import best_tanh
@@ -131,7 +131,7 @@ def test_error_with_batch_statistics_equals_a_loop_and_keeps_the_network():
 
 
 def test_command_makes_files_and_a_page(tmp_path, capsys):
-    assert main(["residual_variance", "--small", "--out", str(tmp_path)]) == 0
+    assert run("figure", ["residual_variance", "--small", "--out", str(tmp_path)]) == 0
     assert "closed form 16" in capsys.readouterr().out
     page = write_page(tmp_path).read_text()
     assert 'src="residual_variance.png"' in page
@@ -174,7 +174,7 @@ def test_unknown_name_and_help(capsys):
         chosen(["all", "nosuch"])
     with pytest.raises(ValueError, match=r"^name a figure, or all; choose from: bn_percentiles, "):
         chosen([])
-    assert main(["--help"]) == 0
+    assert run("figure", ["--help"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in figures())
     assert [one.name for one in chosen(["all"])] == list(figures())

@@ -9,7 +9,7 @@ import pytest
 from fabricated import edit_summary, write_run, write_study
 from PIL import Image
 
-from normexp.cli import report as command
+from normexp.cli.main import run
 from normexp.report.drawing import new_figure
 from normexp.report.figures import FIGURES
 from normexp.report.figures.layers import activation_bands
@@ -24,7 +24,7 @@ def written(tmp_path_factory):
         tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm"), (2, 32), seeds=3, examples=500
     )
     write_run(study, "layernorm", 2, 3, status="diverged")
-    assert command.main([str(study)]) == 0
+    assert run("report", [str(study)]) == 0
     return study / "report"
 
 
@@ -104,7 +104,7 @@ def first_figures(monkeypatch):
 
 @pytest.mark.integration
 def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
-    assert command.main([str(written.parent), "--out", str(tmp_path)]) == 0
+    assert run("report", [str(written.parent), "--out", str(tmp_path)]) == 0
     for form in ("png", "pdf"):
         assert (tmp_path / "figures" / f"final.{form}").read_bytes() == (
             written / "figures" / f"final.{form}"
@@ -116,7 +116,7 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
     for lr in (0.1, 1.0):
         write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, lr=lr)
     write_run(tmp_path, "none", 8, 0, lr=9.0, status="diverged")
-    assert command.main([str(tmp_path)]) == 0
+    assert run("report", [str(tmp_path)]) == 0
     assert (tmp_path / "report" / "figures" / "over_rate.pdf").exists()
     page = (tmp_path / "report" / "index.html").read_text()
     assert "Test accuracy over learning rate" in page
@@ -130,7 +130,7 @@ def test_two_studies_are_compared_run_by_run(first_figures, tmp_path):
         for n, e in (("a", 1e-5), ("b", 1e-3))
     )
     write_run(b, "none", 2, 8, status="diverged", eps=1e-3)
-    assert command.main([str(a), str(b), "--out", str(tmp_path / "out")]) == 0
+    assert run("report", [str(a), str(b), "--out", str(tmp_path / "out")]) == 0
     table = pd.read_csv(tmp_path / "out" / "tables" / "comparison.csv").set_index(["arm", "level"])
     assert sorted(set(table.index.get_level_values(0))) == [
         "batchnorm · a",
@@ -152,14 +152,14 @@ def test_studies_computed_in_two_ways_are_not_paired(first_figures, tmp_path):
     for folder in b.glob("mlp/*"):
         execution = json.loads((folder / "summary.json").read_text())["execution"]
         edit_summary(folder, execution=execution | {"precision": "bf16-mixed"})
-    assert command.main([str(a), str(b)]) == 0
+    assert run("report", [str(a), str(b)]) == 0
     page = (a / "report-b" / "index.html").read_text()
     assert "The runs were computed in different ways" in page
     assert "No difference has an interval: no two arms have two seeds in common." in page
 
 
 def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
-    assert command.main([str(tmp_path)]) == 2
+    assert run("report", [str(tmp_path)]) == 2
     assert capsys.readouterr().err.startswith("Error: path=")
     assert not (tmp_path / "report").exists()
 
@@ -168,11 +168,11 @@ def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["model=mlp"], "name the folder of a study"),
-        (["--compare", "a", "b"], "--compare: write key=value with a key of metric, baseline, out"),
+        (["--compare", "a", "b"], "--compare: no such option; choose from: metric, baseline, out"),
     ],
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
-    assert command.main(arguments) == 2
+    assert run("report", arguments) == 2
     error = capsys.readouterr().err
     assert error.startswith("Error: ")
     assert message in error
@@ -186,7 +186,7 @@ def test_damaged_file_is_one_line_and_nothing_is_written(damage, tmp_path, capsy
     (tmp_path / ".sweeps" / "1" / "sweep.json").write_text('{"command": "c", "cells": []}')
     path = next(tmp_path.rglob(damage))
     path.write_text(path.read_text()[:-9])
-    assert command.main([str(tmp_path)]) == 2
+    assert run("report", [str(tmp_path)]) == 2
     error = capsys.readouterr().err
     assert str(path) in error
     assert error.count("\n") == 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fabricated import write_study
 
-from normexp.cli import report
+from normexp.cli.main import run
 from normexp.runs import load, load_summaries
 
 VALUES = [
@@ -55,7 +55,7 @@ def check(study: Path, count: int | None, *, page: bool) -> int:
             load_summaries(study)
             load(study)
             if page:
-                assert report.main([str(study)]) in (0, 2)
+                assert run("report", [str(study)]) in (0, 2)
         except ValueError as error:
             refused += 1
             text = str(error)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.cli import report as command
+from normexp.cli import main
 from normexp.config.run_spec import specs
 from normexp.training.build import build
 from normexp.training.train import launch
@@ -34,7 +34,7 @@ def evaluate(capsys):
     def run(*arguments) -> tuple[int, str, str]:
         capsys.readouterr()
         try:
-            status = command.evaluate_runs([str(argument) for argument in arguments])
+            status = main.run("evaluate", [str(argument) for argument in arguments])
         except SystemExit as stop:
             status = stop.code
         return status, *capsys.readouterr()

@@ -162,7 +162,7 @@ def dying(self, *arguments):
     return step(self, *arguments)
 
 lit_model.LitModel.training_step = dying
-main()
+main(sys.argv[1:])
 """
 
 

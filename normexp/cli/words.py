@@ -1,0 +1,129 @@
+"""The words of a command: cyclopts reads them by the signature of its function, whose keywords are options. `key=value`
+and `--key value` are the same, and every mistake is one line."""
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from cyclopts import App, Group, Parameter
+from cyclopts import exceptions as mistakes
+
+from normexp.config.folder import allow_from, listed, long_flags, use_folder
+from normexp.config.options import suggest
+from normexp.sweeps.options import Options, options_of, take_flags
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def at_least(least: int) -> Parameter:
+    """A whole number, or several, of at least so much."""
+
+    def check(kind: Any, value: Any) -> None:
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and number < least:
+                raise ValueError(f"must be a whole number of at least {least}")
+
+    return Parameter(validator=check)
+
+
+def _positive(kind: Any, value: Any) -> None:
+    for number in value if isinstance(value, tuple) else (value,):
+        if isinstance(number, float) and not 0 < number < math.inf:
+            raise ValueError("must be a number above 0")
+
+
+def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
+    own = next(iter(get_args(kind)), str)
+    return tuple(own(part) for part in listed(tokens[0].value))
+
+
+HERE = Options()
+POSITIVE = Parameter(validator=_positive)
+SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
+Count = Annotated[int, at_least(1)]
+Engine = Annotated[Options, Parameter(parse=False)]  # the flags of sweeps
+Folder = Annotated[str, Parameter(help="your own configurations: norm/mine.yaml, claims/mine.yaml, ...")]
+Packages = Annotated[str, Parameter(help="packages of yours whose classes may be built, [mine,other]")]
+
+
+def _shown(default: Any) -> str | None:
+    return ",".join(default) if isinstance(default, tuple) else str(default or "") or None
+
+
+def app_of(name: str, function: Callable[..., int | None]) -> App:
+    """The reader of a command's words, which also prints its help."""
+    return App(
+        name=f"normexp {name}",
+        default_command=function,
+        help_flags=(),
+        version_flags=(),
+        help_format="markdown",
+        group_parameters=Group("Options, as key=value or --key value"),
+        default_parameter=Parameter(negative=(), allow_repeating=True, show_default=_shown),
+    )
+
+
+def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -> int | None:
+    """Call a command's function as its words say. A user's packages and folder are used from then on, also in the
+    processes that this one starts.
+
+    Raises ValueError with one line for a word that the command does not take.
+    """
+    parameters = inspect.signature(function).parameters
+    keys = [key for key, own in parameters.items() if own.kind is own.KEYWORD_ONLY and key != "engine"]
+    rest, more = long_flags(words), {}
+    if "engine" in parameters:
+        rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
+        rest, given = take_flags([word for word in rest if word != "--workers=auto"])
+        more["engine"] = options_of(given)
+    flags = [_as_flag(word, keys) for word in rest]
+    try:
+        _, bound, _ = app_of(name, function).parse_args(flags, print_error=False, exit_on_error=False)
+    except mistakes.CycloptsError as mistake:
+        raise ValueError(_line(mistake, keys)) from None
+    if "config_dir" in keys:
+        allow_from([f"allow_targets={bound.arguments.get('allow_targets', '')}"])
+        use_folder(bound.arguments.get("config_dir"))
+    return function(*bound.args, **bound.kwargs, **more)
+
+
+def _as_flag(word: str, keys: Sequence[str]) -> str:
+    key, equals, value = word.partition("=")
+    key = key.removeprefix("--").replace("-", "_")
+    if not equals or key not in keys:
+        return word
+    if not value:
+        raise ValueError(f"{word}: a value is missing; write {key}=VALUE")
+    return f"--{key.replace('_', '-')}={value}"
+
+
+def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
+    """A mistake that cyclopts found: word, value and remedy."""
+    argument, token = mistake.argument, getattr(mistake, "token", None)
+    key = argument.name.removeprefix("--").replace("-", "_") if argument else ""
+    if isinstance(mistake, mistakes.UnknownOptionError):
+        word = mistake.token.keyword or mistake.token.value
+        return f"{word}: no such option; {suggest(word, list(keys))}; --help explains"
+    if isinstance(mistake, mistakes.UnusedCliTokensError):
+        word = (mistake.unused_tokens or [""])[0]
+        written = f"; write key=value with a key of {', '.join(keys)}" if keys else ""
+        return f"{word}: is a word too many{written}; --help explains"
+    if isinstance(mistake, mistakes.MissingArgumentError):
+        if key in keys:
+            return f"--{key.replace('_', '-')}: a value is missing; write {key}=VALUE"
+        return f"{key}: is missing; --help explains"
+    if argument and (token or argument.tokens):
+        value = token.value if token else argument.tokens[-1].value
+        said = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
+        return f"{key}={value}: {said}"
+    return str(mistake)
+
+
+def _wanted(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"choose from {', '.join(map(str, get_args(kind)))}"
+    if kind in KINDS:
+        return f"must be {KINDS[kind]}"
+    inner = [own for own in get_args(kind) if own not in (type(None), Ellipsis)]
+    return " or ".join(map(_wanted, inner)) or "is no value of this key"
