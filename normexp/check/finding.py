@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from normexp.check.calls import Call, Place
 from normexp.check.network import Network
 from normexp.check.result import Finding, Link
 
@@ -20,7 +21,6 @@ TEXTS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "findings.yaml").rea
 VERDICTS = (PACKAGE.parent / "docs" / "verdicts.md", PACKAGE / "docs" / "verdicts.md")  # checkout, wheel
 # | [P10](file) | the sentence. *source* note | **word** | ...
 ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
-
 MOST_NAMED = 8  # layers in a line of code
 
 
@@ -28,31 +28,44 @@ class Found:
     """What the function of a finding measured.
 
     Attributes:
-        number: see `Finding`.
-        layers: paths of the layers concerned.
+        layers: the layers concerned, as paths, norms or calls of norms; each is named once.
+        number: see `Finding`; by default how many layers there are.
         case: which of the finding's texts are meant.
-        path: the worst of the layers; the first if it is not named.
+        path: the worst of the layers, by default the first.
         words: what else stands in the texts. A function gives the word for the worst layer.
     """
 
     def __init__(
-        self, number: float, layers: Iterable[str] = (), case: str = "", path: str = "", **words: Any
+        self,
+        layers: Iterable[str | Place | Call] = (),
+        number: float | None = None,
+        case: str = "",
+        path: str = "",
+        **words: Any,
     ) -> None:
-        self.number, self.layers, self.case, self.words = number, tuple(layers), case, words
-        self.path = path or next(iter(self.layers), "")
+        self.layers = tuple(dict.fromkeys(map(path_of, layers)))
+        self.number = len(self.layers) if number is None else number
+        self.case, self.words, self.path = case, words, path or next(iter(self.layers), "")
+
+
+def path_of(layer: str | Place | Call) -> str:
+    """The path of a layer, a norm, or the norm of a call."""
+    place = layer.place if isinstance(layer, Call) else layer
+    return place if isinstance(place, str) else place.path
 
 
 def above(
-    measured: Iterable[tuple[str, float]], limit: float = 0.0, case: str = "", **words: Any
+    measured: Iterable[tuple[str | Place | Call, float]], limit: float = 0.0, case: str = "", **words: Any
 ) -> Iterator[Found]:
     """The largest number above a limit, with all layers that are; nothing if there is none. A layer counts with the
     largest of its numbers."""
     largest: dict[str, float] = {}
-    for path, number in measured:
+    for layer, number in measured:
+        path = path_of(layer)
         largest[path] = max(number, largest.get(path, number))
     if layers := [path for path, number in largest.items() if number > limit]:
         worst = max(layers, key=largest.__getitem__)
-        yield Found(largest[worst], layers, case, worst, **words)
+        yield Found(layers, largest[worst], case, worst, **words)
 
 
 Look = Callable[[Network, SimpleNamespace], Iterable[Found]]
@@ -80,9 +93,9 @@ class Kind:
         """The finding in words."""
         number, layers, path = measured.number, measured.layers, measured.path
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
-        words = {key: word(path) if callable(word) else word for key, word in measured.words.items()}
-        words |= {"number": number, "count": len(layers), "path": path, "code": network.code(path)}
-        words["codes"] = codes(network, layers, self.id)
+        words = {"number": number, "count": len(layers), "of": len(network.places)}
+        words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
+        words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         return Finding(
             self.id, number=number, layers=layers, why=self.why, links=links(self.verdicts), **said

@@ -12,17 +12,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from normexp.check.result import NotChecked
+from normexp.format import require_at_least, require_choice
 from normexp.models.sites import EMBEDDINGS, LINEAR_MAPS
 from normexp.monitors.batches import Batches, leading_size, rows_of
 from normexp.monitors.guard import to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
 PROBE = "a fixed random sum of the outputs, since no loss is known"
-PRECISIONS = {
-    "16": "float16", "16-mixed": "float16", "16-true": "float16", "fp16": "float16", "float16": "float16",
-    "bf16": "bfloat16", "bf16-mixed": "bfloat16", "bf16-true": "bfloat16", "bfloat16": "bfloat16",
-    "32": "float32", "32-true": "float32", "float32": "float32", "64-true": "float64", "64": "float64",
-}  # fmt: skip
+TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64": torch.float64}
+PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
+PRECISIONS |= {str(kind).removeprefix("torch."): kind for kind in TYPES.values()}
 LIBRARIES = ("keras", "tensorflow", "jax", "flax")
 NEEDED = {
     "averaged": "averaged=, the averaged model (EMA, SWA) or its state dict",
@@ -61,24 +60,19 @@ class CheckOptions:
     steps: int | None = None
 
     def __post_init__(self) -> None:
-        self.precision = None if self.precision is None else str(self.precision)
-        for name, choices in {"precision": PRECISIONS, "converted_from": LIBRARIES}.items():
-            if (value := getattr(self, name)) not in (None, *choices):
-                raise ValueError(f"{name}={value}: unknown; choose from {', '.join(choices)}")
+        if self.precision is not None:
+            self.precision = str(self.precision)
+            require_choice("precision", self.precision, PRECISIONS)
+        if self.converted_from is not None:
+            require_choice("converted_from", self.converted_from, LIBRARIES)
         for name in ("accumulate", "devices", "steps"):
-            at_least_one(name, getattr(self, name))
+            require_at_least(name, getattr(self, name), 1)
 
     def need(self, name: str) -> Any:
         """What was said. Raises NotChecked with what to pass if nothing was."""
         if (value := getattr(self, name)) is None:
             raise NotChecked(f"pass {NEEDED[name]}")
         return value
-
-
-def at_least_one(name: str, value: int | None) -> None:
-    """Raise ValueError with one line for a number below 1."""
-    if value is not None and value < 1:
-        raise ValueError(f"{name}={value}: must be at least 1")
 
 
 class Step(nn.Module):
@@ -91,14 +85,30 @@ class Step(nn.Module):
     def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:
         super().__init__()
         self.model, self.loss = network, loss
-        self.origin = SimpleNamespace(how="")  # no list: a pass on a copy of the attributes tells, too
+        self.origin = SimpleNamespace(
+            how=""
+        )  # a pass works on copies of lists and dictionaries, and this is neither
 
     def training_step(self, batch: Any) -> dict[str, Tensor]:
         inputs, target = split(batch)
-        output = self.model(**inputs) if isinstance(inputs, Mapping) else self.model(inputs)
-        loss, how = loss_of_output(output, target, self.loss)
-        self.origin.how = how
+        loss, self.origin.how = loss_of_output(called_with(self.model, inputs), target, self.loss)
         return {"loss": loss}
+
+
+def called_with(network: nn.Module, inputs: Any) -> Any:
+    """The output of a network for its inputs, by name if they have names."""
+    return network(**inputs) if isinstance(inputs, Mapping) else network(inputs)
+
+
+def root_of(step: nn.Module) -> nn.Module:
+    """The user's module."""
+    return step.model if isinstance(step, Step) else step
+
+
+def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:
+    """A module with `training_step`: the user's LightningModule, or the network with its loss."""
+    own = loss is None and callable(getattr(module, "training_step", None))
+    return module if own else Step(module, loss)
 
 
 def split(batch: Any) -> tuple[Any, Any]:
@@ -122,9 +132,8 @@ def tensor_of(output: Any) -> Tensor:
             return value
         inside = value.values() if isinstance(value, Mapping) else value
         waiting += inside if isinstance(value, (Mapping, tuple, list)) else ()
-    raise ValueError(
-        f"module: its output {type(output).__name__} holds no tensor of numbers; pass a LightningModule"
-    )
+    kind = type(output).__name__
+    raise ValueError(f"module: its output {kind} holds no tensor of numbers; pass a LightningModule")
 
 
 def loss_of_output(output: Any, target: Any, loss: Callable[..., Tensor] | None = None) -> tuple[Tensor, str]:
@@ -150,18 +159,6 @@ def random_signs(shape: Sequence[int], like: Tensor) -> Tensor:
     return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(like) * 2 - 1
 
 
-def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:
-    """A module with `training_step`: the user's LightningModule, or the network with its loss."""
-    if loss is None and callable(getattr(module, "training_step", None)):
-        return module
-    return Step(module, loss)
-
-
-def root_of(step: nn.Module) -> nn.Module:
-    """The user's module."""
-    return step.model if isinstance(step, Step) else step
-
-
 def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, int, list[str]]:
     """(a held-out and a training batch of at most `samples` samples, the training batch's own size, what to say).
 
@@ -172,7 +169,14 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, in
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
     with isolate_rng():
-        first, second = _batches(data)
+        if hasattr(data, "train_dataloader"):
+            data.prepare_data()
+            data.setup("fit")
+            data = data.train_dataloader()
+        found = [data] if is_batch(data) else list(itertools.islice(iter(data), 2))
+    if not found:
+        raise ValueError("loader: gives no batch; pass a loader with at least one")
+    first, second = found[0], found[-1]
     size = size_of(first)
     if 0 in (size, size_of(second)):
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
@@ -183,6 +187,14 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, in
     return batches, samples if size is None else size, said
 
 
+def is_batch(data: Any) -> bool:
+    """Whether data is one batch: a tensor, a mapping, (x, y), or [x, y] as a DataLoader gives it."""
+    if isinstance(data, tuple):
+        return isinstance(data[0], Tensor)
+    pair = isinstance(data, list) and len(data) == 2 and all(isinstance(x, Tensor) for x in data)
+    return isinstance(data, (Tensor, Mapping)) or (pair and data[0].dim() > data[1].dim())
+
+
 def size_of(batch: Any) -> int | None:
     """Samples in a batch; None if its tensors do not agree."""
     try:
@@ -191,38 +203,19 @@ def size_of(batch: Any) -> int | None:
         return None
 
 
-def _batches(data: Any) -> tuple[Any, Any]:
-    """(a training batch, another one)."""
-    if hasattr(data, "train_dataloader"):
-        data.prepare_data()
-        data.setup("fit")
-        data = data.train_dataloader()
-    if isinstance(data, (Tensor, Mapping)) or (isinstance(data, tuple) and isinstance(data[0], Tensor)):
-        return data, data
-    pair = isinstance(data, Sequence) and len(data) == 2 and all(isinstance(x, Tensor) for x in data)
-    if pair and data[0].dim() > data[1].dim():
-        return data, data  # [x, y], as a DataLoader gives it
-    first_two = list(itertools.islice(iter(data), 2))
-    if not first_two:
-        raise ValueError("loader: gives no batch; pass a loader with at least one")
-    return first_two[0], first_two[-1]
-
-
 def made_up(module: nn.Module, samples: int) -> Any:
     """Standard normal images or rows, or random tokens, for the first layer of a network.
 
     Raises ValueError if the first layer does not say what it takes.
     """
     made = torch.Generator().manual_seed(0)
-    for layer in module.modules():
-        if isinstance(layer, EMBEDDINGS):
-            return torch.randint(0, layer.num_embeddings, (min(samples, 8), TOKENS), generator=made)
-        if isinstance(layer, nn.Conv2d):
-            return torch.randn(samples, layer.in_channels, IMAGE, IMAGE, generator=made)
-        if isinstance(layer, nn.Linear):
-            return torch.randn(samples, layer.in_features, generator=made)
-        if isinstance(layer, LINEAR_MAPS):
-            break
+    layer = next((m for m in module.modules() if isinstance(m, (*EMBEDDINGS, *LINEAR_MAPS))), None)
+    if isinstance(layer, EMBEDDINGS):
+        return torch.randint(0, layer.num_embeddings, (min(samples, 8), TOKENS), generator=made)
+    if isinstance(layer, nn.Conv2d):
+        return torch.randn(samples, layer.in_channels, IMAGE, IMAGE, generator=made)
+    if isinstance(layer, nn.Linear):
+        return torch.randn(samples, layer.in_features, generator=made)
     raise ValueError(
         f"loader: {type(module).__name__} does not say what it takes; pass a loader or one batch"
     )

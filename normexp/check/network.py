@@ -1,7 +1,7 @@
 """A network, and what is measured on it when a finding asks."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,9 +11,10 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from normexp.check.inputs import PROBE, CheckOptions, Step, root_of, size_of, split, tensor_of
+from normexp.check.calls import Call, Place, norms_of
+from normexp.check.inputs import PROBE, CheckOptions, Step, called_with, root_of, size_of, split, tensor_of
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
+from normexp.check.trace import Trace, copied, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, untouched, weights
 
@@ -53,6 +54,8 @@ class Network:
         self.data, self.options, self.root = data, options, root_of(step)
         self.samples = size_of(batches.training) or batch_size  # that the passes see
         self.modules = dict(self.root.named_modules())
+        self.places = norms_of(step)
+        self.tracked = [place for place in self.places if place.tracked]
 
     @cached_property
     def training_loader(self) -> Any:
@@ -61,15 +64,6 @@ class Network:
             return self.data.train_dataloader()
         return self.data if isinstance(self.data, DataLoader) else None
 
-    @cached_property
-    def places(self) -> list[Place]:
-        return norms_of(self.step)
-
-    @property
-    def tracked(self) -> list[Place]:
-        """The norms that keep running statistics."""
-        return [place for place in self.places if place.tracked]
-
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
         if call.place.kind != "batch" or not self.samples:
@@ -77,15 +71,17 @@ class Network:
         return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
 
     @contextlib.contextmanager
-    def quiet(self, *, train: bool) -> Iterator[nn.Module]:
+    def quiet(self, *, train: bool, without: Iterable[Place] = ()) -> Iterator[nn.Module]:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
-        rest trains) or in eval mode. Nothing done inside is left."""
+        rest trains) or in eval mode; some norms may be made the identity. Nothing done inside is left."""
         error: Exception | None = None
         with isolate_rng(), untouched(self.step):
             if not train:
                 self.step.eval()
             elif not self.root.training:
                 self.step.train()
+            for place in without:
+                place.module.register_forward_hook(keep_input)
             try:
                 yield self.step
             except Exception as raised:  # isolate_rng puts nothing back behind an error
@@ -107,10 +103,20 @@ class Network:
         return self.attempt
 
     @property
+    def calls(self) -> list[Call]:
+        """The calls of norms in the training pass."""
+        return self.trace.calls
+
+    @property
     def loss(self) -> str:
         """How the training pass computes the loss, in words; PROBE if it is none."""
         _ = self.attempt
         return self.step.origin.how if isinstance(self.step, Step) else "its training_step"
+
+    @property
+    def guessed(self) -> bool:
+        """Whether the loss is none that the user named."""
+        return self.loss == PROBE or "guessed" in self.loss
 
     @cached_property
     def modes(self) -> Modes:
@@ -119,20 +125,18 @@ class Network:
         with self.quiet(train=False) as step, torch.no_grad():
             return modes(step, self.batches, self.tracked)
 
-    @property
-    def guessed(self) -> bool:
-        """Whether the loss is none that the user named."""
-        return self.loss == PROBE or "guessed" in self.loss
+    def forward(self, batch: Any) -> Tensor:
+        """The tensor that the network itself gives for a batch, from copies of the weights. Call it in `quiet`."""
+        with weights({p: p.data.clone() for p in self.root.parameters()}):
+            return tensor_of(called_with(self.root, split(batch)[0]))
 
     def output(self, batch: Any) -> Tensor:
-        """The tensor that the network itself gives for a batch, from copies of the weights. Call it in `quiet`.
+        """The output in float64, a row for each sample.
 
         Raises NotChecked if the network takes something else, or gives none.
         """
-        inputs, _ = split(copied(batch))
         try:
-            with weights({p: p.data.clone() for p in self.root.parameters()}):
-                y = tensor_of(self.root(**inputs) if isinstance(inputs, Mapping) else self.root(inputs))
+            y = self.forward(copied(batch))
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
             raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
         if y.dim() < 2 or len(y) != self.samples or self.samples < 2:
@@ -146,6 +150,14 @@ class Network:
         held = [kinds[p.dtype] for p in self.root.parameters() if p.dtype in kinds]
         return self.options.precision or next(iter(held), None)
 
+    def parameters(self) -> dict[nn.Parameter, str]:
+        """The parameters of the norms themselves -> their names."""
+        return {
+            p: f"{place.path}.{name}"
+            for place in self.places
+            for name, p in place.module.named_parameters(recurse=False)
+        }
+
     def code(self, path: str) -> str:
         """The module at a path as code: `model.layer1[0].bn1`."""
         if path.endswith("()"):  # a norm that is called as a function
@@ -153,6 +165,11 @@ class Network:
             return f"# in the forward of {self.code(owner)}: {name}"
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+
+
+def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
+    """A hook that makes a norm the identity."""
+    return args[0] if args and isinstance(args[0], Tensor) else output
 
 
 def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:

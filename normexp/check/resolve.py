@@ -21,10 +21,10 @@ MOST = 120  # characters of an error that are shown
 
 def imported(word: str, argument: str) -> Any:
     """The object that `package.module:name` names. Raises ValueError with one line if there is none."""
-    if ":" not in word:
+    path, _, name = word.partition(":")
+    if not name:
         raise ValueError(f"{argument}={word}: write package.module:name")
-    if "/" in word or ".py:" in word:
-        path, _, name = word.partition(":")
+    if "/" in path or path.endswith(".py"):
         module = path.removesuffix(".py").strip("./").replace("/", ".")
         raise ValueError(
             f"{argument}={word}: names a file; write {module}:{name}, in the folder where {module} is"
@@ -40,8 +40,7 @@ def imported(word: str, argument: str) -> Any:
 
 def shown(error: Exception) -> str:
     """An error's type and words, on one line."""
-    words = " ".join(str(error).split())[:MOST]
-    return f"{type(error).__name__} ({words})" if words else type(error).__name__
+    return f"{type(error).__name__} ({' '.join(str(error).split())[:MOST]})"
 
 
 def function_named(word: str, argument: str) -> Any:
@@ -60,8 +59,9 @@ def made(word: str, argument: str, *args: Any) -> Any:
     try:
         return target(*args)
     except TypeError as error:
-        remedy = "name a function that needs no more"
-        raise ValueError(f"{argument}={word}: cannot be called ({error}); {remedy}") from None
+        raise ValueError(
+            f"{argument}={word}: cannot be called ({error}); name a function that needs no more"
+        ) from None
     except Exception as error:
         raise ValueError(f"{argument}={word}: raises {shown(error)} when called; mend it") from error
 
@@ -95,19 +95,19 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
 
 def data_named(word: str) -> Any:
     """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers."""
-    if SHAPE.fullmatch(word):
-        sizes = [int(n) for n in word.split("x")]
-        if 0 in sizes:
-            raise ValueError(f"--data={word}: each size must be at least 1")
-        return torch.randn(sizes, generator=torch.Generator().manual_seed(0))
-    return made(word, "--data")
+    if not SHAPE.fullmatch(word):
+        return made(word, "--data")
+    sizes = [int(n) for n in word.split("x")]
+    if 0 in sizes:
+        raise ValueError(f"--data={word}: each size must be at least 1")
+    return torch.randn(sizes, generator=torch.Generator().manual_seed(0))
 
 
 def state_named(path: Path, argument: str) -> Any:
     """The tensors of a file that torch saved, or of a safetensors file. Raises ValueError with one line if it cannot be
     read."""
     try:
-        if path.suffix == ".safetensors":
+        if Path(path).suffix == ".safetensors":
             from safetensors.torch import load_file
 
             return load_file(path)
@@ -115,5 +115,6 @@ def state_named(path: Path, argument: str) -> Any:
     except FileNotFoundError:
         raise ValueError(f"{argument}={path}: no such file") from None
     except Exception as error:
-        reason = " ".join(str(error).split())[:MOST]
-        raise ValueError(f"{argument}={path}: cannot be read with weights_only=True ({reason})") from None
+        raise ValueError(
+            f"{argument}={path}: cannot be read with weights_only=True ({shown(error)})"
+        ) from None

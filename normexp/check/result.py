@@ -4,7 +4,7 @@ import json
 import textwrap
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from normexp.format import printable
 
@@ -67,22 +67,6 @@ class Finding:
 
 
 @dataclass
-class Layer:
-    """What one measuring place did in the training pass. A number is None where it was not measured.
-
-    Attributes:
-        kind: norm, activation or linear.
-        output_rms: root mean square of what leaves, in units of the activation.
-        gradient: norm of the loss's gradient by the weights (linear), or by the output (norm, activation).
-    """
-
-    path: str
-    kind: str
-    output_rms: float | None = None
-    gradient: float | None = None
-
-
-@dataclass
 class Result:
     """The findings of a check, worst first.
 
@@ -91,7 +75,6 @@ class Result:
         findings: what was found.
         not_checked: id -> what to pass.
         healthy: ids that were asked and found nothing.
-        layers: the measuring places in forward order.
         facts: on what it was measured.
         seconds: that the check took.
     """
@@ -100,7 +83,6 @@ class Result:
     findings: list[Finding] = field(default_factory=list)
     not_checked: dict[str, str] = field(default_factory=dict)
     healthy: list[str] = field(default_factory=list)
-    layers: list[Layer] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -141,24 +123,21 @@ class Result:
             lines[-1] = f"and {len(shown) - room + 1} more; `normexp.check(module, loader)` lists all"
         return [printable(line) for line in (f"normexp check, {self.headline()}", *lines)]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
-        return asdict(self) | {"ok": self.ok}
-
     def to_json(self) -> str:
-        """The result as JSON. A number that is not finite becomes null."""
-        return json.dumps(json.loads(json.dumps(self.to_dict()), parse_constant=lambda _: None), indent=1)
+        """Everything as JSON. A number that is not finite becomes null."""
+        text = json.dumps(asdict(self) | {"ok": self.ok})
+        return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=1)
 
     def page(self, folder: str | Path = "outputs/check", *, made_by: str = "normexp.check(...)") -> Path:
-        """Write `index.html` with two figures. Returns its path."""
-        from normexp.check.page import write_page
+        """Write `index.html`. Returns its path."""
+        from normexp.check.show import write_page
 
         return write_page(self, Path(folder), made_by=made_by)
 
     def __str__(self) -> str:
-        parts = (
+        fixes = (
             f"{f.severity} {f.id}: {f.sentence}\n{textwrap.indent(f.fix, '    ')}" for f in self.findings
         )
-        return printable("\n".join([self.headline(), *parts]))
+        return printable("\n".join([self.headline(), *fixes]))
 
     __repr__ = __str__

@@ -17,11 +17,11 @@ from normexp.check.inputs import (
     PRECISIONS,
     CheckOptions,
     as_step,
-    at_least_one,
     two_batches,
 )
 from normexp.check.network import Network
 from normexp.check.result import SEVERITIES, NotChecked, Result
+from normexp.format import require_at_least
 
 
 def check(
@@ -51,13 +51,9 @@ def check(
         TypeError: another option.
     """
     begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
-    at_least_one("samples", samples)
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"module={name}: is no torch module; pass a network or a LightningModule")
-    if not any(p.is_floating_point() for p in module.parameters()):
-        raise ValueError(f"module={name}: has no parameters; pass a network that trains")
-    if unfit := next((why for layer in module.modules() for why in [no_pass(layer)] if why), ""):
-        raise ValueError(f"module={name}: {unfit}")
+    require_at_least("samples", samples, 1)
+    if why := unfit(module):
+        raise ValueError(f"module={name}: {why}")
     if loss is not None and not callable(loss):
         raise ValueError(
             f"loss={type(loss).__name__}: cannot be called; pass a function loss(output, target)"
@@ -80,22 +76,25 @@ def check(
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    result.layers = list(network.attempt.layers.values())
     counts = Counter(type(place.module).__name__ for place in network.places)
-    counts |= Counter(f"called as {place.module.name}()" for place in network.attempt.called)
+    counts |= Counter(f"called as {place.module.name}()" for place in network.attempt.called.values())
     norms = ", ".join(f"{count} {name}" for name, count in counts.items())
     result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
     result.seconds = time.perf_counter() - begun
     return result
 
 
-def no_pass(layer: nn.Module) -> str:
-    """Why no pass through a layer can be watched, in one line; empty if one can."""
-    if isinstance(layer, torch.jit.ScriptModule):
+def unfit(module: Any) -> str:
+    """Why no pass through a module can be watched, in a few words; empty if one can."""
+    if not isinstance(module, nn.Module):
+        return "is no torch module; pass a network or a LightningModule"
+    if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
         return "is compiled TorchScript; pass the network that it was made of"
-    tensors = [*layer.parameters(recurse=False), *layer.buffers(recurse=False)]
+    tensors = [*module.parameters(), *module.buffers()]
     if any(is_lazy(x) for x in tensors):
         return "has lazy layers without weights; run one batch through it first"
+    if not any(p.is_floating_point() for p in module.parameters()):
+        return "has no parameters; pass a network that trains"
     if any(x.is_meta for x in tensors):
         return "has weights without memory (meta); load or initialize them first"
     return ""

@@ -1,12 +1,16 @@
-"""The findings as a table in the terminal."""
+"""The findings as a table in the terminal, and as a page."""
 
-from rich.console import Console, Group, RenderableType
+import io
+from pathlib import Path
+
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from normexp.check.result import Finding, Result
 from normexp.format import printable
+from normexp.runs.files import write_text
 
 COLORS = {"error": "bold red", "warning": "bold yellow", "note": "cyan"}
 
@@ -36,14 +40,24 @@ def show(result: Result, console: Console | None = None) -> None:
         console.print(Padding(rows, (0, 0, 0, 2)))
 
 
+def write_page(result: Result, folder: Path, *, made_by: str) -> Path:
+    """Write the table as `index.html` under a folder. Returns the page's path."""
+    console = Console(record=True, width=140, file=io.StringIO())
+    show(result, console)
+    console.print(shown(f"Made by {made_by} in {result.seconds:.1f} s.", style="dim"))
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / "index.html", console.export_html())
+    return folder / "index.html"
+
+
 def shown(text: str, style: str = "") -> Text:
     """A text that may hold names and errors of a stranger's modules."""
     return Text(printable(text), style)
 
 
-def details(finding: Finding) -> RenderableType:
+def details(finding: Finding) -> Group:
     """The sentence, the layers, the reason with its verdicts, and the fix."""
-    parts: list[RenderableType] = [shown(finding.sentence)]
+    parts = [shown(finding.sentence)]
     if finding.layers:
         parts.append(shown(f"in {finding.where()}", style="dim"))
     parts.append(shown(f"why: {finding.why}", style="dim"))

@@ -1,167 +1,39 @@
-"""The norms of a network, and one training pass, watched: what every norm, activation and linear map gets, gives, and
-gets back as a gradient."""
+"""One training pass, watched: what every norm and activation gets, and the gradients of linear maps.
 
-import math
+Norms that a network calls as functions or writes by hand are found by what they compute. `F.layer_norm(x, ...)` names
+itself. In `x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)`, a product of a tensor with a scale that a root gave
+is a norm if the mean square, or the sum of squares, of its rows is 1.
+"""
+
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
-from normexp.check.called import CalledNorm, Functions, Owner
+from normexp.check.calls import Call, CalledNorm, Owner, Place
 from normexp.check.inputs import root_of
-from normexp.check.result import Layer
 from normexp.models.sites import sites_of
 from normexp.monitors.activations import bounds, derivative, flat_fractions, saturated_fraction
 from normexp.monitors.gradients import norms_of as gradient_norms
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import CalledFunction, Site, channel_dim, first_tensor, listen, to_rows, unheard
-from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
-
-RUNNING = ("running_mean", "running_var", "num_batches_tracked")
-
-
-@dataclass(frozen=True)
-class Place:
-    """A norm of the network.
-
-    Attributes:
-        path: its dotted path, as in `get_submodule`.
-        kind: over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
-            axes of each sample or token); none for layers that take no statistic.
-        centers: whether it subtracts a mean.
-    """
-
-    path: str
-    module: nn.Module
-    kind: str
-    centers: bool
-    eps: float
-
-    @property
-    def tracked(self) -> bool:
-        """Whether it keeps running statistics."""
-        return getattr(self.module, "running_mean", None) is not None
-
-    @property
-    def seen(self) -> int | None:
-        """Batches that its running statistics have seen; None if it does not count them."""
-        count = getattr(self.module, "num_batches_tracked", None)
-        return None if count is None else int(count)
-
-    @property
-    def keep(self) -> float | None:
-        """The share of a running statistic that one batch leaves; None if it is a plain average, or unknown."""
-        if (keep := getattr(self.module, "ema_keep", None)) is not None:
-            return float(keep)
-        momentum = getattr(self.module, "momentum", None)
-        return None if momentum is None else 1 - float(momentum)
-
-    @property
-    def synced(self) -> bool:
-        """Whether statistics run over all processes."""
-        return "Sync" in type(self.module).__name__
-
-    @property
-    def virtual_batch(self) -> int | None:
-        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
-        return getattr(self.module, "virtual_batch_size", None)
-
-    @property
-    def follows_batches(self) -> bool:
-        """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
-        declared = getattr(self.module, "batch_statistics", None)
-        if declared is not None:
-            return bool(declared) and getattr(self.module, "freeze_after", None) != 0
-        return isinstance(self.module, BATCH) or (self.kind == "batch" and hasattr(self.module, "momentum"))
-
-    def groups(self, x: Tensor) -> Tensor:
-        """x as one row for each statistic, (statistics, values)."""
-        module, axis = self.module, channel_dim(self.module, x.ndim)
-        x = x.detach()
-        x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
-        if isinstance(module, CalledNorm) and module.axes:
-            last = tuple(range(-len(module.axes), 0))
-            return x.movedim(module.axes, last).flatten(-len(last)).flatten(0, -2)
-        if self.kind == "batch":
-            return x.movedim(axis, 0).flatten(1)
-        if self.kind == "instance":
-            return x.movedim(axis, 1).flatten(2).flatten(0, 1) if x.ndim > 2 else x.reshape(-1, 1)
-        if self.kind == "group":
-            return x.movedim(axis, 1).reshape(len(x) * getattr(module, "num_groups", 1), -1)
-        if hasattr(module, "batch_statistics") and axis == 1 and not getattr(module, "per_position", False):
-            return x.flatten(1)  # this project's, over (C, ...)
-        shape = getattr(module, "normalized_shape", x.shape[axis])
-        return x.movedim(axis, -1).reshape(-1, shape if isinstance(shape, int) else math.prod(shape))
-
-
-def norms_of(step: nn.Module) -> list[Place]:
-    """The norms among the sites of a module, in forward order, each once."""
-    paths = {child: path for path, child in root_of(step).named_modules()}
-    norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
-    layers = {module: norm_layer(module) for module in norms if not isinstance(module, nn.LocalResponseNorm)}
-    return [_place(paths[module], module, layer) for module, layer in layers.items() if layer is not None]
-
-
-def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
-    name, special = type(module).__name__, isinstance(layer, str)  # one that computes something of its own
-    kind, eps = ("layer", getattr(module, "eps", None)) if special else (layer.kind, layer.eps)
-    centers = not ("RMS" in name or "Scale" in name) if kind == "project" else kind != "rms"
-    if isinstance(module, INSTANCE) or name == "InstanceNorm":
-        kind = "instance"
-    elif kind == "project":
-        plain = name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps
-        parted = "group" if hasattr(module, "num_groups") else "sample"
-        kind = "none" if plain else "batch" if module.batch_statistics else parted
-    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, float(eps or 0.0))
-
+from normexp.monitors.sites import FUNCTIONS, CalledFunction, channel_dim, first_tensor, to_rows
 
 KINDS = ("norm", "activation", "linear")
-TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 MANY = 2**22  # values; a larger activation is measured on as many of its first samples as stay below
-
-
-@dataclass
-class Call:
-    """One call of a norm in the training pass.
-
-    Attributes:
-        run: which call of the whole network it belongs to.
-        mean, var: of each statistic (correction 0), before the layer adds eps, (statistics,).
-        values: how many values enter one statistic.
-        largest: largest absolute value that arrives.
-        x: what arrived; shares its memory with the pass.
-        masked: whether the layer was told what is padding.
-        training: the mode of the layer in the pass.
-        after: the norm that gave x, with nothing between; None if another layer or function did.
-        maker: the layer that gave x, maybe as a view of its output.
-        learns: whether gradients were recorded.
-    """
-
-    place: Place
-    run: int
-    mean: Tensor
-    var: Tensor
-    values: int
-    largest: float
-    x: Tensor
-    masked: bool
-    training: bool
-    after: Place | None
-    maker: nn.Module | None
-    learns: bool
-
-    @property
-    def spread(self) -> Tensor:
-        """What eps is added to: the variance, or for layers that do not center the mean square, (statistics,)."""
-        return self.var if self.place.centers else self.var + self.mean.square()
-
-    @property
-    def crosses_positions(self) -> bool:
-        """Whether a statistic may run over the positions of a sequence or an image."""
-        return self.place.kind in ("batch", "instance", "group") and self.x.dim() > 2
+NAMED = (F.layer_norm, F.rms_norm, F.normalize, F.group_norm, F.instance_norm, F.batch_norm)
+ROOTS = ("rsqrt", "rsqrt_", "sqrt", "sqrt_", "std", "norm", "linalg_vector_norm", "linalg_norm")
+PRODUCTS = (
+    "mul", "mul_", "__mul__", "__rmul__", "multiply", "div", "div_", "__truediv__", "true_divide", "divide",
+)  # fmt: skip
+ONE = 0.02  # how far the mean square of a row may be from 1, as eps makes it
+ROWS = 0.9  # share of the rows that must be as those of a norm
 
 
 @dataclass
@@ -169,13 +41,13 @@ class Trace:
     """What one training pass showed.
 
     Attributes:
-        units: path of an activation right behind a norm -> (that norm, share of units that are flat everywhere, of
-            outputs that are saturated).
-        layers: path -> what a norm, activation or linear map did, in forward order.
+        units: (a norm, the activation right behind it) -> (share of units that are flat everywhere, of outputs that
+            are saturated).
+        gradients: path of a linear map -> norm of the loss's gradient by its weight, in forward order; None without.
         cancelled: path of a linear map with a bias right before a norm -> |sum of dL/dy| / sum of |dL/dy|, its largest
             channel; 0 up to rounding if the norm subtracts whatever the bias adds.
         runs: calls of the whole network.
-        called: norms that are called as functions.
+        called: path -> a norm that is called as a function.
         recomputed: paths of norms whose running statistics moved again while the gradient was computed.
         without_gradient: names of trained parameters that get no gradient.
         inside: path of the norm in which the pass failed.
@@ -183,39 +55,53 @@ class Trace:
 
     loss: float = float("nan")
     calls: list[Call] = field(default_factory=list)
-    units: dict[str, tuple[str, float, float]] = field(default_factory=dict)
-    layers: dict[str, Layer] = field(default_factory=dict)
+    units: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    gradients: dict[str, float | None] = field(default_factory=dict)
     cancelled: dict[str, float] = field(default_factory=dict)
     runs: int = 0
-    called: list[Place] = field(default_factory=list)
+    called: dict[str, Place] = field(default_factory=dict)
     recomputed: list[str] = field(default_factory=list)
     without_gradient: set[str] = field(default_factory=set)
     error: Exception | None = None
     inside: str = ""
 
 
-class _Watch:
-    """The hooks of one pass."""
+def unheard(hook: Callable) -> Callable:
+    """A hook during which functions are not heard, since it calls some itself."""
+
+    @wraps(hook)
+    def quiet(self: "_Watch", *given: Any, **more: Any) -> None:
+        before, self.deaf = self.deaf, True
+        try:
+            hook(self, *given, **more)
+        finally:
+            self.deaf = before
+
+    return quiet
+
+
+class _Watch(TorchFunctionMode):
+    """Sees one pass: layers by hooks, functions as a mode of torch."""
 
     def __init__(self, step: nn.Module, places: list[Place]) -> None:
-        self.trace, self.root = Trace(), root_of(step)
+        super().__init__()
+        self.trace, self.root, self.deaf = Trace(), root_of(step), False
         self.places = {place.module: place for place in places}
         self.paths = {module: path for path, module in self.root.named_modules()}
+        self.kinds = {site.module: site.kind for site in sites_of(step) if site.kind in KINDS}
         self.stack: list[Owner] = []  # the open calls of layers
-        self.functions: dict[str, Place] = {}
-        self.again: dict[Place, int] | None = None  # of running means, while the gradient is computed
-        sites = sites_of(step)
-        self.kinds = {site.module: site.kind for site in sites if site.kind in KINDS}
+        self.again: dict[Place, Tensor] | None = None  # running means, while the gradient is computed
         # Kept so that their memory is not used again, and an address names its maker.
         self.outputs: list[Tensor] = []
         self.maker: dict[int, tuple[nn.Module, int]] = {}
         self.before_norm: set[nn.Module | None] = set()
-        self.handles: list[Any] = []
-        for module in self.paths:
-            self.handles.append(module.register_forward_pre_hook(self.enter, with_kwargs=True))
-            self.handles.append(module.register_forward_hook(self.leave))
-        self.handles.append(listen(step, sites, self.called))
+        self.scales: dict[int, Tensor] = {}
+        self.handles = [
+            module.register_forward_pre_hook(self.enter, with_kwargs=True) for module in self.paths
+        ]
+        self.handles += [module.register_forward_hook(self.leave) for module in self.paths]
 
+    @unheard
     def enter(self, module: nn.Module, args: tuple, kwargs: dict) -> None:
         if self.again is not None:  # a checkpointed part is computed again
             if module in self.places and self.places[module].tracked:
@@ -232,29 +118,108 @@ class _Watch:
             self.norm(self.places[module], x, (*args, *kwargs.values()))
         elif kind == "activation":
             self.unit(path, module, x)
-        self.trace.layers.setdefault(path, Layer(path, kind))  # in forward order
+        else:
+            self.trace.gradients.setdefault(path, None)
 
+    @unheard
     def leave(self, module: nn.Module, args: tuple, y: Any) -> None:
         if self.again is not None:
             return
         self.stack.pop()
         if not isinstance(y, Tensor):
             return
-        alone = module in self.kinds or next(module.children(), None) is None
-        if torch.is_grad_enabled() and alone:
+        if torch.is_grad_enabled() and (module in self.kinds or next(module.children(), None) is None):
             self.outputs.append(y)
             self.maker[y.untyped_storage().data_ptr()] = module, y._version
         self.trace.inside = "" if module in self.places else self.trace.inside
-        if module not in self.kinds or not y.is_floating_point():
-            return
-        path, linear = self.paths[module], self.kinds[module] == "linear"
-        layer = self.trace.layers.setdefault(path, Layer(path, self.kinds[module]))
-        if layer.output_rms is None:
-            layer.output_rms = rms(y)
-            if y.requires_grad and not linear:
-                y.register_hook(lambda g: setattr(layer, "gradient", size(g)))
-        if y.requires_grad and linear and getattr(module, "bias", None) is not None:
+        linear = self.kinds.get(module) == "linear" and getattr(module, "bias", None) is not None
+        if linear and y.is_floating_point() and y.requires_grad:
             y.register_hook(partial(self.cancel, module))
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        if self.deaf or any(owner.module in self.places for owner in self.stack):
+            return func(*args, **kwargs)
+        inside = self.stack[-1].module if self.stack else None
+        if (name := FUNCTIONS.get(func)) and self.kinds.get(inside) != "activation":
+            x = args[0] if args else kwargs.get("input")
+            if isinstance(x, Tensor) and x.is_floating_point():
+                self.unit(
+                    f"{self.paths.get(inside, '')}.{name}", CalledFunction(func, name, args[1:], kwargs), x
+                )
+        if inside is not None and func in NAMED:
+            self.named(func, inspect.signature(func).bind(*args, **kwargs))
+            return func(*args, **kwargs)
+        output = func(*args, **kwargs)
+        if inside is not None and isinstance(output, Tensor) and output.is_floating_point():
+            self.by_hand(getattr(func, "__name__", ""), args, output)
+        return output
+
+    def named(self, func: Callable, bound: inspect.BoundArguments) -> None:
+        """A norm that names itself."""
+        bound.apply_defaults()
+        given = bound.arguments
+        x, eps, groups = given["input"], given.get("eps") or 0.0, 0
+        kind, axes = "sample", tuple(range(2, x.dim()))
+        if func is F.normalize:
+            axes, eps = given["dim"] if isinstance(given["dim"], tuple) else (given["dim"],), 0.0
+        elif func is F.group_norm:
+            kind, groups, axes = "group", given["num_groups"], ()
+        elif func is F.instance_norm:
+            kind = "instance"
+        elif func is F.batch_norm:
+            if not given["training"]:
+                return
+            kind, axes = "batch", (0, *axes)
+        else:
+            axes = tuple(range(-len(given["normalized_shape"]), 0))
+        centers = func not in (F.rms_norm, F.normalize)
+        self.function(x, func.__name__, kind, axes, groups, centers, float(eps))
+
+    def by_hand(self, name: str, args: tuple, output: Tensor) -> None:
+        """A root, what is made of one, or a product with it."""
+        tensors = [x for x in args if isinstance(x, Tensor)]
+        scales = [x for x in tensors if id(x) in self.scales]
+        root = name in ROOTS or (name in ("pow", "__pow__") and args[1:] in ((-0.5,), (0.5,)))
+        if root or (scales and output.numel() == scales[0].numel()):
+            self.scales[id(output)] = output  # kept, so that no other tensor takes its address
+        elif scales and name in PRODUCTS and len(tensors) == 2:
+            self.product(output, scales[0], next(x for x in tensors if x is not scales[0]))
+
+    @torch.no_grad()
+    def product(self, output: Tensor, scale: Tensor, x: Tensor) -> None:
+        """A tensor times a scale, which is a norm if its rows have mean square or length 1."""
+        small = (1,) * (x.dim() - scale.dim()) + tuple(scale.shape)
+        axes = tuple(i for i, n in enumerate(small) if n == 1 and i < x.dim() and x.shape[i] > 1)
+        if x.shape != output.shape or x.dim() < 2 or scale.numel() < 2 or not axes:
+            return
+        y = output.detach().double()
+        squares = y.square().mean(axes)
+        values = y.numel() // squares.numel()
+        centered = bool((y.mean(axes).abs() < 1e-3).float().mean() > ROWS)
+        for name, norm in (("norm", squares), ("normalize", squares * values)):
+            if ((norm - 1).abs() < ONE).float().mean() > ROWS:
+                kind = "batch" if 0 in axes and x.shape[0] > 1 else "sample"
+                variance = x.detach().double().square().mean(axes)
+                eps = float((variance * (1 / norm.clamp_min(1e-30) - 1)).median()) if name == "norm" else 0.0
+                axes = tuple(axis - x.dim() for axis in axes) if 0 not in axes else axes
+                self.function(x, name, kind, axes, 0, centered, max(eps, 0.0))
+                return
+
+    def function(
+        self, x: Tensor, name: str, kind: str, axes: tuple[int, ...], groups: int, centers: bool, eps: float
+    ) -> None:
+        """A norm that was called as a function. One of weights, as in weight standardization, is none of those."""
+        owner = self.stack[-1]
+        own = {p.numel() for p in owner.module.parameters(recurse=False)}
+        if x.dim() < 2 or x.numel() in own or "torch.nn.utils" in type(owner.module).__module__:
+            return
+        path = f"{self.paths[owner.module]}.{name}()".lstrip(".")
+        if path not in self.trace.called:
+            module = CalledNorm(name, kind, axes, owner, groups=groups).train(owner.module.training)
+            self.trace.called[path] = Place(path, module, kind, centers, eps)
+        if self.trace.called[path].module.axes == axes:
+            self.norm(self.trace.called[path], x, ())
 
     def norm(self, place: Place, x: Tensor, given: tuple) -> None:
         if place.kind == "none" or x.numel() == 0:
@@ -272,46 +237,20 @@ class _Watch:
         self.trace.calls.append(call)
         self.before_norm.add(maker)
 
-    def function(
-        self, x: Tensor, name: str, kind: str, axes: tuple[int, ...], groups: int, centers: bool, eps: float
-    ) -> None:
-        """A norm that was called as a function. One of weights, as in weight standardization, is none of those."""
-        owner = self.stack[-1]
-        own = {p.numel() for p in owner.module.parameters(recurse=False)}
-        if x.dim() < 2 or x.numel() in own or "torch.nn.utils" in type(owner.module).__module__:
-            return
-        path = f"{self.paths[owner.module]}.{name}()".lstrip(".")
-        if path not in self.functions:
-            module = CalledNorm(name, kind, axes, owner, groups=groups).train(owner.module.training)
-            self.functions[path] = Place(path, module, kind, centers, eps)
-            self.trace.called.append(self.functions[path])
-        if self.functions[path].module.axes == axes:
-            with unheard():
-                self.norm(self.functions[path], x, ())
-            self.trace.layers.setdefault(path, Layer(path, "norm"))
-
-    def listens(self) -> bool:
-        """Whether a function is called in a layer's forward, and in none of a norm."""
-        return bool(self.stack) and not any(owner.module in self.places for owner in self.stack)
-
     def unit(self, path: str, activation: nn.Module, x: Tensor) -> None:
+        """An activation; it counts if it stands right behind a norm."""
         behind = self.places.get(self.maker.get(x.untyped_storage().data_ptr(), (None, 0))[0])
-        if behind is None or path in self.trace.units:
+        if behind is None or (behind.path, path) in self.trace.units:
             return
         axis, part, saturated = channel_dim(behind.module, x.ndim), few(x), 0.0
-        keep = torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x)  # none of a checkpoint's
-        with unheard(), keep:
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):  # none of a checkpoint's
             rows = to_rows(derivative(activation, part), axis)
             limits = bounds(activation)
             if limits and not (limits[0] == 0 and limits[1] > 1):  # the lower end of ReLU6 is that of ReLU
                 with torch.no_grad():
                     y = activation.forward(part.detach().clone())
                 saturated = float(saturated_fraction(to_rows(y, axis), *limits))
-        self.trace.units[path] = (behind.path, float(flat_fractions(rows)["dead_fraction"]), saturated)
-
-    def called(self, site: Site, x: Tensor) -> None:
-        if isinstance(site.module, CalledFunction):
-            self.unit(site.layer, site.module, x)
+        self.trace.units[behind.path, path] = float(flat_fractions(rows)["dead_fraction"]), saturated
 
     def cancel(self, module: nn.Module, gradient: Tensor) -> None:
         if module in self.before_norm:
@@ -328,13 +267,11 @@ class _Watch:
             gradients = gradients_of(loss, list(names.values()))
             before = self.again.items()
             self.trace.recomputed = [p.path for p, mean in before if not mean.equal(p.module.running_mean)]
-        for (name, _), gradient in zip(names.items(), gradients, strict=True):
+        for name, gradient in zip(names, gradients, strict=True):
             if gradient is None:
                 self.trace.without_gradient.add(name)
-                continue
-            layer = self.trace.layers.get(name.removesuffix(".weight"))
-            if layer is not None and layer.kind == "linear":
-                layer.gradient = size(gradient)
+            elif (path := name.removesuffix(".weight")) in self.trace.gradients:
+                self.trace.gradients[path] = size(gradient)
 
 
 def gradients_of(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
@@ -365,12 +302,6 @@ def few(x: Tensor) -> Tensor:
     return x if x.numel() <= MANY else x[: max(1, MANY * len(x) // x.numel())]
 
 
-def rms(x: Tensor) -> float:
-    """Root mean square of a tensor, of its first samples if it is large."""
-    part = few(x.detach())
-    return size(part) / max(part.numel(), 1) ** 0.5
-
-
 def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
     """Run one training pass, forward and backward, on the module as it is: call it in `untouched`.
 
@@ -378,7 +309,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
     """
     watch = _Watch(step, places)
     try:
-        with Functions(watch.function, watch.listens):
+        with watch:
             loss = step_output(step, copied(batch))["loss"]
         watch.trace.loss = float(loss.detach())
         watch.backward(loss)

@@ -63,14 +63,12 @@ def read_rows(path: Path) -> "pa.Table":
     try:
         text = path.read_bytes()
     except OSError as error:
-        why = "absent" if isinstance(error, FileNotFoundError) else error.strerror
         raise ValueError(
-            f"{path}: {why}, though the run has a summary; if its folder was just deleted, read again, otherwise "
-            "remove it and run it again"
+            f"{path}: {error.strerror}, though the run has a summary; {remedy(path.parent)}"
         ) from None
     if not text.startswith(HEADER):
         raise ValueError(
-            f"{path}: the columns are not {HEADER.decode().strip()}; written by another version?"
+            f"{path}: its columns are not {HEADER.decode().strip()}; written by another version?"
         )
     if not text.endswith(b"\n"):
         raise damaged(path, "cut off")

@@ -103,9 +103,8 @@ def test_squares_in_half_precision_overflow(precision):
 
         def forward(self, x):
             y = x.float() if self.wide else x
-            return (y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6)).to(x.dtype) * self.weight.to(
-                x.dtype
-            )
+            y = y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6)
+            return y.to(x.dtype) * self.weight.to(x.dtype)
 
     narrow, wide = (nn.Sequential(Own(w), nn.Linear(8, 3)) for w in (False, True))
     result = check(narrow, 300 * X, precision=precision)

@@ -4,6 +4,7 @@ import copy
 
 import pytest
 import torch
+from small_networks import HandRMS, cnn, found, images, rows
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -16,23 +17,8 @@ def seeded():
     torch.manual_seed(0)
 
 
-def rows(n=32, features=6, classes=3):
-    return torch.randn(n, features), torch.randint(0, classes, (n,))
-
-
-def images(n=16):
-    return torch.randn(n, 3, 8, 8), torch.randint(0, 3, (n,))
-
-
 def body(*norms):
     return nn.Sequential(nn.Linear(6, 8), *norms, nn.ReLU(), nn.Linear(8, 3))
-
-
-def found(name, healthy, faulty):
-    """The finding of the faulty check; the healthy one has none and was checked."""
-    assert name in healthy.healthy, (str(healthy), healthy.not_checked)
-    assert name in faulty, (str(faulty), faulty.not_checked)
-    return faulty[name]
 
 
 def pooled(norm, *between):
@@ -197,15 +183,18 @@ class Checkpointed(nn.Module):
         return self.output(checkpoint(self.block, x, use_reentrant=self.reentrant))
 
 
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad")
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_checkpointed_statistics_move_twice(reentrant):
-    """fairscale 1035."""
+    """fairscale 1035. A gradient that is there stays."""
     x, y = rows()
     model = Checkpointed(reentrant)
     before = copy.deepcopy(model.state_dict())
+    kept = model.first.weight.grad = torch.ones_like(model.first.weight)
     found("moves_twice", check(Checkpointed(None), (x, y)), check(model, (x, y)))
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
-    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(model.first.weight.grad, torch.ones_like(kept))
+    assert all(p.grad is None for p in model.parameters() if p is not model.first.weight)
     F.cross_entropy(model(x), y).backward()
     assert int(model.norm.num_batches_tracked) == 2
     once = model.first(x).detach().mean(0)
@@ -223,31 +212,12 @@ def test_weight_normalization_before_batchnorm():
     assert "scale_cancelled" in check(weighted, rows()).healthy
 
 
-class Gain(nn.Module):
-    """RMSNorm with a gain of w, or of 1 + w."""
-
-    eps = 1e-6
-
-    def __init__(self, start):
-        super().__init__()
-        self.start = start
-        self.weight = nn.Parameter(torch.full((8,), float(start)))
-
-    def forward(self, x):
-        y = x.float()
-        y = y * torch.rsqrt(y.square().mean(-1, keepdim=True) + self.eps)
-        return (y * (1 - self.start + self.weight.float())).to(x.dtype)
-
-
-Gain.__name__ = "GainRMSNorm"
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 def test_gains_in_half_precision_stay(dtype):
     """flame 47, flash-linear-attention 676: after epochs in pure bfloat16 every gain is exactly 1."""
     moved = {}
     for start in (0, 1):
-        model = body(Gain(start)).to(dtype)
+        model = body(HandRMS(8, start=start)).to(dtype)
         optimizer = torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=0.0)
         result = check(model, rows(), optimizer=optimizer)
         for _ in range(50):
@@ -285,3 +255,20 @@ def test_fix_leaves_healthy_norms_alone():
     exec(finding.fix, {"model": model})
     assert model[1].momentum == 0.05
     assert model[3].momentum > 0.04
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: torch.jit.script(cnn()), "is compiled TorchScript; pass the network"),
+        (lambda: torch.jit.trace(cnn().eval(), torch.randn(4, 3, 8, 8)), "is compiled TorchScript"),
+        (lambda: cnn().to("meta"), r"has weights without memory \(meta\)"),
+        (lambda: nn.Sequential(nn.LazyLinear(3), nn.BatchNorm1d(3)), "lazy layers without weights"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_what_cannot_be_checked_is_one_line(make, message):
+    network = make()
+    with pytest.raises(ValueError, match=message) as caught:
+        check(network, images())
+    assert "\n" not in str(caught.value)

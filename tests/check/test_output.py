@@ -81,26 +81,15 @@ def test_json_is_the_result(own, capsys):
     assert not found["ok"]
 
 
-@pytest.mark.integration
 def test_page_has_the_findings(own, capsys, tmp_path):
     assert command("own_network:Model", "--data", "own_network:loader", "--page", "out") == 0
     assert "page: out/index.html" in capsys.readouterr().err
     html = (tmp_path / "out" / "index.html").read_text()
-    assert {path.name for path in (tmp_path / "out" / "figures").iterdir()} >= {"scale.png", "gradient.pdf"}
     torch.manual_seed(0)
     result = check(importlib.import_module(own).Model(), importlib.import_module(own).loader())
-    for finding in result.findings:
-        assert f"<code>{finding.id}</code>" in html
-        assert finding.fix.splitlines()[0].split('"')[0] in html
-    assert all(f"<td>{name}</td>" in html for name in result.not_checked)
-
-
-@pytest.mark.integration
-def test_page_of_a_healthy_network_is_drawn_without_a_warning(own, capsys):
-    assert command("own_network:Healthy", "--page", "out") == 0
-    captured = capsys.readouterr()
-    assert ": nothing found; " in captured.out
-    assert captured.err == "page: out/index.html\n"
+    assert result.findings
+    assert [f.id for f in result.findings if f.id not in html] == []
+    assert [name for name in result.not_checked if name not in html] == []
 
 
 def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
@@ -159,7 +148,7 @@ def test_api_is_the_function_before_and_after_the_package_is_imported():
     ("options", "message"),
     [
         ({"converted_from": "caffe"}, "converted_from=caffe: unknown"),
-        ({"samples": 0}, "samples=0: must be at least 1"),
+        ({"samples": 0}, "samples=0: too small"),
         ({"loader": []}, "loader: gives no batch"),
         ({"loader": torch.zeros(0, 6)}, "loader: gives a batch without samples"),
         ({"loss": 3}, "loss=int: cannot be called"),

@@ -75,7 +75,7 @@ def without_last_step(text: str) -> str:
         ("metrics.csv", lambda text: text.splitlines(True)[0], "ends at step -1, but the run took 200 steps"),
         ("metrics.csv", lambda text: text.replace("0,", "zero,", 1), "damaged"),
         ("metrics.csv", lambda text: text + "1,1,1,a\n1,1,1,a,1,1\n", "damaged"),
-        ("metrics.csv", lambda text: "", "the columns are not"),
+        ("metrics.csv", lambda text: "", "its columns are not"),
         ("summary.json", lambda text: "", "no valid JSON"),
         ("summary.json", lambda text: "[]", "holds no summary"),
     ],

@@ -75,20 +75,6 @@ def test_runs_of_several_devices_and_of_much_memory_are_fewer_at_a_time(monkeypa
     assert len(slots([{"devices": 1}], Options(memory="1000TB"), 1)) == 1
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("more", [[], ["model.width=${seed}"], ["batch_size=0"]])
-def test_cells_that_differ_in_the_seed_alone_are_what_each_is_by_itself(more):
-    cells = [[f"norm={norm}", f"seed={seed}", *more] for seed in (3, 1, 2) for norm in ("none", "layernorm")]
-    for cell, found in zip(cells, specs_of(cells), strict=True):
-        (alone,) = specs_of([cell])
-        if isinstance(alone, ValueError):
-            assert str(found) == str(alone)
-        else:
-            assert found == alone
-            assert found.files()["config.yaml"] == alone.files()["config.yaml"]
-            assert found.overrides == tuple(cell)
-
-
 def planned(tmp_path, *cells: list[str]):
     cells = [[*cell, f"outputs={tmp_path}", "model.depth=1", "trainer=cpu"] for cell in cells]
     return plan(names(cells), specs_of(cells))

@@ -3,15 +3,15 @@ input."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
+from normexp.check.calls import TINY, Place
 from normexp.check.finding import Found, finding
 from normexp.check.network import Network
-from normexp.check.trace import TINY, Place, trace
+from normexp.check.trace import trace
 from normexp.models.sites import EMBEDDINGS
 from normexp.monitors.guard import weights
 
@@ -24,23 +24,18 @@ def input_ignored(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     was: InstanceNorm before global pooling, for one."""
     share = spread(network, [])
     if share <= limit.share:
-        places = list(
-            dict.fromkeys(call.place for call in network.trace.calls if call.place in network.places)
-        )
-        alone = [place.path for place in places if spread(network, [place]) > limit.share]
+        places = list(dict.fromkeys(call.place for call in network.calls if call.place in network.places))
+        alone = [place for place in places if spread(network, [place]) > limit.share]
         if alone or spread(network, places) > limit.share:
-            yield Found(share, alone or [place.path for place in places])
+            yield Found(alone or places, share)
 
 
 def spread(network: Network, without: list[Place]) -> float:
     """How much the outputs of samples differ, as a share of their size, for weights near those of the network, with
     some norms made the identity."""
-    with network.quiet(train=False) as step, torch.no_grad():
+    with network.quiet(train=False, without=without) as step, torch.no_grad():
         torch.manual_seed(0)
-        for place in without:
-            place.module.register_forward_hook(keep_input)
-        values = {p: moved(p.data) for p in step.parameters() if p.is_floating_point()}
-        with weights(values):
+        with weights({p: moved(p.data) for p in step.parameters() if p.is_floating_point()}):
             y = network.output(network.batches.training)
     return float((y - y.mean(0)).norm() / y.norm().clamp_min(TINY))
 
@@ -51,76 +46,74 @@ def moved(p: Tensor) -> Tensor:
     return p + (MOVED * size * torch.randn(p.shape)).to(p)
 
 
-def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
-    """A hook that makes a norm the identity."""
-    return args[0] if args and isinstance(args[0], Tensor) else output
-
-
 @finding
 def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
     sample depends on the others that come with it."""
-    calls = [c.place for c in network.trace.calls if c.place.kind == "batch" and not c.place.tracked]
+    calls = [call for call in network.calls if call.place.kind == "batch" and not call.place.tracked]
     if not calls:
         return
-    half = network.samples // 2
+    half, batch = network.samples // 2, network.batches.training
     chosen = [i if i < half else i % max(half, 1) for i in range(network.samples)]
-    with network.quiet(train=False), torch.no_grad():
-        y = network.output(network.batches.training)
-    with network.quiet(train=False), torch.no_grad():
-        other = network.output(
-            apply_to_collection(network.batches.training, Tensor, lambda x: x[chosen] if x.ndim else x)
-        )
-    change = float((y - other)[:half].norm() / y[:half].norm().clamp_min(TINY))
+    repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
+    outputs = []
+    for inputs in (batch, repeated):
+        with network.quiet(train=False), torch.no_grad():
+            outputs.append(network.output(inputs)[:half])
+    change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
     if change > limit.change:
-        yield Found(change, dict.fromkeys(place.path for place in calls))
+        yield Found(calls, change)
 
 
 @finding
 def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Where no gradient is recorded, the norm and all before it stay as they are."""
-    trace, names = network.trace, [name for name, p in network.root.named_parameters() if p.requires_grad]
-    learning = {call.place for call in trace.calls if call.learns} | {
-        place for place in network.places if place.path in trace.recomputed
-    }
+    lost, again = network.trace.without_gradient, network.trace.recomputed
+    learning = {call.place for call in network.calls if call.learns or call.place.path in again}
     silent = []
-    for place in dict.fromkeys(call.place for call in trace.calls):
-        own = [name for name in names if name.rpartition(".")[0] == place.path]
-        lost = bool(own) and trace.without_gradient.issuperset(own)
-        unrecorded = place not in learning and (lost or (not own and trace.without_gradient))
-        if unrecorded or (lost and not network.guessed):
-            silent.append(place.path)
+    for place in dict.fromkeys(call.place for call in network.calls):
+        own = own_names(network, place, trained=True)
+        all_lost = bool(own) and own <= lost
+        unrecorded = place not in learning and (all_lost or (not own and lost))
+        if unrecorded or (all_lost and not network.guessed):
+            silent.append(place)
     if silent:
-        yield Found(len(silent), silent, of=len(network.places), lost=len(trace.without_gradient))
+        yield Found(silent, lost=len(lost))
+
+
+def own_names(network: Network, place: Place, *, trained: bool = False) -> set[str]:
+    """Names of the parameters of a norm itself."""
+    parameters = network.root.named_parameters()
+    return {
+        n for n, p in parameters if n.rpartition(".")[0] == place.path and (p.requires_grad or not trained)
+    }
 
 
 @finding
 def never_called(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm that the forward pass does not reach normalizes nothing, and its gain and shift are saved as they were
     made."""
-    names = network.trace.without_gradient
-    called = {call.place for call in network.trace.calls} | {p for p in network.places if p.kind == "none"}
-    idle = []
-    for place in network.places:
-        own = {name for name, _ in network.root.named_parameters() if name.rpartition(".")[0] == place.path}
-        if place not in called and own <= names:
-            idle.append(place)
+    lost = network.trace.without_gradient
+    called = {call.place for call in network.calls} | {p for p in network.places if p.kind == "none"}
+    idle = [place for place in network.places if place not in called and own_names(network, place) <= lost]
     if idle:  # LayerDrop, for one, leaves layers out in training mode only
         with network.quiet(train=False) as step:
             called |= {call.place for call in trace(step, network.batches.training, network.places).calls}
-    if paths := [place.path for place in idle if place not in called]:
-        yield Found(len(paths), paths, of=len(network.places))
+    if never := [place for place in idle if place not in called]:
+        yield Found(never)
 
 
 @finding
 def twice_in_a_row(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """What a norm gave already has the mean and the variance of its gain and shift, so that a second one of its kind
     does nothing but scale and shift."""
-    twice = [c for c in network.trace.calls if c.after is not None and c.after.kind == c.place.kind != "none"]
-    twice = [call for call in twice if call.after is not call.place]
-    if twice:
-        first = {call.place.path: call.after.path for call in twice}
-        yield Found(len(first), first, first=first.get)
+    first = {
+        call.place.path: call.after.path
+        for call in network.calls
+        if call.after not in (None, call.place) and call.after.kind == call.place.kind != "none"
+    }
+    if first:
+        yield Found(first, first=first.get)
 
 
 @finding
@@ -128,25 +121,25 @@ def tokens_as_channels(network: Network, limit: SimpleNamespace) -> Iterable[Fou
     """BatchNorm1d takes (N, C, T). Given (N, T, C) it normalizes each position over the channels, and stops with an
     error at any other length; where T = C nothing shows."""
     last, wrong = None, []
-    for call in network.trace.calls:
-        module, x = call.place.module, call.x
+    for call in network.calls:
         last = call.maker or last
-        square = x.dim() == 3 and x.shape[1] == x.shape[2]
+        square = call.x.dim() == 3 and call.x.shape[1] == call.x.shape[2] and call.x.stride(-1) == 1
         rows = isinstance(last, (nn.Linear, nn.LayerNorm, nn.MultiheadAttention, *EMBEDDINGS))
-        if isinstance(module, nn.BatchNorm1d) and square and rows and x.stride(-1) == 1:
-            wrong.append((call.place, x.shape[1]))
-    if wrong:
-        length = wrong[0][1]
-        shorter = apply_to_collection(
-            network.batches.training,
-            Tensor,
-            lambda x: x[:, :-1] if x.ndim > 1 and x.shape[1] == length else x,
-        )
-        with network.quiet(train=True) as step:
-            attempt = trace(step, shorter, network.places)
-        paths = dict.fromkeys(place.path for place, _ in wrong)
-        if attempt.error is not None and attempt.inside in paths:
-            yield Found(length, paths)
+        if isinstance(call.place.module, nn.BatchNorm1d) and square and rows:
+            wrong.append(call)
+    if not wrong:
+        return
+    length, found = wrong[0].x.shape[1], Found(wrong)
+    found.number = length
+
+    def cut(x: Tensor) -> Tensor:
+        return x[:, :-1] if x.ndim > 1 and x.shape[1] == length else x
+
+    with network.quiet(train=True) as step:
+        shorter = apply_to_collection(network.batches.training, Tensor, cut)
+        attempt = trace(step, shorter, network.places)
+    if attempt.error is not None and attempt.inside in found.layers:
+        yield found
 
 
 @finding
@@ -156,20 +149,20 @@ def moves_twice(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if paths := network.trace.recomputed:
         keep = next(place.keep for place in network.places if place.path == paths[0])
         if keep is None:
-            yield Found(2, paths, "average")
+            yield Found(paths, 2, "average")
         elif keep < 1:
-            yield Found(2, paths, acts=1 - keep**2, momentum=1 - keep, same=1 - keep**0.5)
+            yield Found(paths, 2, acts=1 - keep**2, momentum=1 - keep, same=1 - keep**0.5)
 
 
 @finding
 def scale_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Weight normalization learns the length of each row of weights, and a norm of each channel behind it divides by
     that length again: it changes nothing but the size of the steps."""
-    pairs = {}
-    for call in network.trace.calls:
-        owners = [call.maker, getattr(getattr(call.maker, "parametrizations", None), "weight", [None])[0]]
-        weighted = hasattr(owners[0], "weight_g") or type(owners[1]).__name__ == "_WeightNorm"
+    paths, makers = {module: path for path, module in network.modules.items()}, {}
+    for call in network.calls:
+        parametrized = getattr(getattr(call.maker, "parametrizations", None), "weight", [None])[0]
+        weighted = hasattr(call.maker, "weight_g") or type(parametrized).__name__ == "_WeightNorm"
         if weighted and call.place.kind in ("batch", "instance"):
-            pairs[call.place.path] = next(path for path, m in network.modules.items() if m is call.maker)
-    if pairs:
-        yield Found(len(pairs), pairs, maker=pairs.get)
+            makers[call.place.path] = paths[call.maker]
+    if makers:
+        yield Found(makers, maker=makers.get)

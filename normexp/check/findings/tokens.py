@@ -3,19 +3,17 @@
 import math
 from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from normexp.check.calls import Call, Place
 from normexp.check.finding import Found, above, finding
-from normexp.check.findings.forward import keep_input
-from normexp.check.inputs import random_signs, split, tensor_of
+from normexp.check.inputs import random_signs, split
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, copied
+from normexp.check.trace import copied
 from normexp.models.sites import EMBEDDINGS
-from normexp.monitors.guard import weights
 from normexp.monitors.sites import first_tensor
 
 
@@ -26,19 +24,15 @@ def mask_of(network: Network) -> tuple[Tensor, str]:
         mask = given(batch) if callable(given) else given
         return torch.as_tensor(mask)[: network.samples].bool(), "mask="
     inputs, _ = split(batch)
-    attended = inputs.get("attention_mask") if isinstance(inputs, Mapping) else None
+    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
+    attended = named.get("attention_mask")
     if isinstance(attended, Tensor) and attended.dim() == 2:
         return attended.bool(), "attention_mask"
-    if (guessed := guess(first_tensor((), by_name(inputs)))) is None:
+    if (guessed := guess(first_tensor((), named))) is None:
         raise NotChecked(
             "no row of zeros was found at the end of a sequence; pass mask=, (N, T), True at real tokens"
         )
     return guessed, "rows of zeros"
-
-
-def by_name(inputs: Any) -> Mapping[str, Any]:
-    """What a network takes, by name; an only input has none."""
-    return inputs if isinstance(inputs, Mapping) else {"": inputs}
 
 
 def guess(x: Tensor | None) -> Tensor | None:
@@ -58,13 +52,13 @@ def guess(x: Tensor | None) -> Tensor | None:
 def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Padding that enters the statistics pulls them toward its own value, so a sample's output depends on how long
     the others in its batch are."""
-    over_time = [call for call in network.trace.calls if call.crosses_positions]
+    over_time = [call for call in network.calls if call.crosses_positions]
     if not over_time or (network.options.mask is None and all(call.x.dim() > 3 for call in over_time)):
         return  # images
     mask, source = mask_of(network)
     share = float(1 - mask.float().mean())
     if share >= limit.padded:
-        moved = [(c.place.path, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
+        moved = [(c, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
         yield from above(moved, limit.moved, share=share, source=source)
 
 
@@ -92,52 +86,44 @@ def shifted_by(call: Call, mask: Tensor) -> float:
 def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Statistics over the positions of a sequence tell an early position about later ones, past the causal mask:
     the training loss then flatters the model, and generating gives something else."""
-    calls = [call for call in network.trace.calls if call.place.kind != "none"]
+    calls = [call for call in network.calls if call.place.kind != "none"]
     if not any(call.x.dim() > 2 for call in calls):
         return
-    with network.quiet(train=True):
-        share = future_share(network)
-    if share <= limit.leak:
-        return
-    with network.quiet(train=True):
-        # without its norms; a network that attends to later positions by design still does
-        for call in calls:
-            call.place.module.register_forward_hook(keep_input)
-        without = future_share(network)
-    if without <= limit.leak:
-        wide = [call.place.path for call in calls if call.crosses_positions]
-        yield Found(share, dict.fromkeys(wide or [call.place.path for call in calls]))
+    share = future_share(network, [])
+    # A network that attends to later positions by design still does without its norms.
+    if share > limit.leak and future_share(network, [call.place for call in calls]) <= limit.leak:
+        yield Found([call for call in calls if call.crosses_positions] or calls, share)
 
 
-def future_share(network: Network) -> float:
-    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input. Not a
-    number if input and output have no axis of positions in common, or if no gradient comes."""
-    inputs = dict(by_name(split(copied(network.batches.training))[0]))
-    name = next((key for key, x in inputs.items() if isinstance(x, Tensor)), None)
-    if name is None:
+def future_share(network: Network, without: list[Place]) -> float:
+    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input, with
+    some norms made the identity. Not a number if input and output have no axis of positions in common, or if no
+    gradient comes."""
+    batch = copied(network.batches.training)
+    inputs, _ = split(batch)
+    x = first_tensor((), inputs if isinstance(inputs, Mapping) else {"": inputs})
+    if x is None:
         return math.nan
-    tokens, leaves = inputs[name].shape, list[Tensor]()
+    leaves = [x.requires_grad_()] if x.is_floating_point() else []
 
     def embedded(module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
-        if leaves or not args or args[0].shape != tokens:
+        if leaves or not args or args[0].shape != x.shape:
             return None
         leaves.append(output.detach().clone().requires_grad_())
         return leaves[0]
 
-    if inputs[name].is_floating_point():
-        leaves.append(inputs[name].requires_grad_())
-    for module in network.root.modules():
-        if isinstance(module, EMBEDDINGS):
-            module.register_forward_hook(embedded)
-    try:
-        with weights({p: p.data.clone() for p in network.root.parameters()}):
-            output = tensor_of(network.root(**inputs) if name else network.root(inputs[name]))
-    except Exception:  # the pass of the whole step is judged elsewhere
-        return math.nan
-    if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
-        return math.nan
-    axes = [(i, o) for i in (1, 2) for o in (1, 2) if leaves[0].shape[i] == output.shape[o] > 2]
-    return min((share_of_later(leaves[0], output, *pair) for pair in axes), default=math.nan)
+    with network.quiet(train=True, without=without):
+        for module in network.root.modules():
+            if isinstance(module, EMBEDDINGS):
+                module.register_forward_hook(embedded)
+        try:
+            output = network.forward(batch)
+        except Exception:  # the pass of the whole step is judged elsewhere
+            return math.nan
+        if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
+            return math.nan
+        axes = [(i, o) for i in (1, 2) for o in (1, 2) if leaves[0].shape[i] == output.shape[o] > 2]
+        return min((share_of_later(leaves[0], output, *pair) for pair in axes), default=math.nan)
 
 
 def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 
-from normexp.check.called import Owner
+from normexp.check.calls import TINY, Owner
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PRECISIONS, tensor_of
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import TINY, size
+from normexp.check.trace import size
 from normexp.monitors.gradients import growth_rate
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
@@ -30,7 +30,7 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         text = " ".join(str(error).split())[:MOST_TEXT]
         case = "one_value" if "Expected more than 1 value per channel" in text else ""
         inside, layers = (f" in {where}", (where,)) if where else ("", ())
-        yield Found(1.0, layers, case, inside=inside, name=type(error).__name__, text=text)
+        yield Found(layers, 1.0, case, inside=inside, name=type(error).__name__, text=text)
 
 
 @finding
@@ -39,34 +39,33 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     running = {p.path: (p.module.running_mean, p.module.running_var) for p in network.tracked}
     stored = [path for path, both in running.items() if not all(bool(x.isfinite().all()) for x in both)]
     negative = [path for path, (_, var) in running.items() if bool((var < 0).any())]
-    arriving = [c.place.path for c in network.attempt.calls if not math.isfinite(c.largest)]
-    of = len(network.places)
+    arriving = [call for call in network.attempt.calls if not math.isfinite(call.largest)]
     if negative and not stored:
-        yield Found(len(negative), negative, "negative", of=of)
-    elif paths := dict.fromkeys([*stored, *arriving]):
-        yield Found(len(paths), paths, "stored" if stored else "arriving", of=of)
+        yield Found(negative, case="negative")
+    elif stored or arriving:
+        yield Found([*stored, *arriving], case="stored" if stored else "arriving")
 
 
 @finding
 def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic over one value is that value: the norm outputs its shift whatever arrives. Over two it outputs
     two signs."""
-    centered = [c for c in network.trace.calls if c.place.centers]
+    centered = [c for c in network.calls if c.place.centers]
     if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
         path = min(few, key=few.__getitem__)
-        yield Found(few[path], few, "one" if few[path] < 2 else "two", path)
+        yield Found(few, few[path], "one" if few[path] < 2 else "two", path)
 
 
 @finding
 def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
-    shares, medians, places = [], {}, {c.place.path: c.place for c in network.trace.calls}
-    for call in network.trace.calls:
-        alive, path, added = call.spread[call.spread > 0], call.place.path, call.place.eps
+    shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
+    for call in network.calls:
+        alive, added = call.spread[call.spread > 0], call.place.eps
         if len(alive) and added > 0 and call.values > limit.few:
-            shares.append((path, float((added / (alive + added)).median())))
-            medians[path] = float(alive.median())
+            shares.append((call, float((added / (alive + added)).median())))
+            medians[call.place.path] = float(alive.median())
     for worst in above(shares, limit.share):
         place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
         if place.tracked and place.seen == 0:
@@ -80,27 +79,23 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
     written by hand do not. bfloat16 has the range and three digits."""
     precision = network.precision or network.options.need("precision")
-    kind = getattr(torch, PRECISIONS[precision])
-    finite = [c for c in network.trace.calls if math.isfinite(c.largest)]
+    kind, finite = PRECISIONS[precision], [call for call in network.calls if math.isfinite(call.largest)]
     if kind not in (torch.float16, torch.bfloat16) or not finite:
         return
-    lost = []
+    lost, names = [], {}
     with network.quiet(train=True), torch.no_grad():
         for call in finite:
-            x = call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
+            module, x = call.place.module, call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
             # as padding gives: an eps that rounds to 0 divides 0 by 0
-            norm = Owner(call.place.module, (torch.cat([x, torch.zeros_like(x[:1])]),), {})
-            owner = getattr(call.place.module, "owner", norm)  # of one that is called as a function
-            lost.append((call.place.path, lost_in(owner, kind, "mixed" in precision, limit.vanished)))
-    names = {c.place.path: type(c.place.module).__name__ for c in finite}
-    names |= {
-        path: name.removesuffix("()") for path, name in zip(names, names, strict=True) if path.endswith("()")
-    }
+            norm = Owner(module, (torch.cat([x, torch.zeros_like(x[:1])]),), {})
+            owner = getattr(module, "owner", norm)  # of one that is called as a function
+            lost.append((call, lost_in(owner, kind, "mixed" in precision, limit.vanished)))
+            names[call.place.path] = getattr(module, "name", type(module).__name__)
     yield from above(lost, case="lost", precision=precision, name=names.get)
     most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
-    margin, path = end / max(most.largest, TINY), most.place.path
+    margin = end / max(most.largest, TINY)
     if margin < limit.margin:
-        yield Found(margin, [path], "margin", largest=most.largest, precision=precision, end=end)
+        yield Found([most], margin, "margin", largest=most.largest, precision=precision, end=end)
 
 
 def lost_in(owner: Owner, kind: torch.dtype, mixed: bool, vanished: float) -> float:
@@ -132,16 +127,16 @@ def lost_in(owner: Owner, kind: torch.dtype, mixed: bool, vanished: float) -> fl
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    calls = [c for c in network.trace.calls if c.values > limit.few and c.place.centers]
-    flat = ((c.place.path, c.var.sqrt() <= limit.constant * c.mean.abs()) for c in calls)
-    yield from above(((path, float(x.float().mean())) for path, x in flat), limit.share)
+    calls = [c for c in network.calls if c.values > limit.few and c.place.centers]
+    flat = ((c, c.var.sqrt() <= limit.constant * c.mean.abs()) for c in calls)
+    yield from above(((call, float(x.float().mean())) for call, x in flat), limit.share)
 
 
 @finding
 def dead_units(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A unit that is flat for every sample passes no gradient. Right behind a norm, shift and gain decide that."""
     for place, case in enumerate(("dead", "saturated")):
-        shares = ((norm, parts[place]) for norm, *parts in network.trace.units.values())
+        shares = ((norm, parts[place]) for (norm, _), parts in network.trace.units.items())
         yield from above(shares, limit.share, case)
 
 
@@ -149,8 +144,8 @@ def dead_units(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def gradient_band(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """If the gradient grows or falls by a factor in each layer, the first layers take steps of another size than
     the last ones. In networks without skip connections BatchNorm itself makes it grow, by 1.2 a layer."""
-    linear = [x for x in network.trace.layers.values() if x.kind == "linear" and x.gradient is not None]
-    sizes = {x.path: x.gradient * size(network.modules[x.path].weight.detach()) for x in linear}
+    gradients = {path: g for path, g in network.trace.gradients.items() if g is not None}
+    sizes = {path: g * size(network.modules[path].weight.detach()) for path, g in gradients.items()}
     fit = [x for x in sizes.values() if x > 0 and math.isfinite(x)]
     if len(fit) < limit.least:
         raise NotChecked("fewer than four weights get a gradient; pass a network that trains")
@@ -160,4 +155,4 @@ def gradient_band(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         first, *_, last = sizes
         word, sign = ("grows", 1) if across > 1 else ("shrinks", -1)
         words = {"rate": rate**sign, "across": across**sign, "weights": len(fit)}
-        yield Found(across, (first, last), word=word, **words)
+        yield Found([first, last], across, word=word, **words)

@@ -91,7 +91,10 @@ def cut_off(folder):
     [
         (cut_off, r"metrics.csv: damaged \(cut off\)"),
         (lambda folder: (folder / "metrics.csv").write_text("a,b\n1,2\n"), "written by another version"),
-        (lambda folder: (folder / "metrics.csv").unlink(), "absent, though the run has a summary"),
+        (
+            lambda folder: (folder / "metrics.csv").unlink(),
+            "No such file or directory, though the run has a summary",
+        ),
         (lambda folder: (folder / "summary.json").write_text("{"), "no valid JSON"),
         (
             lambda folder: (folder / "summary.json").write_text('{"versions": {"normexp": "0.0.1"}}'),
