@@ -58,17 +58,6 @@ def test_unknown_border_and_tta_are_refused_with_their_choices():
         Digits(batch_size=8, eval_batch_size=8, tta="crop").load()
 
 
-def test_draws_cover_their_range_evenly():
-    draws = Augmentation(shift=2, flip=True, black=torch.zeros(1), seed=0).draw(0, (100, 500))
-    for place in (0, 1):
-        counts = torch.bincount(draws[..., place].flatten() + 2)
-        assert counts.shape == (5,)
-        assert (counts - 10_000).abs().max() < 500
-    assert draws[..., 2].float().mean().item() == pytest.approx(0.5, abs=0.02)
-    still = Augmentation(shift=0, flip=False, black=torch.zeros(1), seed=0).draw(0, (3, 4))
-    assert not still.any()
-
-
 def test_draws_are_a_pure_function_of_seed_and_epoch_and_leave_the_global_rng_alone():
     state = torch.get_rng_state()
     shape = (5, 8)

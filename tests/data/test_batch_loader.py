@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from normexp.data import Digits
-from normexp.data.base import BatchLoader, EvaluationLoader
+from normexp.data.base import BatchLoader
 from normexp.data.orders import ShuffledOrder
 from normexp.data.rows import Rows
 
@@ -32,15 +32,6 @@ def test_batches_are_the_rows_of_the_order():
     for (bx, by), rows in zip(batches, order.batches(0), strict=True):
         assert by.tolist() == rows.tolist()
         assert torch.equal(bx, torch.stack([x[row] for row in rows]))
-
-
-def test_each_epoch_has_its_own_order():
-    loader = BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
-    first = torch.cat([y for _, y in loader])
-    loader.epoch = 1
-    assert not torch.equal(first, torch.cat([y for _, y in loader]))
-    loader.epoch = 0
-    assert torch.equal(first, torch.cat([y for _, y in loader]))
 
 
 @pytest.mark.parametrize("augment", [False, True])
@@ -70,12 +61,6 @@ def test_evaluation_covers_the_split_once_and_in_order_in_every_process(split):
 def test_evaluation_can_stop_at_a_limit():
     loader = digits().evaluation_loader("train", limit=250)
     assert [len(y) for _, y in loader] == [100, 100, 50]
-
-
-def test_evaluation_batches_copy_nothing():
-    x = torch.randn(10, 2)
-    first, _ = next(iter(EvaluationLoader(Rows(x, x), batch_size=4)))
-    assert first.data_ptr() == x.data_ptr()
 
 
 def test_resumed_loader_continues_where_its_state_says_and_only_once():

@@ -15,7 +15,6 @@ from PIL import Image
 from normexp.data import CIFAR10JPEG, ImageFolder, cache
 from normexp.data.base import AbsentData
 from normexp.data.cache import cached
-from normexp.data.image_files import Unreadable, decode, decode_all
 
 COUNT = {"train": 20, "test": 4}
 
@@ -65,12 +64,6 @@ def test_a_second_run_decodes_nothing_and_reads_the_same(folder, no_decoding):
     again = load(folder, seed=1)
     assert same(first, again)
     assert again.fingerprint == first.fingerprint
-
-
-def test_the_cache_lies_where_it_is_asked_for_and_holds_a_byte_a_pixel(folder, tmp_path):
-    load(folder, cache=str(tmp_path / "mine"))
-    (pixels,) = (tmp_path / "mine").rglob("pixels.u8")
-    assert pixels.stat().st_size == 48 * 3 * 6 * 6
 
 
 @pytest.mark.parametrize("change", ["add", "remove", "rewrite", "touch"])
@@ -133,32 +126,6 @@ def test_an_archive_that_holds_an_image_twice_or_two_data_sets_is_refused(again,
         ValueError, match=r"cannot read train/cat/.*\.jpg \(the archive holds it twice, or under"
     ):
         load(tmp_path / "images.tar")
-
-
-def test_an_archive_without_the_layout_is_refused(folder, tmp_path):
-    archive = tmp_path / "images.tar"
-    with tarfile.open(archive, "w") as tar:
-        tar.add(folder / "train", "train")
-    with pytest.raises(ValueError, match="it has no image for test"):
-        load(archive)
-
-
-@pytest.fixture
-def contents(folder) -> list[tuple[str, bytes]]:
-    return [(str(number), path.read_bytes()) for number, path in enumerate(sorted(folder.rglob("*.jpg")))]
-
-
-def test_images_are_decoded_in_their_order(contents, tmp_path):
-    decode_all(iter(contents), tmp_path / "pixels", 6, 3)
-    pixels = np.fromfile(tmp_path / "pixels", np.uint8).reshape(-1, 3, 6, 6)
-    assert np.array_equal(pixels, np.stack([decode(content, 6, 3) for _, content in contents]))
-
-
-def test_an_image_that_cannot_be_decoded_is_named(contents, tmp_path):
-    contents[17] = ("17", b"no image")
-    with pytest.raises(Unreadable) as error:
-        decode_all(iter(contents), tmp_path / "pixels", 6, 3)
-    assert error.value.args == ("17", "neither a PNG nor a JPEG")
 
 
 def test_a_broken_image_among_many_is_named_and_leaves_nothing(folder, tmp_path):

@@ -1,6 +1,5 @@
 """Scaling, binarizing and normalizing, against arithmetic in float64 on scikit-learn's own arrays."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -32,15 +31,6 @@ def test_every_split_is_normalized_with_the_moments_of_the_training_split():
         torch.testing.assert_close(split.x, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_pixels_lie_in_0_1_without_normalization():
-    data = digits(normalize=False)
-    pixels = torch.cat([split.x for split in data.splits.values()])
-    assert pixels.min() == 0
-    assert pixels.max() == 1
-    assert (data.mean.item(), data.std.item()) == (0, 1)
-    assert np.array_equal(np.unique(pixels * 16), np.arange(17))
-
-
 def test_binarized_pixels_are_those_above_one_half():
     grey = digits(normalize=False).splits["val"].x
     binary = digits(normalize=False, binarize=True).splits["val"].x
@@ -69,15 +59,6 @@ def test_moments_are_those_of_all_numbers_to_the_last_bit(max_pixel, binarize):
     expected_std, expected_mean = torch.std_mean(scaling(pixels[place]), dim=(0, 2, 3), correction=0)
     assert torch.equal(mean, expected_mean)
     assert torch.equal(std, expected_std)
-
-
-def test_shapes_classes_and_description():
-    data = digits()
-    assert (data.kind, data.input_shape, data.num_classes, data.fingerprint) == ("image", (1, 8, 8), 10, "")
-    assert data.splits["train"].x.dtype == torch.float32
-    assert data.splits["train"].y.dtype == torch.int64
-    expected = "Digits: 1,149 train / 288 val / 360 test images of 1x8x8, 10 classes"
-    assert data.describe() == expected
 
 
 def test_probe_batch_is_the_first_validation_samples_whatever_the_seed():

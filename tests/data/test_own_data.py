@@ -10,8 +10,6 @@ import torch
 
 from normexp.data import OwnData, own_data
 
-CPU = torch.device("cpu")
-
 
 def own(target, options=None, **more) -> OwnData:
     module = functools.partial(target, **(options or {}))
@@ -108,15 +106,6 @@ def test_a_fingerprint_of_the_users_is_believed_and_reads_little():
     assert len(first.loaders["val"].dataset.asked) <= 66
 
 
-def test_each_item_is_read_once_before_training_and_not_again_for_the_chance_loss():
-    data = own(own_sets.Edited)
-    asked = data.loaders["train"].dataset.asked
-    assert len(asked) <= 302
-    before = len(asked)
-    assert data.chance_loss("train") == pytest.approx(np.log(3))
-    assert len(asked) == before
-
-
 @pytest.mark.parametrize("label", [3, -1, 255])
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 def test_a_label_out_of_range_is_refused_before_training(split, label):
@@ -191,16 +180,6 @@ def test_what_cannot_be_trained_on_is_one_line(target, options, message):
 
 
 OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", "trainer=cpu", "monitor=none"]
-
-
-def test_a_summary_says_what_of_own_data_was_counted(tmp_path):
-    from normexp.config.run_spec import specs
-    from normexp.training.build import build
-    from normexp.training.train import launch
-
-    small = ["model.depth=1", "model.width=4", "max_steps=1", "batch_size=8", f"outputs={tmp_path}"]
-    summary = launch(build(specs([*OVERRIDES, *small], allowed=["own_sets"])[0]))
-    assert summary["execution"]["fingerprint_of"] == "all items"
 
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():

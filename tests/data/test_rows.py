@@ -65,14 +65,6 @@ def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypa
         assert all(x.data_ptr() % 64 == 0 for x, _ in found)
 
 
-def test_batches_that_memory_of_their_own_would_align_are_taken_alone():
-    # 15 numbers a batch: the second would start within a line of the cache.
-    kept = Rows(torch.randn(30, 3), torch.arange(30))
-    found = list(kept.batches(torch.arange(30).view(6, 5)))
-    assert_same(found, [kept.take(slice(start, start + 5)) for start in range(0, 30, 5)])
-    assert len({x.untyped_storage().data_ptr() for x, _ in found}) == 6
-
-
 def test_rows_of_a_mapped_file_are_the_same(tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (200, 3, 37, 41), dtype=np.uint8)
     pixels.tofile(tmp_path / "pixels")

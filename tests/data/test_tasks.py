@@ -7,7 +7,6 @@ import pytest
 import torch
 from test_data_resume import Interrupted, Recorder, SaveAt, fit
 
-from normexp.config.identity import identity
 from normexp.config.run_spec import specs
 from normexp.data import Digits
 from normexp.data.transforms import Tasks, new_order
@@ -105,12 +104,6 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
     ]
     assert len(rows) == 2
     assert all(now.strip() == recorded.strip() for now, recorded in rows)
-
-
-def test_tasks_are_part_of_the_identity():
-    plain, tasks = (specs([*SMALL, *more])[0].config for more in ([], ["data.tasks=permuted"]))
-    assert "tasks" not in identity(plain)["data"]
-    assert identity(tasks)["data"] == identity(plain)["data"] | {"tasks": "permuted"}
 
 
 def test_a_task_without_batches_is_refused():

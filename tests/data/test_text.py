@@ -174,8 +174,3 @@ def test_python_docs_split_moves_with_the_split_seed_alone():
     assert not torch.equal(first.splits["val"].x[:100], other.splits["val"].x[:100])
     assert first.fingerprint == other.fingerprint
     assert first.vocabulary == other.vocabulary
-
-
-def test_description_names_sizes_vocabulary_and_context(path):
-    expected = "TextFile: 1,800 train / 100 val / 100 test characters, vocabulary 11, context 16"
-    assert text_file(path).describe() == expected

@@ -70,14 +70,6 @@ def test_a_figure_draws_its_numbers(name, tmp_path):
         assert (tmp_path / f"{name}.{ending}").stat().st_size > 5000
 
 
-def test_training_is_asked_where_it_is_expected(tmp_path):
-    """So that a figure that begins to train is marked slow."""
-    for name in set(figures()) - TRAINED:
-        lab = Lab(tmp_path, small=True)
-        figures()[name].make(lab)
-        assert not lab.runs, name
-
-
 @pytest.mark.integration
 def test_residual_variance_follows_its_closed_forms(tmp_path):
     lines = figures()["residual_variance"].make(Lab(tmp_path)).panels[0].lines

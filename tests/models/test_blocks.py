@@ -86,21 +86,6 @@ def test_logits_and_gradients_match_a_twin_in_loops(options, norm):
         assert fast is None or torch.allclose(fast, exact, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("options", ALONE, ids=lambda options: ",".join(map(str, options.values())))
-def test_each_option_changes_the_logits(options):
-    """A twin that forgot an option would not see that the model did, too."""
-    for name in list(options):
-        options = {**NEEDS.get(name, {}), **options}
-    if options.get("final_norm") is True or "initialization" in options:
-        pytest.skip("is the default at this norm_position, or says only where weights start")
-    last = list(options)[-1]
-    tokens = torch.tensor([[3, 1, 4, 1, 5]])
-    with_it, without = (
-        gpt(**own)[0](tokens) for own in (options, {k: v for k, v in options.items() if k != last})
-    )
-    assert not torch.allclose(with_it, without, atol=1e-3)
-
-
 def test_rotation_makes_products_depend_on_the_distance_alone():
     q, k = torch.randn(2, 6, dtype=torch.float64)
     products = rotated(q.expand(9, 6), 50.0) @ rotated(k.expand(9, 6), 50.0).T

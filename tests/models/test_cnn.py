@@ -1,7 +1,5 @@
 """The plain convolutional network."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,18 +12,6 @@ def cnn(norm="none", input_shape=(1, 8, 8), **options):
 
 def convolutions(model):
     return [site.module for site in model.sites() if site.kind == "linear"][:-1]
-
-
-@pytest.mark.parametrize("input_shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
-def test_default_reads_the_images_of_every_data_set(input_shape):
-    assert cnn("batchnorm", input_shape)(torch.randn(2, *input_shape)).shape == (2, 10)
-
-
-def test_vgg_a_is_expressible():
-    with torch.device("meta"):
-        model = cnn(input_shape=(3, 32, 32), depth=[1, 1, 2, 2, 2], width=64)
-    sizes = [(c.in_channels, c.out_channels) for c in convolutions(model)]
-    assert sizes == list(pairwise([3, 64, 128, 256, 256, 512, 512, 512, 512]))
 
 
 @pytest.mark.parametrize(("norm", "per_channel"), [("none", 0), ("batchnorm", 2)])

@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from normexp.config.compose import compose
 from normexp.models import CNN, MLP
 from normexp.models.cnn import Whitening
 from normexp.norms import BatchNorm
@@ -93,15 +92,3 @@ def test_unknown_pool_and_images_that_are_too_small_are_refused():
         cnn(pool="last")
     with pytest.raises(ValueError, match="pool=first: 3 stages"):
         CNN((1, 4, 4), 10, nn.Identity, depth=[1, 1, 1], width=4, pool="first")
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("model", "data"), [("cnn", "mnist"), ("cnn", "cifar10"), ("cnn", "cifar10_jpeg"), ("gpt", "text_file")]
-)
-def test_each_fast_file_composes_with_muon_and_its_own_values(model, data):
-    config, _ = compose([f"model={model}", f"data={data}", "recipe=fast"])
-    assert config.recipe == "fast"
-    assert config.optimizer._target_ == "normexp.optimizers.Muon"
-    usual, _ = compose([f"model={model}", f"data={data}"])
-    assert config.batch_size != usual.batch_size or config.lr != usual.lr

@@ -1,7 +1,6 @@
 """The causal text model: what it may see, and how its residual stream grows."""
 
 import copy
-import warnings
 
 import pytest
 import torch
@@ -31,11 +30,6 @@ def test_leaks_future_is_set_exactly_where_a_later_token_is_seen(name, norm):
     assert leaks == model.leaks_future
 
 
-def test_batchnorm_leaks_and_layernorm_does_not():
-    assert small_model("gpt", "batchnorm").leaks_future
-    assert not small_model("gpt", "layernorm").leaks_future
-
-
 def test_batchnorm_in_eval_mode_does_not_look_ahead():
     assert not last_token_changes_earlier_logits(small_model("gpt", "batchnorm").eval())
 
@@ -49,13 +43,6 @@ def test_leaking_norm_warns_in_one_line_naming_it_and_what_to_use():
         gpt("batchnorm", depth=2, width=8, heads=2)
     assert len(caught) == 1
     assert "\n" not in str(caught[0].message)
-
-
-def test_norm_of_each_token_alone_does_not_warn():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        gpt("layernorm", depth=1, width=8, heads=2)
-    assert not caught
 
 
 def test_shorter_text_than_the_context_gives_the_same_logits():

@@ -20,7 +20,6 @@ from small_models import (
     small_model,
 )
 from torch import nn
-from torch.func import functional_call, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 IMAGE_MODELS = [name for name, (sizes, _) in SMALL.items() if sizes is IMAGE]
@@ -121,19 +120,6 @@ def test_weight_norm_gets_each_initialized_linear_map_and_its_result_is_used(nam
     assert all(torch.equal(module.weight, wrapper.at_wrapping) for module, wrapper in pairs)
     inputs, _ = small_batch(name)
     assert torch.equal(plain(inputs), wrapped(inputs))
-
-
-@pytest.mark.parametrize("norm", ["none", "batchnorm", "layernorm"])
-@pytest.mark.parametrize("name", SMALL)
-def test_replicas_equal_the_models_run_one_by_one(name, norm):
-    models = [small_model(name, norm, seed).double() for seed in (0, 1)]
-    inputs, _ = small_batch(name)
-    inputs = inputs.double() if inputs.is_floating_point() else inputs
-    parameters, buffers = stack_module_state(models)
-    with sdpa_kernel(SDPBackend.MATH):  # the fused CPU kernel has no rule for vmap
-        together = vmap(lambda p, b: functional_call(models[0], (p, b), (inputs,)))(parameters, buffers)
-        alone = torch.stack([model(inputs) for model in models])
-    assert torch.allclose(together, alone, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -1,19 +1,12 @@
 """Networks that keep state: modes, buffers, hooks. Training, evaluation and a resumed run agree on it."""
 
-from functools import partial
-
-import own_nets
 import pandas as pd
 import pytest
 import torch
 
 from normexp.config.run_spec import specs
-from normexp.models import OwnNetwork
-from normexp.norms import Original
 from normexp.runs import load_test_examples
-from normexp.schedules import Constant
 from normexp.training.build import build
-from normexp.training.lit_model import LitModel
 from normexp.training.train import launch
 
 SMALL = [
@@ -40,24 +33,6 @@ def test_functions_that_a_network_calls_are_measured_from_the_first_step(tmp_pat
     table = pd.read_csv(parts.spec.folder / "metrics.csv")
     steps = table[table["metric"] == "preactivation_std/layer01_norm_relu"]["step"]
     assert steps.tolist() == [0, 2, 4, 5]
-
-
-def test_lazy_layers_leave_the_modes_of_a_network():
-    class Half(own_nets.Lazy):
-        def __init__(self, num_classes):
-            super().__init__(num_classes)
-            self.norm.eval()
-
-    network = OwnNetwork((1, 8, 8), 10, Original, module=Half).network
-    assert (network.norm.training, network.output.training) == (False, True)
-
-
-def test_a_hook_on_the_network_runs_in_evaluation_too():
-    torch.manual_seed(0)
-    network = own_nets.Hooked()
-    module = LitModel(network, partial(torch.optim.SGD, lr=0.1), Constant(), total_steps=1).eval()
-    images = torch.randn(4, 1, 8, 8)
-    assert torch.equal(module(images), own_nets.Plain.forward(network, -images))
 
 
 def test_writing_into_inputs_in_evaluation_alone_is_refused():

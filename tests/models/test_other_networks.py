@@ -1,6 +1,5 @@
 """Networks of torchvision, of timm and of users as models of a run."""
 
-import io
 import sys
 import types
 from functools import partial
@@ -9,7 +8,6 @@ import own_nets
 import pytest
 import torch
 import torchvision
-from rich.console import Console
 from small_models import norm_factory
 from torch import nn
 from torchvision.models import list_models
@@ -18,7 +16,6 @@ from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Timm, Torchvision
 from normexp.norms.layers import is_norm
 from normexp.training.build import build
-from normexp.training.screen import show_choices
 
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "rmsnorm")
 IMAGE = (3, 32, 32)
@@ -204,30 +201,6 @@ def test_a_network_that_keeps_its_norms_is_filed_as_that(options):
 def test_a_network_that_keeps_its_norms_under_the_name_of_another_is_refused(norm):
     with pytest.raises(ValueError, match=r"^model.swap=false: .* set norm=original$"):
         own(own_nets.Plain, norm, swap=False)
-
-
-def test_a_model_that_asks_for_norms_cannot_keep_its_own():
-    with pytest.raises(ValueError, match=r"norm=original: .* another norm"):
-        own(own_nets.BuildsNorms, "original")
-
-
-def test_the_screen_names_the_network_and_what_the_swap_lost(tmp_path):
-    """Before training, since the user can still choose another norm or other weights."""
-    torch.manual_seed(0)
-    trained = own_nets.Plain(10, width=6).train()
-    trained(torch.randn(8, 1, 8, 8))
-    torch.save(trained.state_dict(), tmp_path / "weights.pt")
-    overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=6", "norm=layernorm"]
-    parts = build(specs([*overrides, f"model.weights={tmp_path / 'weights.pt'}"], allowed=["own_nets"])[0])
-    screen = io.StringIO()
-    console = Console(width=200, file=screen)
-    show_choices(parts, None, console)
-    shown = screen.getvalue()
-    assert "module own_nets.Plain · layernorm" in shown
-    assert "its running statistics are lost" in shown
-    parts = build(specs(["model=torchvision", "model.name=shufflenet_v2_x0_5", "norm=none"])[0])
-    show_choices(parts, None, console)
-    assert "torchvision shufflenet_v2_x0_5 · none" in screen.getvalue()
 
 
 def test_own_network_trains_by_its_path_where_the_command_allows_it():

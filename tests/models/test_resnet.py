@@ -105,17 +105,6 @@ def test_removing_the_skip_connections_keeps_weights_and_sites():
     assert names[0] == names[1]
 
 
-def test_norm_factory_gets_the_number_of_the_convolution():
-    layers = []
-
-    def norm(num_features, channel_dim=1, *, layer=1):
-        layers.append(layer)
-        return nn.Identity()
-
-    model_factory("resnet", depth=14)((3, 32, 32), 10, norm)
-    assert layers == list(range(1, 14))
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -9,7 +9,6 @@ from torch import nn
 
 from normexp.models.attention import Attention, AttentionOptions
 from normexp.models.layers import TransformerWeights
-from normexp.models.transformer import patch_size_for
 from normexp.models.transformer_stack import Residual
 
 WEIGHTS = TransformerWeights("xavier", depth=1, weight_norm=None)
@@ -154,13 +153,6 @@ def test_dropout_acts_in_training_only():
     assert not torch.equal(model(images), model(images))
     model.eval()
     assert torch.equal(model(images), model(images))
-
-
-@pytest.mark.parametrize(
-    ("side", "patch_size", "expected"), [(8, None, 2), (28, None, 7), (32, None, 8), (32, 4, 4)]
-)
-def test_default_patch_is_a_quarter_of_the_side(side, patch_size, expected):
-    assert patch_size_for(side, side, patch_size) == expected
 
 
 @pytest.mark.parametrize(

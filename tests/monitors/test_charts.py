@@ -1,6 +1,5 @@
 import re
 
-import pytest
 import torch
 from pytorch_lightning.loggers import TensorBoardLogger
 from small_module import Small, batches, fit
@@ -65,18 +64,6 @@ def test_tensorboard_gets_scalars_histograms_and_layout(tmp_path):
         "Gradients",
         "Percentile bands",
     }
-
-
-@pytest.mark.parametrize("score", ["accuracy", "loss"])
-def test_one_batch_with_batch_statistics_has_a_chart_of_its_own(score):
-    """It is no validation: the chart of validation holds what was measured on the whole split, with the running
-    statistics."""
-    tags = [f"{score}_val_batch/network", f"{score}_population/network"]
-    first = layout({"BatchStatistics": {tag: [(0, 0.5)] for tag in tags}})["First"]
-    (pattern,) = first[f"validation {score}"][1]
-    names = [*tags, f"val/{score}", f"Loss/val_{score}", f"by_samples/val/{score}"]
-    assert [tag for tag in names if re.search(pattern, tag)] == [f"val/{score}", f"Loss/val_{score}"]
-    assert all(any(re.search(p, tag) for name in first for p in first[name][1]) for tag in tags)
 
 
 def test_a_run_of_no_steps_has_values_and_charts(tmp_path):

@@ -80,11 +80,3 @@ def test_a_resumed_run_goes_on_with_its_references(tmp_path):
     )
     resumed = fit(Small(dropout=0), [CovariateShift(every_n_steps=2)], steps=8, loader=loader, resume=path)
     assert resumed.values == {(step, tag): value for (step, tag), value in whole.values.items() if step >= 4}
-
-
-def test_references_of_another_batch_are_not_compared_with():
-    monitor = CovariateShift(every_n_steps=1, batch_size=64)
-    monitor.measure(Small(), batches(4).dataset.tensors)
-    other = CovariateShift(every_n_steps=1, batch_size=16)
-    other.load_state_dict(monitor.state_dict())
-    assert not [tag for tag in other.measure(Small(), batches(1).dataset.tensors) if "drift" in tag]

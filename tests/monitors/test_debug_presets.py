@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from small_module import Small, batches, fit
+from small_module import Small, fit
 from torch import nn
 
-from normexp.cli import train as train_command
 from normexp.config.run_spec import specs
 from normexp.monitors import Activations, FirstNotFinite
 from normexp.training.build import build
@@ -20,19 +19,6 @@ def test_presets_take_little_data_of_every_kind(data, tmp_path):
         assert parts.config["name"] == "debug"
         batches = len(parts.data.training_order(parts.data.splits["train"]))
         assert 0 < batches * parts.config["batch_size"] <= most
-
-
-@pytest.mark.integration
-def test_one_batch_is_learned_by_heart(train):
-    summary, _ = train("debug=overfit", "model.width=64", "recipe=mlp")
-    assert summary["metrics"]["train/accuracy"] == 1.0
-
-
-@pytest.mark.integration
-def test_nan_is_a_word_on_the_command_line(tmp_path, capsys):
-    """Hydra's grammar reads it as a number."""
-    train_command.train(["debug=nan", "norm=none", "max_epochs=1", f"outputs={tmp_path}"])
-    assert "is there a NaN or an infinite value? no" in capsys.readouterr().out
 
 
 @pytest.mark.integration
@@ -82,13 +68,3 @@ def test_a_gradient_that_is_not_finite_is_named():
     watch = FirstNotFinite()
     fit(module, [watch], steps=3)
     assert "step 1, the gradient of model.6" in watch.found
-
-
-def test_a_healthy_run_is_left_alone():
-    plain, watched = Small(), Small()
-    fit(plain, [], steps=6)
-    watch = FirstNotFinite()
-    fit(watched, [watch], steps=6, loader=batches(6))
-    assert watch.found is None
-    assert watched.losses == plain.losses
-    assert not any(child._forward_hooks for child in watched.modules())

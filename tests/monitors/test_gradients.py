@@ -5,7 +5,7 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp.monitors import Gradients
-from normexp.monitors.gradients import growth_rate, joint_norms, norms_of
+from normexp.monitors.gradients import growth_rate
 
 
 def test_growth_rate_of_a_geometric_series_is_its_factor():
@@ -106,12 +106,3 @@ def test_update_ratio_of_gradient_descent_is_the_step_over_the_weights():
     layer = next(tag for _, tag in lines.values if tag.startswith("update_ratio/")).split("/")[1]
     expected = 0.25 * lines.values[0, f"gradient_norm/{layer}"] / weights.norm().item()
     assert lines.values[0, f"update_ratio/{layer}"] == pytest.approx(expected, rel=1e-4)
-
-
-def test_joint_norms_are_those_of_the_joined_vectors():
-    tensors = [torch.randn(3, 4), torch.randn(5), torch.randn(2)]
-    joined = joint_norms(norms_of(tensors), {"a": [0, 2], "b": [1]})
-    assert joined["a"].item() == pytest.approx(torch.cat([tensors[0].flatten(), tensors[2]]).norm().item())
-    assert joined["b"].item() == pytest.approx(tensors[1].norm().item())
-    large = torch.full((1000,), 100.0, dtype=torch.float16)  # the sum of squares is no float16
-    assert norms_of([large]).item() == pytest.approx(100 * 1000**0.5)

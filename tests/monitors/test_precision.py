@@ -61,13 +61,6 @@ def test_statistics_of_a_pass_in_bfloat16_are_taken_in_float32():
     assert lines.values[0, layer] == expected["c_value"].item()
 
 
-@pytest.mark.parametrize("name", ["smoothness", "representation"])
-def test_without_a_trainer_the_module_is_used_as_it_is(name):
-    AUTOCAST.clear()
-    EVERY[name](1).measure(Noting(), batches(1).dataset.tensors)
-    assert not any(AUTOCAST)
-
-
 def test_a_run_of_no_steps_measures_what_a_run_measures_before_its_first(train):
     """Passes run under autocast there too, and what is fitted to their results does not."""
     options = (

@@ -68,12 +68,6 @@ def test_lanczos_finds_both_ends_of_a_spectrum(iterations):
     assert found[0].item() == pytest.approx(-3)
 
 
-def test_lanczos_survives_a_start_inside_an_invariant_space():
-    A = torch.diag(torch.tensor([2.0, 1.0, 1.0, 1.0], dtype=torch.float64))
-    found = lanczos(lambda v: A @ v, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), 4)
-    assert found[-1].item() == pytest.approx(2)
-
-
 def test_eigenvalues_of_a_network_are_those_of_its_whole_hessian():
     module = Small(dropout=0).double()
     x, y = batches(2).dataset.tensors
@@ -98,10 +92,3 @@ def test_a_network_that_diverged_has_no_eigenvalue():
     module.model[0].weight.data.fill_(float("nan"))
     values = HessianTopEigenvalue(every_n_steps=1).measure(module, batches(1).dataset.tensors)
     assert values["hessian_top_eigenvalue/network"] != values["hessian_top_eigenvalue/network"]
-
-
-def test_lanczos_of_half_precision_products_is_solved_in_double():
-    A = torch.diag(torch.tensor([3.0, 1.0, -2.0])).bfloat16()
-    found = lanczos(lambda v: A @ v, torch.ones(3, dtype=torch.bfloat16), 3)
-    assert found.dtype == torch.float64
-    torch.testing.assert_close(found[[0, -1]], torch.tensor([-2.0, 3.0]).double(), rtol=0.05, atol=0)

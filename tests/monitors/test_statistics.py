@@ -63,14 +63,6 @@ def test_percentiles_of_a_random_sample_are_right_where_a_stride_meets_few_chann
         assert errors.abs().max() < 0.2
 
 
-def test_the_sample_is_everything_where_there_is_no_more_and_touches_no_global_generator():
-    rows = gaussian(10, 10)
-    before = torch.get_rng_state()
-    assert torch.equal(stats.random_sample(rows, 100, seed=0), rows.flatten())
-    assert torch.equal(stats.random_sample(rows, 20, seed=1), stats.random_sample(rows, 20, seed=1))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @pytest.mark.parametrize(("std", "fraction"), [(1, 0.003), (2, 0.14), (5, 0.56), (10, 0.77)])
 def test_saturated_fraction_of_sigmoid_is_the_integral(std, fraction):
     outputs = torch.sigmoid(std * gaussian(2000, 50))
@@ -78,12 +70,6 @@ def test_saturated_fraction_of_sigmoid_is_the_integral(std, fraction):
     integral = 2 * scipy_stats.norm.sf(limit / std)
     assert integral == pytest.approx(fraction, abs=0.01)
     assert stats.saturated_fraction(outputs, 0, 1).item() == pytest.approx(integral, abs=0.005)
-
-
-def test_only_activations_bounded_on_both_sides_saturate():
-    assert stats.bounds(nn.Tanh()) == (-1, 1)
-    assert stats.bounds(nn.ReLU6()) == (0, 6)
-    assert stats.bounds(nn.ReLU()) is stats.bounds(nn.GELU()) is None
 
 
 @pytest.mark.parametrize(
@@ -107,10 +93,3 @@ def test_a_dead_unit_is_flat_at_every_place():
     fractions = stats.flat_fractions(stats.to_rows(slopes, 1))
     assert fractions["dead_fraction"].item() == pytest.approx(1 / 3)
     assert fractions["derivative_near_zero_fraction"].item() == pytest.approx((1 + 3 / 4) / 3)
-
-
-def test_padding_is_left_out():
-    x = gaussian(2, 4, 3)
-    mask = torch.tensor([[True, True, False, False], [True, True, True, False]])
-    padded = x.masked_fill(~mask[..., None], 1e6)
-    assert torch.equal(stats.to_rows(padded, -1, mask), torch.cat([x[0, :2], x[1, :3]]))

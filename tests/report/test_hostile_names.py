@@ -44,10 +44,6 @@ def test_line_of_markdown_reads_as_the_text(name):
         assert found.text.replace("\n", "").removesuffix("x") == name
 
 
-def test_formula_is_none_where_a_page_shows_formulas():
-    assert plain("$x$") == r"\$x\$"
-
-
 @pytest.mark.parametrize("text", ["python train.py", "a ``` b", "````\n<script>\n````"])
 def test_block_of_code_ends_where_it_ends(text):
     found = rendered(fenced(text) + "\nafter")

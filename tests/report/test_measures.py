@@ -6,8 +6,7 @@ import pytest
 from fabricated import write_study
 
 from normexp.report.drawing import Drawing, Skipped
-from normexp.report.figures.layers import gradient_over_time, measured, smoothness
-from normexp.report.figures.results import choose_target
+from normexp.report.figures.layers import measured, smoothness
 from normexp.report.study import open_study
 from normexp.report.style import Style, drawing_style
 from normexp.runs.summary import read_summary, write_summary
@@ -52,17 +51,3 @@ def test_a_chapter_draws_what_there_is_and_says_what_is_not(study):
         (skipped,) = smoothness(study, Style(study.arms))
     assert isinstance(skipped, Skipped)
     assert "run with monitor=full" in skipped.reason
-
-
-def test_few_measurements_make_no_course(study):
-    study.metrics = study.metrics[study.metrics["step"] < 60]
-    with drawing_style():
-        (skipped,) = gradient_over_time(study, Style(study.arms))
-    assert skipped.reason.startswith("measured at 3 steps")
-
-
-def test_a_threshold_is_one_that_nearly_all_runs_reach(study):
-    runs = study.chosen.assign(
-        **{"convergence.steps_to_0.5": 1.0, "convergence.steps_to_0.9": [1.0, 1.0, 1.0, None]}
-    )
-    assert choose_target(runs) == "0.5"

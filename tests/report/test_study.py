@@ -12,7 +12,6 @@ from normexp.report.study import open_study
 from normexp.report.tables import baselines, comparison, markdown
 from normexp.report.tensorboard_means import write_mean_runs
 from normexp.runs import load
-from normexp.runs.unfinished import open_runs
 
 
 def test_factor_is_the_batch_size_and_what_a_norm_decides_makes_no_arm(tmp_path):
@@ -20,14 +19,6 @@ def test_factor_is_the_batch_size_and_what_a_norm_decides_makes_no_arm(tmp_path)
     assert study.x == "batch_size"
     assert study.levels == [2, 8]
     assert study.arms == ["none", "batchnorm", "layernorm"]  # norm.eps differs with the norm, not within it
-
-
-def test_further_choices_make_arms_so_that_nothing_is_pooled(tmp_path):
-    for depth in (2, 4):
-        write_study(tmp_path, ("none",), (2, 8), seeds=2, **{"model.depth": depth})
-    study = open_study(tmp_path)
-    assert study.arms == ["none · depth 2", "none · depth 4"]
-    assert len(study.chosen) == 8
 
 
 @pytest.mark.integration
@@ -114,14 +105,6 @@ def test_each_point_takes_the_learning_rate_best_on_validation(tmp_path):
     assert len(study.chosen) == 8
 
 
-def test_learning_rate_with_diverged_runs_is_not_chosen(tmp_path):
-    write_study(tmp_path, ("none",), (8, 32), seeds=2, lr=0.03)
-    for batch_size in (8, 32):
-        write_run(tmp_path, "none", batch_size, 0, lr=0.1)
-        write_run(tmp_path, "none", batch_size, 1, lr=0.1, status="diverged")
-    assert set(open_study(tmp_path).chosen["lr"]) == {0.03}
-
-
 def test_table_pairs_by_seed_and_bold_needs_the_interval(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 128), seeds=5, examples=4000))
     table = comparison(study).set_index(["arm", "level"])
@@ -204,20 +187,6 @@ def test_unknown_baseline_lists_the_arms(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2))
     with pytest.raises(ValueError, match="baseline=bn: no arm of this study; choose from none, layernorm"):
         baselines(study, "bn")
-
-
-def test_begun_and_failed_runs_are_listed(tmp_path):
-
-    write_study(tmp_path, ("none",), (8,), seeds=2)
-    (next(tmp_path.glob("mlp/none-bs8-s1-*")) / "summary.json").unlink()
-    cell = {"cell": "lr=9", "run": "mlp/x", "folder": "x", "hash": "0", "seconds": 1.0, "log": "x.log"}
-    (tmp_path / ".sweeps" / "1").mkdir(parents=True)
-    sweep = {"command": "python train.py -m lr=9", "cells": [{**cell, "state": "failed", "error": "boom"}]}
-    (tmp_path / ".sweeps" / "1" / "sweep.json").write_text(json.dumps(sweep))
-    study = open_study(tmp_path)
-    rows = open_runs(tmp_path, set(study.summaries["hash"]))
-    assert [(row["state"], row["why"]) for row in rows] == [("unfinished", ""), ("failed", "boom")]
-    assert study.command == "python train.py -m lr=9"
 
 
 def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):

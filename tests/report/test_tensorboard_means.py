@@ -7,7 +7,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.util.tensor_util import make_ndarray
 
 from normexp.report.study import open_study
-from normexp.report.tensorboard_means import MOST_MEANS, in_order, in_path, mean_curve, write_mean_runs
+from normexp.report.tensorboard_means import MOST_MEANS, in_order, mean_curve, write_mean_runs
 
 
 def seen(folder, tag):
@@ -33,11 +33,6 @@ def test_one_seed_has_no_mean_and_what_was_written_before_goes(tmp_path):
     old.mkdir(parents=True)
     assert write_mean_runs(study, tmp_path / "report") is None
     assert not old.exists()
-
-
-def test_names_of_arms_are_folders():
-    assert in_path("batchnorm · depth 8") == "batchnorm, depth 8"
-    assert in_path("a/b\\c") == "a-b-c"
 
 
 def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_cannot_read(

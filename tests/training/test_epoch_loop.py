@@ -4,10 +4,10 @@ import csv
 
 import pytest
 import torch
-from pytorch_lightning import Callback, Trainer
+from pytorch_lightning import Callback
 
 from normexp.training import train as training
-from normexp.training.epoch_loop import PlainEpochLoop, install
+from normexp.training.epoch_loop import PlainEpochLoop
 
 HOOKS = [
     "on_train_epoch_start",
@@ -85,14 +85,6 @@ def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, option
     assert same(saved["lr_schedulers"], expected["lr_schedulers"])
     assert same(saved["loops"], expected["loops"])
     assert (curve, metrics) == (expected_curve, expected_metrics)
-
-
-@pytest.mark.parametrize("options", [{"accumulate_grad_batches": 2}, {}], ids=["accumulation", "plain"])
-def test_loop_is_installed_where_it_fits(options):
-    trainer = Trainer(accelerator="cpu", devices=1, logger=False, max_steps=3, **options)
-    install(trainer)
-    assert isinstance(trainer.fit_loop.epoch_loop, PlainEpochLoop) == (not options)
-    assert trainer.fit_loop.epoch_loop.max_steps == 3
 
 
 def test_lightning_of_another_minor_version_trains_with_its_own_loop_and_says_so(

@@ -62,14 +62,6 @@ def test_other_weights_stand_beside_what_was_recorded_of_the_last(evaluate, trai
     assert "recorded, last.ckpt" in said
 
 
-def test_several_runs_are_evaluated_one_after_the_other(evaluate, trained, folder):
-    """The second folder was read as a key: "no such key"."""
-    status, said, _ = evaluate(trained, folder, "data.eval_batch_size=100")
-    assert status == 0
-    assert [str(run) in said for run in (trained, folder)] == [True, True]
-    assert len(re.findall(r"test/accuracy", said)) == 2
-
-
 def test_a_run_without_its_configuration_is_evaluated_by_its_summary(evaluate, folder):
     for name in ("config.yaml", "hydra.yaml", "overrides.yaml"):
         (folder / ".hydra" / name).unlink()
@@ -115,13 +107,6 @@ def test_a_broken_checkpoint_is_one_line(evaluate, folder, kept):
     status, said, wrong = evaluate(folder)
     assert (status, said) == (2, "")
     assert re.fullmatch(r"Error: .*last\.ckpt: damaged .*run it again\n", wrong)
-
-
-def test_a_broken_configuration_is_one_line(evaluate, folder):
-    (folder / ".hydra" / "config.yaml").write_text("a: [1\n")
-    status, _, wrong = evaluate(folder)
-    assert status == 2
-    assert re.fullmatch(r"Error: .*config\.yaml: cannot be read .*train the run again\n", wrong)
 
 
 def test_a_folder_that_is_no_run_is_one_line(evaluate, tmp_path):

@@ -50,11 +50,3 @@ def test_collecting_examples_changes_no_number_and_ends(make_parts):
     assert result == plain
     assert len(right) == 360
     assert parts.module.examples is None
-
-
-def test_another_cut_of_the_digits_is_another_test_set(make_parts):
-    names = {
-        make_parts(*options).data.test_set for options in (["seed=0"], ["seed=1", "data.normalize=false"])
-    }
-    assert len(names) == 1
-    assert make_parts("data.split_seed=1").data.test_set not in names

@@ -19,7 +19,6 @@ from test_resume import boom, interrupted
 
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
-from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.run_spec import resolved
 from normexp.training.loggers import COLUMNS, MetricsCSV, hyperparameters
 
@@ -134,16 +133,6 @@ def test_a_mistake_is_one_line_before_anything_is_written(logger, message, monke
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: absent.get(name, found("json")))
     with pytest.raises(ValueError, match=message):
         resolved(compose([f"logger={logger}"])[0])
-
-
-def test_how_to_look(tmp_path, monkeypatch):
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    tensorboard, mlflow = how_to_look({"logger": ["tensorboard", "mlflow"], "outputs": tmp_path}, "out")
-    assert tensorboard == "look:   tensorboard --logdir out"
-    assert mlflow == f"look:   mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db"
-    assert how_to_look({"outputs": "o"}, "o") == ["look:   tensorboard --logdir o"]  # an older run
-    assert writes_events({"logger": ["csv", "tensorboard"]})
-    assert not writes_events({"logger": "csv"})
 
 
 # Real services, offline.

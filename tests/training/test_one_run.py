@@ -9,7 +9,6 @@ from pytorch_lightning import Callback
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from normexp.runs import load
-from normexp.training.loggers import COLUMNS
 
 
 class AtStep(Callback):
@@ -50,15 +49,6 @@ def test_run_leaves_what_the_contract_names(train):
     assert set(written["metrics"]) == {
         f"{s}/{m}" for s in ("train", "val", "test") for m in ("loss", "accuracy")
     }
-
-
-def test_recorded_curve_ends_where_the_summary_ends(train):
-    summary, folder = train()
-    rows = curve(folder)
-    assert {row[2] for row in rows} == {"train/loss", "train/accuracy", "lr", "val/loss", "val/accuracy"}
-    last = [row for row in rows if row[2] == "val/accuracy"][-1]
-    assert float(last[3]) == summary["metrics"]["val/accuracy"] == summary["convergence"]["last"]
-    assert float(last[1]) == 2.0  # epochs
 
 
 def test_logged_training_loss_is_the_mean_over_its_interval(train):
@@ -109,11 +99,6 @@ def test_zero_steps_measure_the_network_at_initialization(train, make_parts):
     assert all(torch.equal(weights(folder)[f"model.{name}"], value) for name, value in initial.items())
 
 
-def test_zero_steps_are_measured_in_double_precision(train):
-    summary, _ = train("max_steps=0", "trainer=float64", "monitor=gradients", "norm=batchnorm")
-    assert summary["status"] == "completed"
-
-
 def test_fast_dev_run_saves_nothing(train, tmp_path):
     summary, _ = train("fast_dev_run=true")
     assert summary["steps"] == 1
@@ -135,12 +120,6 @@ def test_named_folder_of_another_run_is_refused(train, tmp_path):
         train(f"run_dir={tmp_path / 'mine'}", "seed=1")
 
 
-def test_steps_decide_when_both_are_given(train):
-    summary, _ = train("max_steps=20", "max_epochs=1")
-    assert summary["steps"] == 20
-    assert summary["epochs"] == pytest.approx(20 / 17)
-
-
 @pytest.mark.parametrize(("option", "steps"), [("limit_train_batches=3", 6), ("limit_train_batches=0.5", 16)])
 def test_schedule_ends_with_a_run_of_which_batches_are_left_out(train, option, steps):
     summary, folder = train("schedule=warmup_cosine", f"+trainer.{option}", "log_every_n_steps=1")
@@ -150,13 +129,6 @@ def test_schedule_ends_with_a_run_of_which_batches_are_left_out(train, option, s
     assert (summary["steps"], len(rates)) == (steps, steps)
     assert float(rates[-1]) == 0  # the factor after the last step
     assert summary["samples"] == 64 * steps
-
-
-def test_accumulated_gradients_count_optimizer_steps(train):
-    summary, folder = train("trainer.accumulate_grad_batches=2", "max_epochs=1", "log_every_n_steps=4")
-    assert summary["steps"] == 9  # 17 batches in pairs, the last one alone
-    assert summary["epochs"] == pytest.approx(1.0, abs=0.06)
-    assert (folder / "metrics.csv").read_text().splitlines()[0] == ",".join(COLUMNS)
 
 
 def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(train, make_parts):
