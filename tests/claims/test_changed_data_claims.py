@@ -11,7 +11,7 @@ from normexp.config.run_spec import specs
 from normexp.runs import read_summary
 from normexp.training.train import train
 
-NAMES = ("P29", "P29a", "P30", "P30a", "P30b", "P31", "P31a")
+NAMES = ("P29", "P30", "P30a", "P30b", "P31", "P31a")
 SMALL = {
     "MLP": ["model=mlp", "model.width=8", "model.depth=1"],
     "CNN": ["model=cnn", "model.width=4", "model.depth=[1,1]"],

@@ -70,7 +70,7 @@ def test_what_a_claim_chooses_itself_is_said_in_place_of_its_settings():
 
 
 def test_a_verdict_of_an_earlier_version_has_none():
-    verdict = untestable(altered(CLAIMS["P20"], evidence="law"), "x") | {
+    verdict = untestable(altered(CLAIMS["S01"], reason="r"), "x") | {
         "settings": [], "comparison": {"kind": "every", "at_most": 1.0}, "interval": (0.0, 1.0), "verdict": "supported"
     }  # fmt: skip
     assert "no network was trained" in paragraph(verdict, 500)

@@ -1,5 +1,7 @@
 """Half precision: where a norm rounds, the size at which its squares overflow, and the eps that torch takes."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -60,37 +62,20 @@ def default_eps(*, seed: int, dtype: str) -> float:
     return (x**2 / y**2 - x**2) / torch.finfo(torch.float32).eps
 
 
-def _mean(x: Tensor) -> Tensor:
-    return x.mean(-1, keepdim=True)
-
-
-def _centered(x: Tensor, var: Tensor) -> Tensor:
-    return (x - _mean(x)) * torch.rsqrt(var + 1e-5)
-
-
-# Each step of the first three rounds to the type of x.
-FORMULAS = {
-    "layernorm, two passes": lambda x: _centered(x, _mean((x - _mean(x)).square())),
-    "layernorm, one pass": lambda x: _centered(x, _mean(x.square()) - _mean(x).square()),
-    "rmsnorm": lambda x: x * torch.rsqrt(_mean(x.square()) + 1e-5),
-    "torch layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
-    "torch rms_norm": lambda x: F.rms_norm(x, x.shape[-1:]),
-}
-
-
 @torch.no_grad()
 def largest_input(*, seed: int, dtype: str, formula: str, features: int = 768) -> float:
-    """The largest |x| of a normal row at which a formula is right to 5%, by bisection; at most the type's largest
-    number. Beyond, its squares overflow: the output is 0 or not a number."""
-    row = sample(seed, 1, features)
-    row = row / row.abs().max()
-    exact = (
-        (row - row.mean()) / row.std(correction=0) if "layer" in formula else row / row.square().mean().sqrt()
-    )
-    low, high = 1.0, torch.finfo(getattr(torch, dtype)).max
+    """The largest |x| of a normal row at which `torch layer_norm` or `torch rms_norm` is right to 5%; at most the
+    type's largest number."""
+    function, row = getattr(F, formula.removeprefix("torch ")), sample(seed, 1, features)
+    return largest_right(lambda x: function(x, x.shape[-1:]), row, dtype, function(row, row.shape[-1:]))
+
+
+def largest_right(norm: Callable[[Tensor], Tensor], row: Tensor, dtype: str, exact: Tensor) -> float:
+    """The largest |x| of a row at which a norm is right to 5%, by bisection; beyond it is 0 or not a number."""
+    row, low, high = row / row.abs().max(), 1.0, torch.finfo(getattr(torch, dtype)).max
     for _ in range(60):
         middle = (low * high) ** 0.5
-        y = FORMULAS[formula]((middle * row).to(getattr(torch, dtype))).double()
+        y = norm((middle * row).to(getattr(torch, dtype))).double()
         right = bool(y.isfinite().all()) and relative(y, exact) < 0.05
         low, high = (middle, high) if right else (low, middle)
     return low

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from normexp.claims.laws.gradients import gradient_norm
 from normexp.claims.laws.half_precision import relative
-from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.torch_facts import apart, sample
 from normexp.claims.laws.values import NormFactory, output
 
 N, D, C = 32, 24, 16  # samples, inputs, units
@@ -15,22 +15,22 @@ N, D, C = 32, 24, 16  # samples, inputs, units
 
 def change(name: str, weight: Tensor, data: Tensor, seed: int) -> tuple[Tensor, Tensor]:
     """The weights (C, D) and the data set (N, D) after one of the changes of Table 1."""
-    weight, data = weight.clone(), data.clone()
-    if name == "weights x 3":
-        weight *= 3
-    elif name == "weights + vector":
-        weight += sample(seed + 10, D)  # the same row for every unit's weights: W + 1 g^T
-    elif name == "one unit's weights x 3":
-        weight[0] *= 3
-    elif name == "data x 3":
-        data *= 3
-    elif name == "data + constant":
-        data += sample(seed + 11, D)
-    elif name == "one sample x 3":
-        data[0] *= 3
-    else:
-        raise ValueError(f"change={name}: unknown; see normexp/claims/laws/invariances.py")
-    return weight, data
+    first_unit, first_sample = torch.ones(C, 1, dtype=data.dtype), torch.ones(len(data), 1, dtype=data.dtype)
+    first_unit[0] = first_sample[0] = 3.0
+    changes = {
+        "weights x 3": lambda: (3 * weight, data),
+        "weights + vector": lambda: (
+            weight + sample(seed + 10, D),
+            data,
+        ),  # one row for every unit: W + 1 g^T
+        "one unit's weights x 3": lambda: (first_unit * weight, data),
+        "data x 3": lambda: (weight, 3 * data),
+        "data + constant": lambda: (weight, data + sample(seed + 11, D)),
+        "one sample x 3": lambda: (weight, first_sample * data),
+    }
+    if name not in changes:
+        raise ValueError(f"change={name}: unknown; choose from {', '.join(changes)}")
+    return changes[name]()
 
 
 def relative_change(function: Callable[[Tensor, Tensor], Tensor], seed: int, change_of: str) -> float:
@@ -62,14 +62,14 @@ def is_invariant(norm: NormFactory, *, seed: int, change_of: str) -> float:
 def other_samples(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
     """Largest change of the first two samples' output if the rest of the batch is removed."""
     x = sample(seed, batch_size, C)
-    return float((output(norm, x)[:2] - output(norm, x[:2])).abs().max())
+    return apart(output(norm, x)[:2], output(norm, x[:2]))
 
 
 def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
     """As `other_samples`, for the first sample alone; infinite if the norm refuses a single sample."""
     x = sample(seed, batch_size, C)
     try:
-        return float((output(norm, x)[:1] - output(norm, x[:1])).abs().max())
+        return apart(output(norm, x)[:1], output(norm, x[:1]))
     except ValueError:
         return float("inf")
 
@@ -83,7 +83,7 @@ def other_tokens(norm: NormFactory, *, seed: int, tokens: int = 12) -> float:
     order = torch.randperm(tokens - 1, generator=torch.Generator().manual_seed(seed)) + 1
     permuted = torch.cat([x[:, :1], x[:, order]], 1)
     padded = torch.cat([x[:, :1], torch.zeros_like(x[:, 1:])], 1)
-    return max(float((layer(other)[:, 0] - y).abs().max()) for other in (permuted, padded))
+    return max(apart(layer(other)[:, 0], y) for other in (permuted, padded))
 
 
 def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
@@ -91,7 +91,7 @@ def image_moments(norm: NormFactory, *, seed: int, over: str) -> float:
     channel, over one whole sample, or over the channels of one position."""
     y = output(norm, 3 * sample(seed, 16, 8, 5, 5) + 2)
     dims = {"channel": (0, 2, 3), "sample": (1, 2, 3), "position": (1,)}[over]
-    return max(float(y.mean(dims).abs().max()), float((y.std(dims, correction=0) - 1).abs().max()))
+    return max(apart(y.mean(dims)), apart(y.std(dims, correction=0), 1.0))
 
 
 @torch.no_grad()
@@ -100,7 +100,7 @@ def two_image_forms(norm: NormFactory, *, seed: int) -> float:
     x = sample(seed, 4, 8, 5, 5)
     whole = output(norm, x)
     rows = norm(8, channel_dim=-1).double()(x.movedim(1, -1).flatten(1, 2))  # (N, H W, C)
-    return float((whole - rows.unflatten(1, (5, 5)).movedim(-1, 1)).abs().max())
+    return apart(whole, rows.unflatten(1, (5, 5)).movedim(-1, 1))
 
 
 def weight_gradient_ratio(norm: NormFactory, *, seed: int, scale: float) -> float:

@@ -1,19 +1,9 @@
 """The interface of a network for laws: its parameters, its sites, and its input."""
 
 from collections.abc import Iterator
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from torch import Tensor, nn
-
-
-class Site(Protocol):
-    """One measuring place: `kind` is norm, activation, linear or residual."""
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def module(self) -> nn.Module: ...
 
 
 class Network(Protocol):
@@ -24,6 +14,7 @@ class Network(Protocol):
         input_shape: (C, H, W) of an image, (T,) of a text; set by the builder.
         num_classes: number of classes, or the size of the vocabulary; set by the builder.
         examples: inputs and labels of a data set from which batches are drawn; None for noise.
+        sites: measuring places, whose `kind` is norm, activation, linear or residual.
     """
 
     accepts: str
@@ -35,7 +26,7 @@ class Network(Protocol):
 
     def parameters(self) -> Iterator[nn.Parameter]: ...
 
-    def sites(self) -> list[Site]: ...
+    def sites(self) -> list[Any]: ...
 
     def train(self) -> Self: ...
 

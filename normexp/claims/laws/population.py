@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.network import gradient_of
-from normexp.claims.laws.torch_facts import sample
+from normexp.claims.laws.torch_facts import apart, sample
 from normexp.claims.laws.values import NormFactory, output
 
 
@@ -20,7 +20,7 @@ def eval_change(norm: NormFactory, *, seed: int, features: int = 8) -> float:
     layer.train()
     for step in range(10):
         layer(3 * sample(seed + 1 + step, 16, features) + 5)
-    return float((layer.eval()(x) - before).abs().max())
+    return apart(layer.eval()(x), before)
 
 
 @torch.no_grad()
@@ -30,7 +30,7 @@ def batch_dependence(norm: NormFactory, *, seed: int, mode: str = "eval", featur
     layer = norm(features).double().train(mode == "training")
     first = sample(seed, 16, features)
     second = torch.cat([first[:1], 3 * sample(seed + 1, 15, features) + 5])
-    return float((layer(first)[0] - layer(second)[0]).abs().max())
+    return apart(layer(first)[0], layer(second)[0])
 
 
 @torch.no_grad()
@@ -45,7 +45,7 @@ def standardized(
         layer.get_parameter("weight").fill_(2.0)
         layer.get_parameter("bias").fill_(1.0)
     y = layer.eval()(x) if case == "eval mode" else layer(x)
-    return max(float(y.mean(0).abs().max()), float((y.var(0, correction=0) - 1).abs().max()))
+    return max(apart(y.mean(0)), apart(y.var(0, correction=0), 1.0))
 
 
 def exact_std(seed: int, std: float, features: int) -> Tensor:
@@ -128,57 +128,40 @@ def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> floa
 @torch.no_grad()
 def running_share(*, seed: int, momentum: float, of: str) -> float:
     """Share of the new batch, or of the old estimate, in torch.nn.BatchNorm1d's running mean after one update."""
-    share = _share_of_batch(nn.BatchNorm1d(4, momentum=momentum).double(), seed)
+    layer, x = nn.BatchNorm1d(4, momentum=momentum).double(), sample(seed, 16, 4) + 5
+    layer.get_buffer("running_mean").fill_(1.0)
+    layer(x)
+    share = ((layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)).mean()
     return float(share if of == "batch" else 1 - share)
 
 
 @torch.no_grad()
-def kept_share(norm: NormFactory, *, seed: int) -> float:
-    """Share of the old estimate in the norm's running mean after one update: its `ema_keep`."""
-    return float(1 - _share_of_batch(norm(4).double().train(), seed))
-
-
-def _share_of_batch(layer: nn.Module, seed: int) -> Tensor:
-    x = sample(seed, 16, 4) + 5
-    layer.get_buffer("running_mean").fill_(1.0)
-    layer(x)
-    return ((layer.get_buffer("running_mean") - 1) / (x.mean(0) - 1)).mean()
-
-
-def drifting_batches(seed: int, steps: int) -> Tensor:
-    """Batches (steps, 16) with a drifting mean: the first, the last and the average batch differ."""
-    x = sample(seed, steps, 16)
-    return x + torch.linspace(1, 4, steps, dtype=torch.float64)[:, None]
+def torch_running_mean(*, seed: int, momentum: float | None, distance_to: str) -> float:
+    """`running_mean` of torch.nn.BatchNorm1d."""
+    return running_mean(lambda n: nn.BatchNorm1d(n, momentum=momentum), seed=seed, distance_to=distance_to)
 
 
 @torch.no_grad()
-def torch_running_mean(*, seed: int, momentum: float | None, distance_to: str, steps: int = 10) -> float:
-    """Distance of torch.nn.BatchNorm1d's running mean, after drifting batches, from its start (0), from the mean of the
-    last batch, or from the mean of all batches."""
-    layer = nn.BatchNorm1d(1, momentum=momentum).double()
-    return _distance(layer, drifting_batches(seed, steps), distance_to)
+def running_mean(norm: NormFactory, *, seed: int, distance_to: str) -> float:
+    """Distance of the running mean after ten batches whose mean drifts, so that first, last and average differ: from
+    its `start` (0), from the mean of the `last batch`, or of `all batches`. `ema_keep` is the momentum of document 002
+    and cs231n."""
+    batches = sample(seed, 10, 16) + torch.linspace(1, 4, 10, dtype=torch.float64)[:, None]
+    means = {"start": 0.0, "last batch": float(batches[-1].mean()), "all batches": float(batches.mean())}
+    return abs(_running_mean(norm, batches) - means[distance_to])
 
 
-@torch.no_grad()
-def running_mean(norm: NormFactory, *, seed: int, distance_to: str, steps: int = 10) -> float:
-    """The same for a norm of this project. Its `ema_keep` is the momentum of documents 002 and cs231n."""
-    return _distance(norm(1).double().train(), drifting_batches(seed, steps), distance_to)
-
-
-def _distance(layer: nn.Module, batches: Tensor, distance_to: str) -> float:
+def _running_mean(norm: NormFactory, batches: Tensor) -> float:
+    layer = norm(1).double().train()
     for batch in batches:
         layer(batch[:, None])
-    means = {"start": 0.0, "last batch": float(batches[-1].mean()), "all batches": float(batches.mean())}
-    return abs(float(layer.get_buffer("running_mean")[0]) - means[distance_to])
+    return float(layer.get_buffer("running_mean")[0])
 
 
 @torch.no_grad()
 def estimate_error(norm: NormFactory, *, seed: int, steps: int, batch_size: int = 32) -> float:
     """|running mean - population mean| after `steps` batches from a population with mean 2 and std 1."""
-    layer = norm(1).double().train()
-    for batch in sample(seed, steps, batch_size) + 2:
-        layer(batch[:, None])
-    return abs(float(layer.get_buffer("running_mean")[0]) - 2)
+    return abs(_running_mean(norm, sample(seed, steps, batch_size) + 2) - 2)
 
 
 @torch.no_grad()
@@ -195,31 +178,15 @@ def accumulation_error(norm: NormFactory, *, seed: int, micro_batches: int, feat
     """Largest relative difference, in outputs and the gradient of a map's weight, between `micro_batches` passes whose
     gradients add up and one pass that takes the statistics of each group of samples apart (ghost BatchNorm)."""
     x, upstream = sample(seed, 64, features), sample(seed + 1, 64, features)
-    apart, ghost = (nn.Parameter(sample(seed + 2, features, features)) for _ in range(2))
+    split, ghost = (nn.Parameter(sample(seed + 2, features, features)) for _ in range(2))
     layer = norm(features).double().train()
     found = []
     for part, own in zip(x.chunk(micro_batches), upstream.chunk(micro_batches), strict=True):
-        found.append(layer(part @ apart.T))
+        found.append(layer(part @ split.T))
         (found[-1] * own).sum().backward()
     h = (x @ ghost.T).unflatten(0, (micro_batches, -1))  # (k, N / k, C)
     std = (h.var(1, correction=0, keepdim=True) + vars(layer)["eps"]).sqrt()
     y = ((h - h.mean(1, keepdim=True)) / std).flatten(0, 1)
     (y * upstream).sum().backward()
-    pairs = ((torch.cat(found), y), (gradient_of(apart), gradient_of(ghost)))
-    return max(float((a - b).detach().abs().max() / b.detach().abs().max()) for a, b in pairs)
-
-
-@torch.no_grad()
-def accumulated_share(norm: NormFactory, *, seed: int, micro_batches: int, of: str = "all") -> float:
-    """Share of a step's micro-batches in the running mean afterwards: of all, or of the last over that of the first."""
-
-    def share(chosen: range) -> float:
-        layer = norm(4).double().train()
-        for index in range(micro_batches):
-            x = sample(seed + index, 32, 4)
-            layer(x - x.mean(0) + float(index in chosen))
-        return float(layer.get_buffer("running_mean").mean())
-
-    if of == "all":
-        return share(range(micro_batches))
-    return share(range(micro_batches - 1, micro_batches)) / share(range(1))
+    pairs = ((torch.cat(found), y), (gradient_of(split), gradient_of(ghost)))
+    return max(apart(a.detach(), b.detach()) / apart(b.detach()) for a, b in pairs)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.torch_facts import DOCUMENT_INPUT, sample
+from normexp.claims.laws.torch_facts import DOCUMENT_INPUT, apart, sample
 
 NormFactory = Callable[..., nn.Module]
 
@@ -33,13 +33,13 @@ def distance_to_formula(
 ) -> float:
     """Largest difference between the norm and the written `formula` with options on 16 rows of normal values."""
     x = std * sample(seed, 16, features)
-    return float((output(norm, x) - formula(x, **options)).abs().max())
+    return apart(output(norm, x), formula(x, **options))
 
 
 def distance_to_torch(norm: NormFactory, *, seed: int, features: int = 768) -> float:
     """Largest difference between the norm and torch.nn.LayerNorm."""
     x = sample(seed, 16, features)
-    return float((output(norm, x) - output(nn.LayerNorm, x)).abs().max())
+    return apart(output(norm, x), output(nn.LayerNorm, x))
 
 
 def over_norm(written: Tensor, norm: NormFactory, x: Tensor) -> float:
@@ -77,7 +77,7 @@ def output_std(norm: NormFactory, *, seed: int, correction: int, features: int =
 def largest_output(norm: NormFactory, *, seed: int, features: int) -> float:
     """The largest |y| over random rows and the worst case, in which one value is far from equal others."""
     rows = torch.cat([100 * sample(seed, 1000, features), 1e6 * torch.eye(features, dtype=torch.float64)])
-    return float(output(norm, rows).abs().max())
+    return apart(output(norm, rows))
 
 
 @torch.no_grad()
@@ -114,17 +114,16 @@ def written_badly(*, seed: int, slip: str, shape: str) -> float:
     """Largest difference between LayerNorm and its formula with a slip: no keepdim, or the wrong axis (the batch's) or
     none in mean and std; 0 where the slip raises an error. `shape` is such as 4x8."""
     x = sample(seed, *map(int, shape.split("x")))
-    right = (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + 1e-5)
+
+    def written(dim: int | None, *, keepdim: bool) -> Tensor:
+        return (x - x.mean(dim, keepdim=keepdim)) / (x.std(dim, correction=0, keepdim=keepdim) + 1e-5)
+
+    right, dim = written(-1, keepdim=True), {"no keepdim": -1, "wrong axis": 0}.get(slip)
     try:
-        if slip == "no keepdim":
-            y = (x - x.mean(-1)) / (x.std(-1, correction=0) + 1e-5)
-        elif slip == "wrong axis":
-            y = (x - x.mean(0, keepdim=True)) / (x.std(0, correction=0, keepdim=True) + 1e-5)
-        else:
-            y = (x - x.mean()) / (x.std(correction=0) + 1e-5)
+        y = written(dim, keepdim=slip != "no keepdim")
     except RuntimeError:
         return 0.0
-    return float((y - right).abs().max())
+    return apart(y, right)
 
 
 @torch.no_grad()
@@ -135,7 +134,7 @@ def affine_start(norm: NormFactory, *, seed: int, features: int = 4) -> float:
     wrong = 0.0
     for name, start in (("weight", 1.0), ("bias", 0.0)):
         parameter = layer.get_parameter(name)
-        wrong += float((parameter.detach() - start).abs().max())
+        wrong += apart(parameter.detach(), start)
         wrong += float(parameter.shape != (features,)) + float(not parameter.requires_grad)
     return wrong
 
@@ -149,11 +148,11 @@ def affine_effect(norm: NormFactory, *, seed: int, features: int = 16) -> float:
     gain, shift = sample(seed + 1, features), sample(seed + 2, features)
     layer.get_parameter("weight").copy_(gain)
     layer.get_parameter("bias").copy_(shift)
-    return float((layer(x) - (gain * plain + shift)).abs().max())
+    return apart(layer(x), gain * plain + shift)
 
 
 @torch.no_grad()
 def float32_error(norm: NormFactory, *, seed: int, mean: float, features: int = 768) -> float:
     """Largest error of the norm in float32 against float64, on values shifted by `mean`."""
     x = (sample(seed, 16, features) + mean).float()
-    return float((norm(features)(x).double() - norm(features).double()(x.double())).abs().max())
+    return apart(norm(features)(x).double(), norm(features).double()(x.double()))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from normexp.claims.laws import depth, folding, gradients, half_precision, population, rotation, stream
+from normexp.claims.laws import depth, folding, gradients, population, rotation, stream
 from normexp.norms import BatchNorm, LayerNorm, RMSNorm
 
 
@@ -54,8 +54,6 @@ def test_lion_steps_by_the_sign_of_the_mixed_gradient():
 def test_only_batch_statistics_make_accumulation_ghost_batchnorm():
     assert population.accumulation_error(BatchNorm, seed=0, micro_batches=4) < 1e-12
     assert population.accumulation_error(LayerNorm, seed=0, micro_batches=4) > 0.1
-    shares = [population.accumulated_share(BatchNorm, seed=0, micro_batches=k) for k in (1, 3)]
-    assert shares == pytest.approx([0.1, 1 - 0.9**3])
 
 
 def test_a_fold_that_leaves_something_is_seen():
@@ -77,16 +75,8 @@ def test_convolution_with_the_norm_in_it_is_what_torch_fuses():
     assert folding.convolution_error(wrong, seed=1) > 1e-3
 
 
-def test_sizes_at_which_squares_overflow_follow_from_the_type():
-    for formula in ("layernorm, one pass", "rmsnorm"):
-        found = half_precision.largest_input(seed=0, dtype="float16", formula=formula)
-        assert found == pytest.approx(math.sqrt(65504), abs=1)
-
-
 def test_gradient_of_a_bias_is_void_only_behind_its_mean():
     assert gradients.bias_gradient(BatchNorm, seed=0) < 1e-12 < gradients.bias_gradient(RMSNorm, seed=0)
-    assert gradients.jacobian_error(functools.partial(RMSNorm, eps=0.0), seed=0) < 1e-12
-    assert gradients.jacobian_error(functools.partial(LayerNorm, eps=0.0), seed=0) > 1e-3
 
 
 class Adding(nn.Module):
