@@ -11,9 +11,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from normexp.runs.read import load_test_examples
+
 TABLE = Path(__file__).parents[3] / "docs" / "data" / "two_questions.parquet"
+ANSWERS = TABLE.with_suffix(".npz")
 OWN = ("train", "val", "test", "lr")  # not of monitors
 
 
@@ -61,9 +65,20 @@ def row(path: Path, outputs: Path) -> dict[str, Any]:
     }
 
 
+def keep_answers(rows: list[dict[str, Any]], paths: list[Path]) -> None:
+    """Add the right and wrong test answers of judging runs, as packed bits by the run's key."""
+    answers = dict(np.load(ANSWERS)) if ANSWERS.exists() else {}
+    for row_, path in zip(rows, paths, strict=True):
+        if row_["seed"] > 0 and (examples := load_test_examples(path.parent)):
+            answers[row_["key"]] = np.packbits(examples.right)
+    np.savez_compressed(ANSWERS, **answers)
+
+
 def main(outputs: Path) -> None:
     """Add the finished runs of a folder to the table."""
-    rows = [row(path, outputs) for path in sorted(outputs.rglob("summary.json"))]
+    paths = sorted(outputs.rglob("summary.json"))
+    rows = [row(path, outputs) for path in paths]
+    keep_answers(rows, paths)
     kept = [pd.read_parquet(TABLE)] if TABLE.exists() else []
     table = pd.concat([*kept, pd.DataFrame(rows)], ignore_index=True).drop_duplicates("key", keep="last")
     table.to_parquet(TABLE, index=False, compression="zstd")

@@ -1,0 +1,127 @@
+"""Draw the figures of docs/covariate_shift.md and docs/vanishing_gradients.md from docs/data/two_questions.parquet.
+
+    python scripts/research/two_questions/figures.py
+
+It also prints the means behind them. Runs of seed 0 chose the rates and are left out.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from normexp.report.statistics import estimate
+
+ROOT = Path(__file__).parents[3]
+TABLE, IMAGES = ROOT / "docs" / "data" / "two_questions.parquet", ROOT / "docs" / "images"
+NAMES = {
+    "none": "no norm",
+    "batchnorm": "BatchNorm",
+    "batchnorm_noisy": "BatchNorm, then noise",
+    "layernorm": "LayerNorm",
+}
+COLORS = {"none": "#666666", "batchnorm": "#0072b2", "batchnorm_noisy": "#d55e00", "layernorm": "#009e73"}
+SHIFT = "wasserstein_drift@middle"
+RATIO = "gradient_first_last_ratio@first"
+
+
+def runs_of(plan: str) -> pd.DataFrame:
+    """The judging runs of a plan: those of fresh seeds at the rate that was chosen."""
+    runs = pd.read_parquet(TABLE)
+    return runs[(runs["plan"] == plan) & (runs["seed"] > 0)]
+
+
+def covariate_shift() -> None:
+    """The shift of each norm, and what its networks learned."""
+    runs = runs_of("shift")
+    kinds = [kind for kind in ("sigmoid", "tanh") if kind in set(runs["activation"])]
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    shown = (
+        (SHIFT, 1, "shift of the layers' inputs\nin 100 updates, in deviations"),
+        ("test_accuracy", 100, "test accuracy, %"),
+    )
+    for panel, (column, scale, label) in zip(axes, shown, strict=True):
+        for place, kind in enumerate(kinds):
+            for offset, norm in enumerate(("none", "batchnorm", "batchnorm_noisy")):
+                values = scale * runs[(runs["activation"] == kind) & (runs["norm"] == norm)][column]
+                x = place + 0.25 * (offset - 1)
+                panel.plot([x] * len(values), values, "o", color=COLORS[norm], alpha=0.6, markersize=5)
+                panel.plot([x - 0.09, x + 0.09], [values.mean()] * 2, color=COLORS[norm], linewidth=2.5,
+                           label=NAMES[norm] if place == 0 else None)  # fmt: skip
+        panel.set_xticks(range(len(kinds)), [f"{kind}, 6 layers" for kind in kinds])
+        panel.set_ylabel(label)
+        finish(panel)
+    axes[0].set_ylim(bottom=0)
+    axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+    save(figure, "covariate_shift")
+    columns = [SHIFT, "ics_cosine@middle", "effective_beta@middle", "test_accuracy", "train_loss", "lr"]
+    print(runs.groupby(["activation", "norm"])[columns].agg(["mean", "std"]).round(4).to_string())
+    compare(runs, ["activation"])
+
+
+def vanishing_gradients() -> None:
+    """The gradient at the first layer over that at the last, and what the networks learned, over depth."""
+    runs = runs_of("depth")
+    runs = runs[runs["optimizer"] == "sgd"].assign(depth=lambda rows: rows["depth"].astype(int))
+    kinds = [kind for kind in ("sigmoid", "tanh", "relu") if kind in set(runs["activation"])]
+    figure, axes = plt.subplots(
+        2, len(kinds), figsize=(4.5 * len(kinds), 5.4), layout="constrained", sharex=True, squeeze=False
+    )
+    for column, kind in zip(axes.T, kinds, strict=True):
+        for norm in ("none", "batchnorm", "layernorm"):
+            rows = runs[(runs["activation"] == kind) & (runs["norm"] == norm)].groupby("depth")
+            look = {"color": COLORS[norm], "marker": "o", "label": NAMES[norm]}
+            ratio = rows[RATIO].mean().clip(lower=1e-20)
+            column[0].plot(ratio.index, ratio, **look)
+            column[1].plot(ratio.index, 100 * rows["test_accuracy"].mean(), **look)
+        column[0].set(title=kind, yscale="log", xscale="log")
+        column[1].set(xlabel="hidden layers", ylim=(0, 102))
+        column[1].set_xticks(sorted(set(runs["depth"])), [str(depth) for depth in sorted(set(runs["depth"]))])
+        column[1].minorticks_off()
+        for panel in column:
+            finish(panel)
+    axes[0, 0].set_ylabel("gradient norm, first layer\nover last, before training")
+    axes[1, 0].set_ylabel("test accuracy after\n2,000 updates, %")
+    axes[1, -1].legend(frameon=False, fontsize=8, loc="lower left")
+    save(figure, "vanishing_gradients")
+    columns = [RATIO, "gradient_first_last_ratio@middle", "test_accuracy", "train_loss", "lr"]
+    table = runs.groupby(["activation", "norm", "depth"])[columns].mean()
+    print(
+        table.assign(runs=runs.groupby(["activation", "norm", "depth"]).size()).to_string(
+            float_format="{:.4g}".format
+        )
+    )
+
+
+def compare(runs: pd.DataFrame, by: list[str]) -> None:
+    """Print the points of accuracy of each norm beside no norm, with 95% intervals over seeds and test examples."""
+    answers = np.load(TABLE.with_suffix(".npz"))
+    for setting, rows in runs.groupby(by):
+        right = {
+            norm: np.array([np.unpackbits(answers[key]) for key in own.sort_values("seed")["key"]], float)
+            for norm, own in rows.groupby("norm")
+        }
+        for norm in right.keys() - {"none"}:
+            examples = right[norm] - right["none"][: len(right[norm])]
+            found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
+            print(
+                *setting, norm, "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3]))
+            )
+
+
+def finish(panel: Axes) -> None:
+    panel.grid(axis="y", color="#e6e6e6", linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def save(figure: plt.Figure, name: str) -> None:
+    figure.savefig(IMAGES / f"{name}.png", dpi=150, facecolor="white")
+
+
+if __name__ == "__main__":
+    np.seterr(all="raise")
+    covariate_shift()
+    vanishing_gradients()
