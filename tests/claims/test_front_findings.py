@@ -10,8 +10,6 @@ from normexp.claims.judge.verdict import judge
 from normexp.claims.pages import findings
 from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings
 
-README = "# normexp\n\n## Which norm is best?\n\nold words\n\n| a table |\n\n## Your first verdict\n\nmore\n"
-
 
 def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> dict:
     """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
@@ -54,29 +52,15 @@ def test_chosen_settings_and_laws_promise_no_more_than_they_have():
     assert "too little to matter" not in worse  # a margin below 0 asks for no worse than that
 
 
-@pytest.mark.integration
-def test_the_page_takes_the_first_ten_and_readme_waits_for_drawn_settings(tmp_path):
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "evidence").symlink_to(ROOT / "docs" / "evidence")
-    (tmp_path / "README.md").write_text(README)
+def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
     page = tmp_path / "docs" / "findings.md"
     names = ["P10a", "X09", "P06b"]
-    verdicts = {name: judged(name) for name in names}
-    line = write_findings(page, CLAIMS, verdicts, tmp_path)
-    assert line.endswith(f"3 findings, 0 over drawn settings; {len(QUESTIONS) - 3} questions not judged yet")
-    assert (tmp_path / "README.md").read_text() == README
-    verdicts["P01"] = drawn_verdict("P01")
-    write_findings(page, CLAIMS, verdicts, tmp_path)
+    verdicts = {name: judged(name) for name in names} | {"P01": drawn_verdict("P01")}
+    line = write_findings(page, CLAIMS, verdicts, ROOT)
+    assert line.endswith(f"4 findings, 1 over drawn settings; {len(QUESTIONS) - 4} questions not judged yet")
     text = page.read_text()
     order = [text.index(f"images/finding_{name}.png") for name in ("P01", "X09", "P10a", "P06b")]
     assert order == sorted(order)
-    readme = (tmp_path / "README.md").read_text()
-    assert "## Which norm is best?" not in readme
-    assert f"- **{CLAIMS['P01'].sentence}** " in readme
-    assert CLAIMS["P10a"].sentence not in readme
-    assert readme.endswith("\n\n## Your first verdict\n\nmore\n")
-    write_findings(page, CLAIMS, verdicts, tmp_path)  # again, over its own section
-    assert (tmp_path / "README.md").read_text() == readme
     image = imread(page.parent / "images" / "finding_P01.png")
     assert image.shape[1] == 900
     assert image[..., :3].std() > 0.05

@@ -1,8 +1,6 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
-import json
 import math
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,7 +21,7 @@ from normexp.claims.judge.plain_words import (
     with_arm_words,
 )
 from normexp.claims.judge.settings_count import FEWEST, word_of
-from normexp.claims.pages import markdown_page, markdown_table, save_figure
+from normexp.claims.pages import markdown_page, save_figure
 from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
 from normexp.claims.spec.claim import Claim
 from normexp.report.drawing import new_figure
@@ -41,16 +39,7 @@ QUESTIONS = (
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
 SPANS = {"updates": "max_steps", "batch size": "batch_size", "depth": "model.depth", "width": "model.width"}
-BARE = (
-    Path("docs") / "data" / "bare_loop.json"
-)  # written from the output of a script that imports torch alone
-CHECKED = {  # claim -> what its number in a setting is, and its scale
-    "P06a": ("BatchNorm − no norm, points", 100),
-    "P03c": ("LayerNorm − BatchNorm, points", 100),
-    "S47": ("failed without a norm", 1),
-}
 ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
-SECTION = re.compile(r"## (?:Which norm is best\?|What is known)\n.*?(?=\n## )", re.S)  # of README.md
 
 
 def write_findings(
@@ -59,8 +48,7 @@ def write_findings(
     verdicts: Mapping[str, dict[str, Any]],
     root: Path,
 ) -> str:
-    """Write the page and its figures. The project's own page also replaces its section of README.md, once a finding
-    rests on drawn settings. Returns a line on it."""
+    """Write the page and its figures. Returns a line on it."""
     verdicts = {
         name: verdict
         for name, verdict in verdicts.items()
@@ -71,40 +59,10 @@ def write_findings(
     for verdict in chosen:
         draw(claims[verdict["id"]], verdict, path.parent / "images" / f"finding_{verdict['id']}.png", root)
     missing = [name for name in QUESTIONS if name not in verdicts]
-    checked = bare_loop(verdicts, root)
-    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing, checked=checked))
-    drawn = [place for place, verdict in enumerate(chosen) if verdict["settings"] and verdict["drawn"]]
-    readme = root / "README.md"
-    if drawn and readme.exists() and path.resolve() == (root / "docs" / "findings.md").resolve():
-        n = chosen[drawn[0]]["n"]
-        text = markdown_page("findings_readme.md.j2", rows=[rows[place] for place in drawn], n=n)
-        readme.write_text(SECTION.sub(lambda _: text, readme.read_text(), count=1))
-    return f"{path}: {len(rows)} findings, {len(drawn)} over drawn settings; {len(missing)} questions not judged yet"
-
-
-def bare_loop(verdicts: Mapping[str, dict[str, Any]], root: Path) -> str:
-    """A table of what a bare loop found in some settings behind what the bank's runs gave there; empty without one."""
-    if not (root / BARE).exists() or not CHECKED.keys() <= verdicts.keys():
-        return ""
-    rows = []
-    for name, arms in json.loads((root / BARE).read_text())["settings"].items():
-        by_claim = {
-            claim: next(row for row in verdicts[claim]["settings"] if row["name"] == name)
-            for claim in CHECKED
-        }
-        labels = next(iter(by_claim.values()))["labels"]
-        words = ", ".join(labels[key] for key in ("activation", "optimizer"))
-        words += f", depth {labels['depth']}, batch {labels['batch size']}"
-        cells = [f"{name}: {labels['model']} on {labels['data']}, {words}"]
-        for claim, (_, scale) in CHECKED.items():
-            comparison = verdicts[claim]["comparison"]
-            bare = arms[comparison["arm"]]["failed"]
-            if "baseline" in comparison:
-                bare = np.subtract(arms[comparison["arm"]]["test"], arms[comparison["baseline"]]["test"])
-            cells.append(f"{scale * by_claim[claim]['number']:.2f} / {scale * np.mean(bare):.2f}")
-        rows.append(cells)
-    return markdown_table(
-        ("setting", *(what for what, _ in CHECKED.values())), rows, range(1, 1 + len(CHECKED))
+    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing))
+    drawn = sum(bool(verdict["settings"]) and verdict["drawn"] for verdict in chosen)
+    return (
+        f"{path}: {len(rows)} findings, {drawn} over drawn settings; {len(missing)} questions not judged yet"
     )
 
 
