@@ -73,7 +73,7 @@ def readme(record: dict[str, Any]) -> dict[str, str]:
     """Marker -> what stands there."""
     study = record["study"]
     walk = f"```\n{record['walk']['text']}\n```"
-    return {"finding": study["finding"], "table": study["table"], "walk": walk}
+    return {"finding": study["finding"], "walk": walk}
 
 
 def gallery(folder: Path) -> str:
