@@ -1,9 +1,8 @@
-"""Attention around torch's fused kernel: rotation by position, norms of queries, keys and values, sinks, gates.
+"""Attention around torch's fused kernel: rotation by position, norms of queries and keys, sinks.
 
 Shapes: N samples, T tokens, C = width, h = heads, d = C / h.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,8 +18,6 @@ from normexp.models.sites import Site
 
 QKNormOver = Literal["head", "width"]
 QKNormPlace = Literal["before", "after"]
-ValueNorm = Literal["none", "gain", "gain_free"]
-AttentionGate = Literal["none", "head", "element"]
 
 
 @dataclass(frozen=True)
@@ -38,13 +35,9 @@ class AttentionOptions:
     rope_base: float | None = None
     qk_norm: bool = False
     qk_norm_over: QKNormOver = "head"
-    qk_norm_gain: bool = True
     qk_norm_place: QKNormPlace = "before"
-    v_norm: ValueNorm = "none"
     scale: float = 1.0
     sink: bool = False
-    gate: AttentionGate = "none"
-    sub_norm: bool = False
 
     def check(self, width: int) -> None:
         """Raise a ValueError for options that no attention of this width has."""
@@ -62,26 +55,8 @@ class AttentionOptions:
             require_at_least("rope_base", self.rope_base, 1)
         require_choice("qk_norm_over", self.qk_norm_over, get_args(QKNormOver))
         require_choice("qk_norm_place", self.qk_norm_place, get_args(QKNormPlace))
-        require_choice("v_norm", self.v_norm, get_args(ValueNorm))
-        require_choice("attention_gate", self.gate, get_args(AttentionGate))
         if not self.scale > 0:
             raise ValueError(f"attention_scale={self.scale}: must be above 0; 1.0 is 1 / sqrt(d)")
-
-
-def masked(layer: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
-    """What a layer gives, under the mask if there is one. A user's own norm need not know masks."""
-    return layer(x) if mask is None else layer(x, mask=mask)
-
-
-def visible(mask: Tensor, causal: bool) -> Tensor:
-    """(N, 1, T, T), True where token i may attend to token j: j is real and, with ``causal``, not after i.
-
-    Padding attends to itself, because a softmax over nothing is nan.
-    """
-    tokens = mask.shape[1]
-    every = torch.ones(tokens, tokens, dtype=torch.bool, device=mask.device)
-    seen = mask[:, None, None] & (every.tril() if causal else every)
-    return seen | torch.eye(tokens, dtype=torch.bool, device=mask.device)
 
 
 def rotated(x: Tensor, base: float) -> Tensor:
@@ -101,39 +76,17 @@ def rotated(x: Tensor, base: float) -> Tensor:
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], dim=-1)
 
 
-def without_gain(norm: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
-    """The factory of the same norm without gain and shift."""
-
-    def build(size: int, **options) -> nn.Module:
-        layer = norm(size, **options)
-        if not list(layer.parameters()):
-            return layer
-        try:
-            return norm(size, **options, affine="none")
-        except TypeError as error:
-            raise ValueError(
-                f"qk_norm_gain=false, v_norm=gain_free: {type(layer).__name__} has no option affine; use norm=rmsnorm"
-            ) from error
-
-    return build
-
-
 class Attention(nn.Module):
     """``softmax(Q K^T * scale / sqrt(d)) V`` in each head, then a linear map back to the stream (Vaswani et al. 2017).
 
     - ``rope_base``: queries and keys are rotated by their position, see ``rotated``.
-    - ``qk_norm`` normalizes queries and keys, ``v_norm`` values. Over the d features of each ``head``, with one norm
-      for all heads that sees each head as a sample, (N*h, T, d) (Dehghani et al. 2023, arXiv:2302.05442; Qwen3); or
-      over all features of the ``width`` (OLMo 2). With or without gain (and shift). Of queries and keys ``before`` the
-      rotation (Qwen3, OLMo 2) or ``after`` it (Llama 4, nanochat).
+    - ``qk_norm`` normalizes queries and keys: over the d features of each ``head``, with one norm for all heads that
+      sees each head as a sample, (N*h, T, d) (Dehghani et al. 2023, arXiv:2302.05442; Qwen3); or over all features of
+      the ``width`` (OLMo 2); ``before`` the rotation (Qwen3, OLMo 2) or ``after`` it (Llama 4, nanochat).
     - ``sink``: a learned logit s_h of each head joins the softmax and its weight is dropped,
       ``exp(l_j) / (exp(s_h) + sum_k exp(l_k))`` (gpt-oss). It starts at 0.
-    - ``gate``: the result times ``sigmoid(W x)``, one number a ``head`` or an ``element`` (Qiu et al. 2025,
-      arXiv:2505.06708; Qwen3-Next).
-    - ``sub_norm``: a norm before the last map, as Sub-LN.
 
-    Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t. ``mask`` (N, T) is True at
-    real tokens: no token attends to the others.
+    Shape: (N, T, C) to (N, T, C). With ``causal``, token t attends only to tokens up to t.
     """
 
     def __init__(
@@ -148,55 +101,38 @@ class Attention(nn.Module):
         super().__init__()
         self.options, self.head_size = options, width // options.heads
         size = self.head_size if options.qk_norm_over == "head" else width
-        own = functools.partial(norm, channel_dim=-1)
-        plain = without_gain(own)
-        self.qkv = weights.linear(width, 3 * width, parts=3, gained=slice(2 * width, None))
-        if options.v_norm != "none":
-            self.norm_value = (own if options.v_norm == "gain" else plain)(size)
+        self.qkv = weights.linear(width, 3 * width, parts=3)
         if options.qk_norm:
-            self.norm_key = (own if options.qk_norm_gain else plain)(size)
-            self.norm_query = (own if options.qk_norm_gain else plain)(size)
+            self.norm_key = norm(size, channel_dim=-1)
+            self.norm_query = norm(size, channel_dim=-1)
         if options.sink:
             self.sink = nn.Parameter(torch.zeros(options.heads))
-        if options.sub_norm:
-            self.norm_sub = own(width, layer=k)
-        self.output = weights.linear(width, width, stream=k, gained=slice(None))
-        if options.gate != "none":
-            self.gate = weights.linear(width, options.heads if options.gate == "head" else width)
+        self.output = weights.linear(width, width, stream=k)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         options = self.options
         qkv = self.qkv(x).unflatten(-1, (3, options.heads, -1))  # (N, T, 3, h, d)
         q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind()  # each (N, h, T, d)
         after = options.qk_norm_place == "after"
-        if options.v_norm != "none":
-            v = self.normalized(self.norm_value, v, mask)
         if options.rope_base is not None and after:
             k, q = rotated(k, options.rope_base), rotated(q, options.rope_base)
         if options.qk_norm:
-            k = self.normalized(self.norm_key, k, mask)
-            q = self.normalized(self.norm_query, q, mask)
+            k, q = self.normalized(self.norm_key, k), self.normalized(self.norm_query, q)
         if options.rope_base is not None and not after:
             k, q = rotated(k, options.rope_base), rotated(q, options.rope_base)
-        heads = self.attend(q, k, v, mask)  # (N, h, T, d)
-        if options.gate != "none":
-            opened = self.gate(x).sigmoid().unflatten(-1, (options.heads, -1))  # (N, T, h, 1 or d)
-            heads = heads * opened.transpose(1, 2)
-        y = heads.transpose(1, 2).flatten(2)  # (N, T, C)
-        return self.output(masked(self.norm_sub, y, mask) if options.sub_norm else y)
+        heads = self.attend(q, k, v)  # (N, h, T, d)
+        return self.output(heads.transpose(1, 2).flatten(2))  # by (N, T, C)
 
-    def normalized(self, norm: nn.Module, x: Tensor, mask: Tensor | None) -> Tensor:
+    def normalized(self, norm: nn.Module, x: Tensor) -> Tensor:
         heads = self.options.heads
         if self.options.qk_norm_over == "width":
-            y = masked(norm, x.transpose(1, 2).flatten(2), mask)  # by (N, T, C)
+            y = norm(x.transpose(1, 2).flatten(2))  # by (N, T, C)
             return y.unflatten(-1, (heads, -1)).transpose(1, 2)
-        own = None if mask is None else mask.repeat_interleave(heads, 0)  # (N*h, T)
-        return masked(norm, x.flatten(0, 1), own).unflatten(0, (-1, heads))  # by (N*h, T, d)
+        return norm(x.flatten(0, 1)).unflatten(0, (-1, heads))  # by (N*h, T, d)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         options = self.options
         dropout = options.dropout if self.training else 0.0
-        seen = None if mask is None else visible(mask, options.causal)
         scale = None if options.scale == 1 and not options.sink else options.scale / math.sqrt(self.head_size)
         if options.sink:
             # One more token with value 0, so that the fused kernels serve. One more feature, 1 in each query, gives its
@@ -205,21 +141,12 @@ class Attention(nn.Module):
             first = F.pad((self.sink / scale)[:, None, None], (self.head_size, 0)).expand(len(k), -1, -1, -1)
             k = torch.cat([first.to(k.dtype), F.pad(k, (0, 1))], dim=-2)  # (N, h, 1 + T, d + 1)
             v = F.pad(v, (0, 1, 1, 0))
-            seen = None if seen is None else F.pad(seen, (1, 0, 1, 0), value=True)
-        x = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=seen, dropout_p=dropout, is_causal=options.causal and seen is None, scale=scale
-        )
+        x = F.scaled_dot_product_attention(q, k, v, dropout_p=dropout, is_causal=options.causal, scale=scale)
         return x[..., 1:, :-1] if options.sink else x
 
     def sites(self, layer: str) -> list[Site]:
         sites = [Site(layer, "linear", self.qkv)]
-        if self.options.v_norm != "none":
-            sites.append(Site(f"{layer}_V", "norm", self.norm_value))  # a capital sorts before key and query
         if self.options.qk_norm:
             sites.append(Site(f"{layer}_key", "norm", self.norm_key))
             sites.append(Site(f"{layer}_query", "norm", self.norm_query))
-        if self.options.sub_norm:
-            sites.append(Site(f"{layer}_sub", "norm", self.norm_sub))
-        if self.options.gate != "none":
-            sites.append(Site(f"{layer}_gate", "linear", self.gate))
         return [*sites, Site(f"{layer}_output", "linear", self.output)]

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from normexp.format import require_at_least, require_choice
-from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, QKNormPlace, ValueNorm
+from normexp.models.attention import AttentionOptions, QKNormOver, QKNormPlace
 from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_stack import (
@@ -55,8 +55,7 @@ class GPT(nn.Module):
     A norm with statistics over tokens lets each position see later ones, past the causal mask. With such a norm the
     model warns once and sets ``leaks_future``: its training loss does not measure prediction.
 
-    Shape: tokens (N, T), int64, to logits (N, T, num_classes), for T up to the context. ``mask`` (N, T) is True at real
-    tokens: padding counts in no statistic and no token attends to it. The logits of padding mean nothing.
+    Shape: tokens (N, T), int64, to logits (N, T, num_classes), for T up to the context.
 
     Args:
         input_shape: (T,), the context in characters.
@@ -64,12 +63,11 @@ class GPT(nn.Module):
         norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
         position: learned vectors, added to the tokens, or the rotation of queries and keys, ``attention.rotated``.
         rope_base: of the rotation.
-        norm_position: pre, post, sandwich, output, keel or sub; see ``Residual``.
+        norm_position: pre, post, sandwich, output or keel; see ``Residual``.
         depth_scaling: divides the norms of block k by sqrt(k), for pre and output.
-        qk_norm, v_norm: also normalize queries and keys, values; see ``Attention`` for their options.
+        qk_norm: also normalize queries and keys; see ``Attention`` for their options.
         attention_scale: factor on 1 / sqrt(d).
         attention_sink: a learned logit in each head's softmax.
-        attention_gate: a sigmoid gate after attention, of each head or element.
         mlp_ratio: hidden width of the feed-forward branch in units of ``width``.
         activation: of the feed-forward branch; swiglu and geglu are gated, with a third map.
         dropout: on the embedding, the attention weights and the output of each branch.
@@ -105,12 +103,9 @@ class GPT(nn.Module):
         depth_scaling: bool = False,
         qk_norm: bool = False,
         qk_norm_over: QKNormOver = "head",
-        qk_norm_gain: bool = True,
         qk_norm_place: QKNormPlace = "before",
-        v_norm: ValueNorm = "none",
         attention_scale: float = 1.0,
         attention_sink: bool = False,
-        attention_gate: AttentionGate = "none",
         mlp_ratio: float = 4,
         activation: TransformerActivation = "gelu",
         dropout: float = 0.0,
@@ -139,8 +134,8 @@ class GPT(nn.Module):
             weights,
             AttentionOptions(
                 heads=heads, causal=True, dropout=dropout, rope_base=rope_base if position == "rope" else None,
-                qk_norm=qk_norm, qk_norm_over=qk_norm_over, qk_norm_gain=qk_norm_gain, qk_norm_place=qk_norm_place,
-                v_norm=v_norm, scale=attention_scale, sink=attention_sink, gate=attention_gate,
+                qk_norm=qk_norm, qk_norm_over=qk_norm_over, qk_norm_place=qk_norm_place,
+                scale=attention_scale, sink=attention_sink,
             ),
             width=width,
             mlp_ratio=mlp_ratio,
@@ -170,10 +165,10 @@ class GPT(nn.Module):
                 stacklevel=2,
             )
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         x = self.embedding(tokens)
         x = x if self.ngrams is None else x + self.ngrams(tokens)
-        return self.output(self.stack(x, mask))  # (N, T, width) to (N, T, num_classes)
+        return self.output(self.stack(x))  # (N, T, width) to (N, T, num_classes)
 
     def sites(self) -> list[Site]:
         last = len(self.stack.blocks) + 1

@@ -130,22 +130,13 @@ class TransformerWeights:
     depth: int
     weight_norm: WeightNorm | None
     bias: bool = True
-    branch_gain: float = 1.0  # factor on values and on the other maps of a branch; Sub-LN has one
 
     def __post_init__(self):
         require_choice("initialization", self.initialization, get_args(TransformerInitialization))
 
-    def linear(
-        self,
-        fan_in: int,
-        fan_out: int,
-        *,
-        parts: int = 1,
-        stream: int | None = None,
-        gained: slice | None = None,
-    ) -> nn.Module:
+    def linear(self, fan_in: int, fan_out: int, *, parts: int = 1, stream: int | None = None) -> nn.Module:
         """A dense layer. ``parts`` is the number of equal maps that its rows hold; ``stream`` the block k, from 1, of a
-        map into the residual stream; ``gained`` the rows that ``branch_gain`` multiplies."""
+        map into the residual stream."""
         module = nn.Linear(fan_in, fan_out, bias=self.bias)
         if self.initialization == "xavier":
             for part in module.weight.detach().chunk(parts):
@@ -156,8 +147,6 @@ class TransformerWeights:
         else:
             maps = {"gpt2": 2 * self.depth, "scaled": 2 * (stream or 0), "plain": 1}[self.initialization]
             nn.init.normal_(module.weight, std=0.02 / math.sqrt(maps) if stream else 0.02)
-        if gained is not None and self.branch_gain != 1:
-            module.weight.detach()[gained].mul_(self.branch_gain)
         return self._finished(module)
 
     def to_logits(self, width: int, classes: int) -> nn.Module:

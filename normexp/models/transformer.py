@@ -5,7 +5,7 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 from normexp.format import require_at_least
-from normexp.models.attention import AttentionGate, AttentionOptions, QKNormOver, ValueNorm
+from normexp.models.attention import AttentionOptions, QKNormOver
 from normexp.models.layers import TransformerInitialization, TransformerWeights, WeightNorm
 from normexp.models.sites import Site, layer_name
 from normexp.models.transformer_stack import TransformerActivation, TransformerNormPosition, TransformerStack
@@ -18,18 +18,16 @@ class Transformer(nn.Module):
     arXiv:2205.01580).
 
     Shape: images (N, C, H, W) to logits (N, num_classes), through T = (H/p)(W/p) tokens of ``width`` features.
-    ``mask`` (N, T) is True at the patches that count, row by row.
 
     Args:
         input_shape: (C, H, W).
         norm: factory, called as ``norm(num_features, channel_dim=-1, layer=k)``; k counts blocks from 1.
         patch_size: side p of a patch in pixels; None is a quarter of the height, so a square image has 16 patches.
-        norm_position: pre, post, sandwich, output, keel or sub; see ``Residual``.
+        norm_position: pre, post, sandwich, output or keel; see ``Residual``.
         depth_scaling: divides the norms of block k by sqrt(k), for pre and output.
-        qk_norm, v_norm: also normalize queries and keys, values; see ``Attention`` for their options.
+        qk_norm: also normalize queries and keys; see ``Attention`` for their options.
         attention_scale: factor on 1 / sqrt(d).
         attention_sink: a learned logit in each head's softmax.
-        attention_gate: a sigmoid gate after attention, of each head or element.
         mlp_ratio: hidden width of the feed-forward branch in units of ``width``.
         activation: of the feed-forward branch; swiglu and geglu are gated, with a third map.
         dropout: on the embedding, the attention weights and the output of each branch.
@@ -60,11 +58,8 @@ class Transformer(nn.Module):
         depth_scaling: bool = False,
         qk_norm: bool = False,
         qk_norm_over: QKNormOver = "head",
-        qk_norm_gain: bool = True,
-        v_norm: ValueNorm = "none",
         attention_scale: float = 1.0,
         attention_sink: bool = False,
-        attention_gate: AttentionGate = "none",
         mlp_ratio: float = 4,
         activation: TransformerActivation = "gelu",
         dropout: float = 0.0,
@@ -87,8 +82,7 @@ class Transformer(nn.Module):
             weights,
             AttentionOptions(
                 heads=heads, causal=False, dropout=dropout, qk_norm=qk_norm, qk_norm_over=qk_norm_over,
-                qk_norm_gain=qk_norm_gain, v_norm=v_norm, scale=attention_scale, sink=attention_sink,
-                gate=attention_gate,
+                scale=attention_scale, sink=attention_sink,
             ),
             width=width,
             mlp_ratio=mlp_ratio,
@@ -101,14 +95,11 @@ class Transformer(nn.Module):
         self.embedding = weights.linear(channels * self.patch_size**2, width)
         self.output = weights.to_logits(width, num_classes)
 
-    def forward(self, images: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, images: Tensor) -> Tensor:
         p = self.patch_size
         x = images.unflatten(3, (-1, p)).unflatten(2, (-1, p))  # (N, C, H/p, p, W/p, p)
         x = x.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (N, T, C*p*p)
-        x = self.stack(self.embedding(x), mask)  # (N, T, width)
-        if mask is not None:
-            real = mask[..., None]
-            return self.output((x * real).sum(1) / real.sum(1))  # (N, num_classes)
+        x = self.stack(self.embedding(x))  # (N, T, width)
         return self.output(x.mean(dim=1))  # (N, num_classes)
 
     def sites(self) -> list[Site]:

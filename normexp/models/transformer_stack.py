@@ -4,7 +4,6 @@ image and text models share. Attention has its own file.
 Shapes: N samples, T tokens, C = width.
 """
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -14,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from normexp.format import require_at_least, require_choice, require_depth
-from normexp.models.attention import Attention, AttentionOptions, masked
+from normexp.models.attention import Attention, AttentionOptions
 from normexp.models.layers import Activation, TransformerWeights, make_activation
 from normexp.models.sites import Site, layer_name
 
-TransformerNormPosition = Literal["pre", "post", "sandwich", "output", "keel", "sub"]
+TransformerNormPosition = Literal["pre", "post", "sandwich", "output", "keel"]
 TransformerActivation = Literal[Activation, "swiglu", "geglu"]
 EmbeddingScale = Literal["none", "sqrt", "learned"]
 GATED: dict[str, Callable[[], nn.Module]] = {
@@ -29,8 +28,7 @@ GATED: dict[str, Callable[[], nn.Module]] = {
 
 class FeedForward(nn.Module):
     """``W2 act(W1 x)`` on each token alone; gated ``W2 (act(Wg x) * W1 x)`` for swiglu and geglu (Shazeer 2020,
-    arXiv:2002.05202), whose act is SiLU and GELU. The hidden width is ``round(ratio * width)``. With a ``sub_norm`` the
-    input of W2 is normalized.
+    arXiv:2002.05202), whose act is SiLU and GELU. The hidden width is ``round(ratio * width)``.
 
     Shape: (N, T, C) to (N, T, C).
     """
@@ -43,47 +41,39 @@ class FeedForward(nn.Module):
         weights: TransformerWeights,
         *,
         k: int,
-        sub_norm: Callable[..., nn.Module] | None = None,
     ):
         super().__init__()
         hidden = round(ratio * width)
         self.gated = activation in GATED
         maps = 2 if self.gated else 1
         # gated: rows of Wg, then of W1
-        self.expand = weights.linear(width, maps * hidden, parts=maps, gained=slice(None))
+        self.expand = weights.linear(width, maps * hidden, parts=maps)
         self.activation = GATED[activation]() if self.gated else make_activation(activation)
-        self.norm_sub = None if sub_norm is None else sub_norm(hidden, channel_dim=-1, layer=k)
-        self.output = weights.linear(hidden, width, stream=k, gained=slice(None))
+        self.output = weights.linear(hidden, width, stream=k)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.expand(x)  # of each token alone: no mask matters but to a norm
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.expand(x)
         if self.gated:
             gate, value = x.chunk(2, dim=-1)
-            x = self.activation(gate) * value
-        else:
-            x = self.activation(x)
-        return self.output(x if self.norm_sub is None else masked(self.norm_sub, x, mask))
+            return self.output(self.activation(gate) * value)
+        return self.output(self.activation(x))
 
     def sites(self, layer: str) -> list[Site]:
-        sub = [] if self.norm_sub is None else [Site(f"{layer}_sub", "norm", self.norm_sub)]
         return [
             Site(layer, "linear", self.expand),
             Site(layer, "activation", self.activation),
-            *sub,
             Site(f"{layer}_output", "linear", self.output),
         ]
 
 
 class Residual(nn.Module):
-    """A branch f, the residual stream x it reads and adds to, and the norm N in one of six places.
+    """A branch f, the residual stream x it reads and adds to, and the norm N in one of five places.
 
     - ``pre``: x + f(N(x)), as GPT-2
     - ``post``: N(x + f(x)), as Vaswani et al. 2017
     - ``sandwich``: x + N'(f(N(x))), the Peri-LN of Kim et al. 2025, arXiv:2502.02732; Gemma 2 and 3
     - ``output``: x + N(f(x)), as OLMo 2
     - ``keel``: N'(a x + f(N(x))), a the number 2 * depth of branches of the network: Chen, Wei 2026, arXiv:2601.19895
-    - ``sub``: x + f(N(x)) as ``pre``, with one more norm inside f, before its last map: the Sub-LN of Wang et al. 2022,
-      arXiv:2210.06423. Its initialization multiplies values, output and both maps of the MLP by sqrt(log(2 depth)).
 
     Xiong et al. 2020, arXiv:2002.04745, compare the first two. The residual site is the sum; in ``post`` and ``keel``
     it stands before the norm. ``depth_scaling`` divides N by sqrt(k) in block k, from 1: LayerNorm Scaling (Sun et al.
@@ -119,24 +109,23 @@ class Residual(nn.Module):
         one, two = self.norm, getattr(self, "norm_output", None)
         return {
             "pre": (one, None, None),
-            "sub": (one, None, None),
             "post": (None, None, one),
             "sandwich": (one, two, None),
             "output": (None, one, None),
             "keel": (one, None, two),
         }[self.norm_position]
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         before, after, of_sum = self.places
-        y = masked(self.branch, self.normalized(before, x, mask), mask)
-        y = self.summand(self.dropout(self.normalized(after, y, mask)))
+        y = self.branch(self.normalized(before, x))
+        y = self.summand(self.dropout(self.normalized(after, y)))
         total = self.stream(x + y if self.share is None else self.share * x + y)
-        return total if of_sum is None else masked(of_sum, total, mask)
+        return total if of_sum is None else of_sum(total)
 
-    def normalized(self, norm: nn.Module | None, x: Tensor, mask: Tensor | None) -> Tensor:
+    def normalized(self, norm: nn.Module | None, x: Tensor) -> Tensor:
         if norm is None:
             return x
-        y = masked(norm, x, mask)
+        y = norm(x)
         return y if self.scaled is None else y * self.scaled
 
     def sites(self, layer: str) -> list[Site]:
@@ -157,8 +146,8 @@ class Block(nn.Module):
         self.attention = attention
         self.mlp = mlp
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        return masked(self.mlp, masked(self.attention, x, mask), mask)
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mlp(self.attention(x))
 
     def sites(self, layer: str) -> list[Site]:
         return self.attention.sites(f"{layer}_attention") + self.mlp.sites(f"{layer}_mlp")
@@ -173,10 +162,10 @@ class TransformerStack(nn.Module):
     - ``embedding_norm``: normalizes the embedded tokens (BLOOM; nanochat).
     - ``final_norm``: None is one unless each block ends in a norm (``post``, ``keel``).
 
-    Norms inside block k are made with ``layer=k``. Embedding and final norm and the norms of queries, keys and values
-    have no depth and keep the default, so LayerNorm Scaling does not scale them, as in its authors' code.
+    Norms inside block k are made with ``layer=k``. Embedding and final norm and the norms of queries and keys have
+     no depth and keep the default, so LayerNorm Scaling does not scale them, as in its authors' code.
 
-    Shape: embedded tokens (N, T, C) to (N, T, C), for T up to ``tokens``; mask (N, T), True at real tokens.
+    Shape: embedded tokens (N, T, C) to (N, T, C), for T up to ``tokens``.
     """
 
     def __init__(
@@ -211,11 +200,6 @@ class TransformerStack(nn.Module):
                 f"depth_scaling=true: has no form for norm_position={norm_position}; use pre or output"
             )
 
-        sub = norm_position == "sub"
-        if sub:
-            weights = dataclasses.replace(weights, branch_gain=math.sqrt(math.log(2 * weights.depth)))
-            attention = dataclasses.replace(attention, sub_norm=True)
-
         def residual(branch: nn.Module, k: int) -> Residual:
             return Residual(
                 branch, norm, width, norm_position=norm_position, k=k, depth=weights.depth,
@@ -233,7 +217,7 @@ class TransformerStack(nn.Module):
         self.blocks = nn.ModuleList()
         for k in range(1, weights.depth + 1):
             mixing = residual(Attention(width, norm, weights, attention, k=k), k)
-            mlp = FeedForward(width, mlp_ratio, activation, weights, k=k, sub_norm=norm if sub else None)
+            mlp = FeedForward(width, mlp_ratio, activation, weights, k=k)
             self.blocks.append(Block(mixing, residual(mlp, k)))
         if final_norm is None:
             final_norm = norm_position not in ("post", "keel")
@@ -242,15 +226,15 @@ class TransformerStack(nn.Module):
             if site.kind == "norm" and hasattr(site.module, "place"):
                 site.module.place(site.layer)
 
-    def forward(self, tokens: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, tokens: Tensor) -> Tensor:
         x = tokens if self.factor is None else tokens * self.factor  # (N, T, C)
         x = x if self.positions is None else x + self.positions[: tokens.shape[1]]
         x = x if self.scale is None else x * self.scale
-        x = x if self.embedding_norm is None else masked(self.embedding_norm, x, mask)
+        x = x if self.embedding_norm is None else self.embedding_norm(x)
         x = self.stream(self.dropout(x))
         for block in self.blocks:
-            x = masked(block, x, mask)
-        return x if self.final_norm is None else masked(self.final_norm, x, mask)
+            x = block(x)
+        return x if self.final_norm is None else self.final_norm(x)
 
     def sites(self) -> list[Site]:
         last = len(self.blocks) + 1

@@ -7,12 +7,12 @@ from typing import Any
 from torch import nn
 
 FINAL = re.compile(r"layer\d+_output$")
-QK = ("_key", "_query", "_V")
+QK = ("_key", "_query")
 OUTPUT = ("_sandwich", "_result", "_sum")  # the norm's output is the stream, or is added to it
 
 
 def role_of_norm(site: str) -> str:
-    """The role of a norm by the name of its site: `qk` of queries, keys or values in attention, `final` before the
+    """The role of a norm by the name of its site: `qk` of queries or keys in attention, `final` before the
     output map, `output_norms` after a branch or after the sum, `input_norms` for every other."""
     if site.endswith(QK):
         return "qk"

@@ -47,9 +47,6 @@ class SlowGPT:
     def linear(self, name, x):
         return self.weights[f"{name}.weight"] @ x + self.weights.get(f"{name}.bias", 0.0)
 
-    def sub(self, name, x):
-        return self.norm(f"{name}.norm_sub", x) if self.get("norm_position") == "sub" else x
-
     def attention(self, name, xs):
         heads, width = self.options["heads"], len(xs[0])
         d = width // heads
@@ -75,10 +72,8 @@ class SlowGPT:
         queries = [prepared(f"{name}.norm_query", q, t) for t, (q, _, _) in enumerate(parts)]
         keys = [prepared(f"{name}.norm_key", k, t) for t, (_, k, _) in enumerate(parts)]
         values = [v for _, _, v in parts]
-        if self.get("v_norm", "none") != "none":
-            values = [whole_or_by_head(f"{name}.norm_value", v) for v in values]
         results = []
-        for t, x in enumerate(xs):
+        for t in range(len(xs)):
             found = []
             for h in range(heads):
                 own = slice(h * d, (h + 1) * d)
@@ -90,11 +85,7 @@ class SlowGPT:
                 if self.get("attention_sink"):
                     total = total + torch.exp(self.weights[f"{name}.sink"][h])
                 found.append(sum(torch.exp(score) / total * values[s][own] for s, score in enumerate(scores)))
-            if self.get("attention_gate", "none") != "none":
-                gates = 1 / (1 + torch.exp(-self.linear(f"{name}.gate", x)))
-                gates = gates.repeat_interleave(width // len(gates)).split(d)
-                found = [gate * head for gate, head in zip(gates, found, strict=True)]
-            results.append(self.linear(f"{name}.output", self.sub(name, torch.cat(found))))
+            results.append(self.linear(f"{name}.output", torch.cat(found)))
         return results
 
     def mlp(self, name, xs):
@@ -106,7 +97,7 @@ class SlowGPT:
                 hidden = activation(kind, gate) * value
             else:
                 hidden = activation(kind, hidden)
-            results.append(self.linear(f"{name}.output", self.sub(name, hidden)))
+            results.append(self.linear(f"{name}.output", hidden))
         return results
 
     def residual(self, name, branch, xs, k):
@@ -118,7 +109,7 @@ class SlowGPT:
         def n(inputs, which="norm"):
             return [self.norm(f"{name}.{which}", x) for x in inputs]
 
-        if position in ("pre", "sub"):
+        if position == "pre":
             return [x + y for x, y in zip(xs, f([factor * x for x in n(xs)]), strict=True)]
         if position == "post":
             return n([x + y for x, y in zip(xs, f(xs), strict=True)])

@@ -31,16 +31,15 @@ SMALL = {
         {
             "depth": 1, "width": 16, "heads": 2, "norm_position": "keel", "position": "rope", "activation": "swiglu",
             "bias": False, "tied_embedding": True, "embedding_scale": "learned", "embedding_norm": True,
-            "qk_norm": True, "qk_norm_over": "width", "v_norm": "gain", "attention_sink": True,
-            "attention_gate": "element",
+            "qk_norm": True, "qk_norm_over": "width", "attention_sink": True,
         },
     ),
     "gpt_output": (
         TEXT,
         {
             "depth": 2, "width": 16, "heads": 2, "norm_position": "output", "depth_scaling": True, "position": "rope",
-            "qk_norm": True, "qk_norm_gain": False, "qk_norm_place": "after", "activation": "relu2",
-            "attention_gate": "head", "initialization": "zero_projection", "final_norm": False,
+            "qk_norm": True, "qk_norm_place": "after", "activation": "relu2",
+            "initialization": "zero_projection", "final_norm": False,
         },
     ),
 }  # fmt: skip

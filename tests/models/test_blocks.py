@@ -14,15 +14,12 @@ from normexp.models.attention import rotated
 VALUES = {
     "position": ["rope"],
     "rope_base": [100.0],
-    "norm_position": ["post", "sandwich", "output", "keel", "sub"],
+    "norm_position": ["post", "sandwich", "output", "keel"],
     "qk_norm": [True],
     "qk_norm_over": ["width"],
-    "qk_norm_gain": [False],
     "qk_norm_place": ["after"],
-    "v_norm": ["gain", "gain_free"],
     "attention_scale": [1.44],
     "attention_sink": [True],
-    "attention_gate": ["head", "element"],
     "mlp_ratio": [8 / 3],
     "activation": ["relu2", "silu", "swiglu", "geglu"],
     "bias": [False],
@@ -37,7 +34,6 @@ ALONE = [{name: value} for name, values in VALUES.items() for value in values]
 ALONE += [{"norm_position": position, "depth_scaling": True} for position in ("pre", "output")]
 NEEDS = {
     "qk_norm_over": {"qk_norm": True},
-    "qk_norm_gain": {"qk_norm": True},
     "rope_base": {"position": "rope"},
     "ngrams": {"ngram_rows": 16},
 }
@@ -110,31 +106,14 @@ def test_sink_is_a_token_without_value_and_takes_its_share():
     scores = (q @ k.transpose(-1, -2) / 2).masked_fill(~torch.ones(5, 5).tril().bool(), -math.inf)
     share = torch.sigmoid(scores.logsumexp(-1) - attention.sink[:, None])
     expected = scores.softmax(-1) @ v * share[..., None]
-    assert torch.allclose(attention.attend(q, k, v, None), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", ["gpt", "transformer"])
-def test_padding_changes_nothing_under_sinks_gates_and_norms(name):
-    options = {"attention_sink": True, "attention_gate": "head", "qk_norm": True, "qk_norm_over": "width"}
-    options |= {"v_norm": "gain", "norm_position": "keel", "embedding_norm": True}
-    model = small_model(name, "layernorm", **options).double()
-    inputs = torch.randint(11, (2, 6)) if name == "gpt" else torch.randn(2, 1, 8, 8, dtype=torch.float64)
-    mask = torch.ones(2, model(inputs).shape[1] if name == "gpt" else 16, dtype=torch.bool)
-    whole = model(inputs, mask=mask)
-    assert torch.allclose(whole, model(inputs), atol=1e-12)
-    if name == "gpt":
-        mask[0, 4:] = False
-        changed = inputs.clone()
-        changed[0, 4:] = (changed[0, 4:] + 1) % 11
-        assert torch.allclose(model(inputs, mask=mask)[0, :4], whole[0, :4], atol=1e-12)
-        assert torch.allclose(model(changed, mask=mask)[0, :4], whole[0, :4], atol=1e-12)
+    assert torch.allclose(attention.attend(q, k, v), expected, atol=1e-12)
 
 
 def test_image_transformer_takes_the_options_of_the_block():
     """One block of it equals one of gpt with the same weights, but for the causal triangle: on one token."""
     options = {
-        "norm_position": "output", "depth_scaling": True, "qk_norm": True, "qk_norm_over": "width", "v_norm": "gain",
-        "attention_sink": True, "attention_gate": "element", "activation": "swiglu", "bias": False,
+        "norm_position": "output", "depth_scaling": True, "qk_norm": True, "qk_norm_over": "width",
+        "attention_sink": True, "activation": "swiglu", "bias": False,
         "embedding_norm": True, "attention_scale": 2.0, "mlp_ratio": 2.5, "depth": 2, "width": 8, "heads": 2,
     }  # fmt: skip
     text = gpt(**options, position="learned")[0].stack
@@ -182,20 +161,6 @@ def test_initial_weights_have_the_deviations_they_document():
                 assert weight.std().item() == pytest.approx(expected, rel=0.05)
 
 
-def test_sub_norm_starts_values_and_branch_maps_larger_and_nothing_else():
-    plain, sub = (small_model("gpt", depth=3, norm_position=position) for position in ("pre", "sub"))
-    factor, own = math.sqrt(math.log(6)), dict(sub.named_parameters())
-    for name, weight in plain.named_parameters():
-        expected = weight.detach().clone()
-        if name.endswith("qkv.weight"):
-            expected[-len(expected) // 3 :] *= factor
-        elif name.endswith(("branch.output.weight", "expand.weight")):
-            expected *= factor
-        assert torch.allclose(own.pop(name), expected)
-    assert own
-    assert all("norm_sub" in name for name in own)
-
-
 def test_zero_projection_starts_each_block_as_the_identity():
     model = small_model("gpt", initialization="zero_projection", final_norm=False)
     x = torch.randn(2, 6, 16)
@@ -213,8 +178,6 @@ def test_zero_projection_starts_each_block_as_the_identity():
         ({"position": "rope", "rope_base": 0.5}, "rope_base=0.5: too small; use 1 or more"),
         ({"qk_norm_over": "token"}, "qk_norm_over=token: unknown; use one of head, width"),
         ({"qk_norm_place": "between"}, "qk_norm_place=between: unknown; use one of before, after"),
-        ({"v_norm": "yes"}, "v_norm=yes: unknown; use one of none, gain, gain_free"),
-        ({"attention_gate": "token"}, "attention_gate=token: unknown; use one of none, head, element"),
         ({"attention_scale": 0.0}, "attention_scale=0.0: must be above 0"),
         ({"embedding_scale": "root"}, "embedding_scale=root: unknown; use one of none, sqrt, learned"),
         ({"ngrams": 0}, "ngrams=0: too small; use 1 or more"),
@@ -224,23 +187,9 @@ def test_zero_projection_starts_each_block_as_the_identity():
             {"tied_embedding": True, "weight_norm": nn.Identity()},
             "tied_embedding=true: .*; use weight_norm=null",
         ),
-        (
-            {"qk_norm": True, "qk_norm_gain": False, "norm": "scalenorm"},
-            "affine=none: ScaleNorm has one gain",
-        ),
     ],
 )
 def test_bad_option_is_refused_in_one_line(options, message):
     with pytest.raises(ValueError, match=message) as refusal:
         gpt(**options)
     assert "\n" not in str(refusal.value)
-
-
-def test_norm_that_keeps_its_gain_is_refused_where_none_is_asked_for():
-    factory = model_factory("gpt", depth=1, width=8, heads=2, qk_norm=True, qk_norm_gain=False)
-
-    def norm(size, channel_dim, layer=1):
-        return nn.RMSNorm(size)
-
-    with pytest.raises(ValueError, match="RMSNorm has no option affine; use norm=rmsnorm"):
-        factory((5,), 7, norm)

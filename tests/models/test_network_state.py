@@ -10,7 +10,7 @@ from normexp.training.build import build
 from normexp.training.train import launch
 
 SMALL = [
-    "model=module", "model.swap=false", "norm=original", "trainer=float64", "max_epochs=2", "data.train_size=160",
+    "model=module", "norm=original", "trainer=float64", "max_epochs=2", "data.train_size=160",
     "batch_size=32", "logger=csv",
 ]  # fmt: skip
 

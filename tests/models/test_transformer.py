@@ -9,7 +9,6 @@ from torch import nn
 
 from normexp.models.attention import Attention, AttentionOptions
 from normexp.models.layers import TransformerWeights
-from normexp.models.transformer_stack import Residual
 
 WEIGHTS = TransformerWeights("xavier", depth=1, weight_norm=None)
 
@@ -50,27 +49,6 @@ def test_attention_matches_a_slow_loop_in_float64(causal, qk_norm):
                 for s, score in zip(seen, scores, strict=True):
                     expected[sample, t, head] += score / sum(scores) * values[s, head]
     assert torch.allclose(attention(x), attention.output(expected), atol=1e-12)
-
-
-def test_residual_places_its_norms_as_its_formulas_say():
-    norm = norm_factory("layernorm")
-    x = torch.randn(3, 5, 6, dtype=torch.float64)
-    for norm_position in ("pre", "post", "sandwich", "output", "keel"):
-        branch = nn.Sequential(nn.Linear(6, 6), nn.Tanh())
-        options = {"norm_position": norm_position, "k": 1, "depth": 3, "depth_scaling": False, "dropout": 0.0}
-        residual = randomized(Residual(branch, norm, 6, **options))
-
-        def normalized(x, module=residual.norm):
-            return nn.functional.layer_norm(x, (6,), module.weight, module.bias)
-
-        expected = {
-            "pre": lambda: x + branch(normalized(x)),  # noqa: B023
-            "post": lambda: normalized(x + branch(x)),  # noqa: B023
-            "sandwich": lambda: x + normalized(branch(normalized(x)), residual.norm_output),  # noqa: B023
-            "output": lambda: x + normalized(branch(x)),  # noqa: B023
-            "keel": lambda: normalized(6 * x + branch(normalized(x)), residual.norm_output),  # noqa: B023
-        }[norm_position]()
-        assert torch.allclose(residual(x), expected, atol=1e-12)
 
 
 def test_blocks_are_attention_then_feed_forward():

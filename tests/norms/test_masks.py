@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from norms.layers import NAMES, norm_factory, outcome, randomized, values
 
-from normexp.models import GPT, Transformer
 from normexp.norms import BatchNorm, InstanceNorm, LayerNorm, norm_named, recompute_population_statistics
 
 BATCH = [
@@ -161,43 +160,6 @@ def test_what_has_no_meaning_is_refused_in_one_line(make, x, mask, message):
     with pytest.raises(ValueError, match=message) as error:
         make()(torch.randn(x), mask=mask)
     assert "\n" not in str(error.value)
-
-
-@pytest.mark.filterwarnings("ignore:gpt with")
-@pytest.mark.parametrize("position", ["pre", "post", "sandwich"])
-@pytest.mark.parametrize("name", ["layernorm", "batchnorm", "instancenorm", "rmsnorm", "none"])
-def test_gpt_gives_real_tokens_what_they_get_without_padding(name, position):
-    torch.manual_seed(0)
-    options = {"depth": 2, "width": 8, "heads": 2, "norm_position": position, "qk_norm": True}
-    net = GPT((9,), 11, norm_factory(name), **options).double()
-    tokens = torch.randint(11, (3, 6))
-    padded = torch.cat([tokens, torch.randint(11, (3, 3))], 1)
-    other = torch.cat([tokens, torch.randint(11, (3, 3))], 1)
-    mask = mask_of([6, 6, 6], 9)
-    for training in (True, False):
-        alone, a, b = (copy.deepcopy(net).train(training) for _ in range(3))
-        expected = alone(tokens)
-        torch.testing.assert_close(a(padded, mask=mask)[:, :6], expected)
-        assert torch.equal(
-            b(other, mask=mask)[:, :6], copy.deepcopy(net).train(training)(padded, mask=mask)[:, :6]
-        )
-    unequal = mask_of([2, 6, 9], 9)
-    logits = net(padded, mask=unequal)
-    assert logits[unequal].isfinite().all()
-    logits[unequal].sum().backward()
-    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
-
-
-@pytest.mark.parametrize("name", ["layernorm", "batchnorm", "instancenorm"])
-def test_transformer_reads_the_patches_that_count(name):
-    torch.manual_seed(0)
-    net = Transformer((1, 8, 8), 3, norm_factory(name), depth=1, width=8, heads=2).double()
-    images, mask = values((4, 1, 8, 8)), torch.ones(4, 16, dtype=torch.bool)
-    torch.testing.assert_close(copy.deepcopy(net)(images, mask=mask), copy.deepcopy(net)(images))
-    mask[:, 12:] = False  # the lowest row of patches
-    changed = images.clone()
-    changed[:, :, 6:] = 99.0
-    assert torch.equal(copy.deepcopy(net)(images, mask=mask), copy.deepcopy(net)(changed, mask=mask))
 
 
 def test_without_a_mask_nothing_is_computed_otherwise():
