@@ -32,7 +32,7 @@ def test_slip_gets_a_hint(arguments, message):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("norm", "norm: a value is missing; write norm=VALUE, VALUE one of adanorm, "),
+        ("norm", "norm: a value is missing; write norm=VALUE; choose from: adanorm, "),
         ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
         ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
         ("norm=batch_norm", "did you mean batchnorm?"),

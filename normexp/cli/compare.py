@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
 from normexp.config.folder import allow_from
@@ -51,7 +51,7 @@ def compare(
     """
     from normexp.compare.design import design_of, overrides_of, packages
 
-    options = {
+    options: dict[str, Any] = {
         "norms": norms,
         "batch_sizes": batch_sizes,
         "module": module,

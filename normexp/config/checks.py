@@ -9,11 +9,10 @@ from typing import Any
 from normexp.config.errors import checked
 from normexp.config.folder import CONFIGS, allowed_packages
 from normexp.config.loggers import check_loggers
-from normexp.config.process import command
 from normexp.config.recipe import shipped
 from normexp.config.schema import GROUPS, Root, options_of
 from normexp.config.targets import resolve_target
-from normexp.format import require_plain
+from normexp.format import require_at_least, require_plain
 
 # Options that normexp gives the trainer itself -> the setting that decides each.
 SET_ELSEWHERE = {
@@ -45,7 +44,9 @@ def validate(
         allowed: the user's packages that `_target_` may name; by default those of the command line.
         groups: whose nodes are checked, if not all are used.
     """
-    check_root(config)
+    require_plain("", config)
+    checked(Root, config)
+    check_loggers(config["logger"])
     packages = allowed_packages() if allowed is None else tuple(allowed)
     if foreign := [name for name in config["allow_targets"] if name not in packages]:
         raise ValueError(
@@ -67,29 +68,13 @@ def validate(
         decay_of(config["optimizer"])
 
 
-def check_root(config: dict[str, Any]) -> None:
-    """Check the root of a resolved configuration, without torch. Raises ValueError with one line."""
-    require_plain("", config)
-    for group in GROUPS:
-        if group not in config:
-            raise ValueError(
-                f"{group}: none is chosen; use {group}=<value>, {command('train')} --help lists them"
-            )
-    checked(Root, config)
-    check_loggers(config["logger"])
-    if (threads := config["threads"] or 0) > (most := max(64, 4 * (os.cpu_count() or 1))):
-        raise ValueError(f"threads={threads}: this machine has {os.cpu_count()} cores; choose at most {most}")
-
-
 def check_group(group: str, node: Mapping[str, Any], allowed: Iterable[str] | None) -> None:
     """Check a group's node and the nodes inside it. Raises ValueError with one line for the first mistake."""
     parts = {group: node}
     if group == "monitor":
         parts = {f"{group}.{key}": value for key, value in node.items() if value is not None}
     for path, part in parts.items():
-        if not isinstance(part, dict):
-            raise ValueError(f"{path}={part!r}: must be a choice or keys with values, such as {path}.key=1")
-        if "_target_" not in part:
+        if not isinstance(part, dict) or "_target_" not in part:
             raise ValueError(f"{path}: names no class; choose {group}=<name> or write _target_")
         own = class_options(part) if group == "optimizer" else part
         check_node(path, own, allowed, INJECTED.get(group, ()))
@@ -129,13 +114,12 @@ def check_trainer(trainer: Mapping[str, Any]) -> None:
         other = SET_ELSEWHERE[key]
         remedy = f"set {other} instead" if other else "leave it out"
         raise ValueError(f"trainer.{key}={trainer[key]}: is decided by normexp; {remedy}")
-    clip, batches = trainer.get("gradient_clip_val"), trainer.get("accumulate_grad_batches", 1)
+    clip = trainer.get("gradient_clip_val")
     if clip is not None and not clip > 0:
         raise ValueError(
             f"trainer.gradient_clip_val={clip}: must be above 0; use trainer.gradient_clip_val=null to clip nothing"
         )
-    if not batches >= 1:
-        raise ValueError(f"trainer.accumulate_grad_batches={batches}: must be at least 1")
+    require_at_least("trainer.accumulate_grad_batches", trainer.get("accumulate_grad_batches"), 1)
 
 
 def decay_of(optimizer: Mapping[str, Any]) -> str | dict[str, bool]:

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import brought_hint
 from normexp.config.options import GROUPS, choices, keys, suggest
-from normexp.config.process import BAD_INPUT, FAILED, INTERRUPTED, command, fail, note_interrupt, say_and_exit
+from normexp.config.process import (
+    BAD_INPUT,
+    FAILED,
+    INTERRUPTED,
+    command,
+    fail,
+    say_and_exit,
+    was_interrupted,
+)
 from normexp.format import printable
 
 if TYPE_CHECKING:
@@ -54,17 +62,14 @@ def full_errors() -> bool:
 def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
     `interrupted` is what it says of Ctrl-C."""
-    with note_interrupt() as interrupt:
-        try:
-            yield
-        except (Exception, KeyboardInterrupt) as error:
-            if full_errors():
-                raise
-            # Training handles Ctrl-C itself. This one came during an import, composing or building.
-            early = interrupt.came and not getattr(error, "in_training", False)
-            if early or isinstance(error, KeyboardInterrupt):
-                say_and_exit(interrupted, INTERRUPTED)
-            fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if full_errors():
+            raise
+        if was_interrupted(error):  # during an import, composing or building; training handles Ctrl-C itself
+            say_and_exit(interrupted, INTERRUPTED)
+        fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
 
 
 def is_bad_input(error: BaseException) -> bool:
@@ -176,22 +181,16 @@ def one_line(error: BaseException) -> str:
         group, choice = match[1], match[2]
         if group == "hydra/launcher" and choice in LAUNCHERS:
             return f'{group}={choice}: needs a package; pip install "normexp[{LAUNCHERS[choice]}]"'
-        offered = (
-            match[1].split()
-            if (match := re.search(r"Available options in .*?:\s+((?:\S+\s*)*?)Config s", text))
-            else []
-        )
-        hint = (
-            brought_hint(group, choice)
-            or f"no such choice; {suggest(choice, offered or list(choices(group)))}"
-        )
+        offered = re.search(r"Available options in .*?:\s+((?:\S+\s*)*?)Config s", text)
+        names = offered[1].split() if offered else list(choices(group))
+        hint = brought_hint(group, choice) or f"no such choice; {suggest(choice, names)}"
         return f"{group}={choice}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m: {command('train')} -m {match[1]}"
     if "missing EQUAL" in text:
         word = match[1] if (match := re.search(r"override '([^']*)'", text)) else text.splitlines()[0]
         if word in GROUPS:
-            return f"{word}: a value is missing; write {word}=VALUE, VALUE one of {', '.join(choices(word))}"
+            return f"{word}: a value is missing; write {word}=VALUE; {suggest('', list(choices(word)))}"
         return f"{word}: arguments have the form key=value, for example norm=layernorm"
     override: str = getattr(error, "override", "")  # of Hydra's OverrideParseException
     if len(words := override.split()) > 1 and all("=" in word for word in words):

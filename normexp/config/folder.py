@@ -170,18 +170,13 @@ def lies_in(name: str, packages: Iterable[str]) -> bool:
 def read_text(path: Path) -> str:
     """The text of a yaml file. Raises ValueError with one line for a file that cannot be read or is too large."""
     try:
-        if not path.is_file():  # opening a pipe would wait forever
-            raise ValueError(f"{path}: is no file" if path.exists() else f"{path}: not found")
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"{path}: cannot be read (larger than {MOST_BYTES // 1024} KiB)")
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        raise ValueError(f"{path}: not found") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
-    if len(content) > MOST_BYTES:
-        raise ValueError(
-            f"{path}: cannot be read (larger than {MOST_BYTES // 1024} KiB, no configuration is)"
-        )
-    try:
-        return content.decode()
     except UnicodeDecodeError:
         raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
 

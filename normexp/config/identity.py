@@ -9,7 +9,7 @@ default is a change of `normexp.NUMERICS`.
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,25 +39,16 @@ def identity(
         processes: that share a batch; each normalizes and augments its own part of it.
         allowed: the user's packages that `_target_` may name; by default those of the command line.
     """
-    kept = counted(config)
+    kept = {key: plain(config[key]) for key in COUNTED if key in config}
+    kept = {key: value for key, value in kept.items() if key not in OFF or value != OFF[key]}
     if "max_steps" in kept:
         kept.pop("max_epochs", None)  # it is ignored
     for group in GROUPS:
-        if isinstance(kept.get(group), dict):
-            kept[group] = _differing(kept[group], allowed, OF_OPTIMIZERS if group == "optimizer" else {})
+        if isinstance(node := kept.get(group), dict):
+            node = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
+            kept[group] = _differing(node, allowed, OF_OPTIMIZERS if group == "optimizer" else {})
     kept |= {"fingerprint": fingerprint} if fingerprint else {}
     return kept | ({"processes": processes} if processes > 1 else {})
-
-
-def counted(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a resolved configuration that decide numbers, without paths, hardware and monitors, and
-    without keys at the root that are at their default."""
-    asked = {key: plain(config[key]) for key in COUNTED if key in config}
-    kept = {key: value for key, value in asked.items() if key not in OFF or value != OFF[key]}
-    for group in GROUPS:
-        if isinstance(node := kept.get(group), dict):
-            kept[group] = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
-    return kept
 
 
 def _differing(
@@ -107,18 +98,24 @@ def plain(value: Any) -> Any:
     return value
 
 
-def processes_of(config: dict[str, Any]) -> int | None:
-    """The number of processes that share a batch: one for each device of each node; one for a run of no step. None
-    where only the trainer can tell, for `devices: auto`."""
+def processes_of(config: dict[str, Any], allowed: Iterable[str] | None = None) -> int:
+    """The number of processes that share a batch: one for each device of each node; one for a run of no step. For
+    `devices: auto` it is what a trainer finds on this machine."""
     if config.get("max_steps") == 0:
         return 1
     trainer = config.get("trainer") or {}
     devices, nodes = trainer.get("devices", "auto"), trainer.get("num_nodes", 1)
-    if isinstance(devices, str) and devices.isdigit():
-        devices = int(devices)
     if isinstance(devices, list):
         return len(devices) * nodes
-    return devices * nodes if isinstance(devices, int) and devices > 0 else None
+    if str(devices).isdigit() and int(devices):
+        return int(devices) * nodes
+    from normexp.config.targets import construct
+
+    try:
+        make_trainer = construct("trainer", trainer, allowed)
+        return make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False).world_size
+    except Exception:  # of a dozen types; the same error ends the run in one line when its trainer is checked
+        return 1
 
 
 def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str) -> Path:

@@ -28,11 +28,11 @@ def comments_above(text: str) -> list[str]:
 
 
 def suggest(word: str, names: list[str]) -> str:
-    """`did you mean ...? choose from: ...`"""
+    """`did you mean ...? choose from: ...`, at most eight names; `--help` lists all."""
     folded = {re.sub(r"[^a-z0-9]", "", name): name for name in names}
     near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
     hint = f"did you mean {folded[near[0]]}? " if near else ""
-    return f"{hint}choose from: {', '.join(names)}"
+    return f"{hint}choose from: {', '.join(names[:8])}" + (", ..." if len(names) > 8 else "")
 
 
 def options_in(text: str) -> dict[str, tuple[str, str]]:

@@ -1,9 +1,4 @@
-"""The process of a command: how it was started, `normexp train ...` or `python train.py ...` (messages and records name
-that form), its fast start, Ctrl-C, and global state.
-
-A run's libraries are a million objects. By default Python collects garbage among them several times while they are
-imported, which takes a seventh of a short run's time.
-"""
+"""The process of a command: its name in messages, its fast start, how it ends, and the state that runs change."""
 
 import atexit
 import contextlib
@@ -14,11 +9,9 @@ import random
 import shlex
 import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from normexp.format import UNPRINTABLE
@@ -29,7 +22,7 @@ LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 
 
 def command(name: str) -> str:
-    """What a user types for a command."""
+    """What a user types for a command: `normexp train ...`, or `python train.py ...` where that was started."""
     if _installed(sys.argv):
         return f"normexp {name}"
     own = f"python scripts/{name}.py" if name in SCRIPTS else f"python -m normexp {name}"
@@ -38,14 +31,8 @@ def command(name: str) -> str:
 
 def typed(argv: Sequence[str]) -> str:
     """A command line as a user types it, quoted for a shell, on one line. `sys.argv[0]` is replaced by the command."""
-    return " ".join(map(_quoted, ["normexp", *argv[1:]] if _installed(argv) else ["python", *argv]))
-
-
-def _quoted(argument: str) -> str:
-    if not UNPRINTABLE.search(argument):
-        return shlex.quote(argument)
-    text = argument.replace("\\", r"\\").replace("'", r"\'")
-    return "$'" + UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "'"
+    words = ["normexp", *argv[1:]] if _installed(argv) else ["python", *argv]
+    return UNPRINTABLE.sub(" ", shlex.join(words))
 
 
 def _installed(argv: Sequence[str]) -> bool:
@@ -55,7 +42,8 @@ def _installed(argv: Sequence[str]) -> bool:
 
 @contextlib.contextmanager
 def fast_imports() -> Iterator[None]:
-    """Inside this context Python collects no garbage; what exists at its end is left out of later collections."""
+    """Inside this context Python collects no garbage; what exists at its end is left out of later collections. The
+    libraries of a run are a million objects, and collections while they are imported take a seventh of a short run."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -67,34 +55,11 @@ def fast_imports() -> Iterator[None]:
             gc.enable()
 
 
-class EarlyInterrupt:
-    """A handler of Ctrl-C that remembers it. Some libraries catch KeyboardInterrupt while they are imported, and fail
-    with another error.
-
-    Attributes:
-        came: True after it came.
-    """
-
-    came = False
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
-        signal.default_int_handler(number, frame)
-
-
-@contextlib.contextmanager
-def note_interrupt() -> Iterator[EarlyInterrupt]:
-    """Inside this context, Ctrl-C raises KeyboardInterrupt as always and is remembered. A handler of others stays."""
-    handler = signal.getsignal(signal.SIGINT)
-    early = handler if isinstance(handler, EarlyInterrupt) else EarlyInterrupt()
-    in_place = handler is signal.default_int_handler and threading.current_thread() is threading.main_thread()
-    if in_place:
-        signal.signal(signal.SIGINT, early)
-    try:
-        yield early
-    finally:
-        if in_place and signal.getsignal(signal.SIGINT) is early:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error. Some libraries catch it while they are imported, and fail with another one."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def prepare() -> None:
@@ -121,12 +86,12 @@ def cut_quietly() -> Iterator[None]:
 
 
 def fail(message: str, status: int) -> NoReturn:
-    """Print one line on the error stream and exit."""
+    """Print an error on one line of the error stream and exit."""
     say_and_exit(f"Error: {message}", status)
 
 
 def say_and_exit(message: str, status: int) -> NoReturn:
-    """The same for a message that is no error."""
+    """Print a message on one line of the error stream and exit."""
     # What the user typed may hold signs that move the cursor.
     print("".join(c if c.isprintable() else repr(c)[1:-1] for c in message), file=sys.stderr)
     sys.exit(status)
@@ -140,8 +105,8 @@ def preserve_global_state() -> Iterator[None]:
     import torch
 
     environment, levels = dict(os.environ), {name: logging.getLogger(name).level for name in LOGGERS}
-    drawn, format_warning = random.getstate(), warnings.formatwarning
-    numbers, threads, kind = np.random.get_state(), torch.get_num_threads(), torch.get_default_dtype()
+    drawn, numbers, format_warning = random.getstate(), np.random.get_state(), warnings.formatwarning
+    threads, kind = torch.get_num_threads(), torch.get_default_dtype()
     deterministic = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
     precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
@@ -154,8 +119,8 @@ def preserve_global_state() -> Iterator[None]:
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
         random.setstate(drawn)
-        warnings.formatwarning = format_warning
         np.random.set_state(numbers)
+        warnings.formatwarning = format_warning
         torch.set_default_dtype(kind)
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)

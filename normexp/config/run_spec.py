@@ -18,7 +18,7 @@ from normexp.config.folder import allowed_packages, parse_yaml, read_text
 from normexp.config.identity import config_hash, default_folder, processes_of
 from normexp.config.recipe import OLDER, choices_of
 from normexp.config.schema import Root
-from normexp.config.targets import construct, fingerprint
+from normexp.config.targets import fingerprint
 
 SEED, RATE = "<seed>", "<lr>"  # stand where the values of each run go
 FREE = re.compile(r"(seed|lr)=([-+\d.eE]+)")
@@ -125,7 +125,7 @@ def runs_of(
     known = {} if known is None else known
     pickled, first = pickle.dumps(cfg), resolved(cfg, packages)
     chosen = choices_of(first, choices)
-    processes = processes_of(first) or processes_of_trainer(first, packages)
+    processes = processes_of(first, packages)
     if first["run_dir"] and len(pairs) > 1:
         raise ValueError(f"run_dir={first['run_dir']}: each of {len(pairs)} runs has a folder; leave it out")
     own_rate = OmegaConf.to_container(cfg.optimizer, resolve=False).get("lr")  # type: ignore[union-attr]
@@ -164,16 +164,6 @@ def _filled(node: Any, values: dict[str, Any]) -> Any:
     for mark, value in values.items():
         node = node.replace(mark, str(value))
     return node
-
-
-def processes_of_trainer(config: dict[str, Any], allowed: Iterable[str] | None) -> int:
-    """The number of processes to which the trainer resolves `devices: auto` on this machine."""
-    try:
-        make_trainer = construct("trainer", config["trainer"], allowed)
-        trainer = make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False)
-    except Exception:  # of a dozen types; the same error ends the run in one line when its trainer is checked
-        return 1
-    return trainer.world_size
 
 
 def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:

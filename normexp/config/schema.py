@@ -7,6 +7,7 @@ editors. Imports neither torch nor Hydra.
 
 import contextlib
 import inspect
+import os
 import types
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -76,6 +77,13 @@ class Root(BaseModel):
     schedule: Node
     trainer: Node
     monitor: Node
+
+    @field_validator("threads")
+    @classmethod
+    def _of_this_machine(cls, threads: int | None) -> int | None:
+        if (threads or 0) > (most := max(64, 4 * (os.cpu_count() or 1))):
+            raise ValueError(f"this machine has {os.cpu_count()} cores; choose at most {most}")
+        return threads
 
     @field_validator("accuracies")
     @classmethod

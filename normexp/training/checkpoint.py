@@ -21,7 +21,7 @@ from rich.console import Console
 
 from normexp import NUMERICS
 from normexp.config.checkout import checkout
-from normexp.config.process import note_interrupt
+from normexp.config.process import was_interrupted
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
 from normexp.runs.summary import Damaged, remedy
@@ -247,25 +247,21 @@ class StopOnSignal(pl.Callback):
 @contextlib.contextmanager
 def stopping(folder: RunFolder | None, console: Console) -> Iterator[None]:
     """A context around training. If training stops before its end, say what is left. After a signal, exit with 128 plus
-    its number. An error is raised on, with `in_training = True`."""
-    with note_interrupt() as interrupt:
-        before = interrupt.came
-        try:
-            yield
-        except BaseException as stop:
-            turned = interrupt.came and not before  # a library answers Ctrl-C with an error of its own
-            asked = turned or isinstance(stop, (Stopped, KeyboardInterrupt))
-            if folder and not isinstance(
-                stop, Damaged
-            ):  # which names its own remedy: nothing can go on from there
-                why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
-                say_what_is_left(folder, console, why)
-            if not asked:
-                vars(stop)["in_training"] = True
-                raise
-            signum = getattr(stop, "signum", signal.SIGINT)
-            hand_on(signum, signal.getsignal(signum))
-            sys.exit(128 + signum)
+    its number. An error is raised on."""
+    try:
+        yield
+    except BaseException as stop:
+        asked = isinstance(stop, Stopped) or was_interrupted(stop)
+        if folder and not isinstance(
+            stop, Damaged
+        ):  # which names its own remedy: nothing can go on from there
+            why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
+            say_what_is_left(folder, console, why)
+        if not asked:
+            raise
+        signum = getattr(stop, "signum", signal.SIGINT)
+        hand_on(signum, signal.getsignal(signum))
+        sys.exit(128 + signum)
 
 
 def hand_on(signum: int, handler: Any) -> None:
