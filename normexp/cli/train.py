@@ -46,8 +46,6 @@ def train(arguments: list[str]) -> None:
     folders = [word.partition("=")[2] for word in arguments if word.startswith("--config-dir=")]
     use_folder(folders[-1] if folders else None)
     allow_from(arguments)
-    # Hydra reads nan as a number, and a choice must be a word.
-    arguments = ['debug="nan"' if argument == "debug=nan" else argument for argument in arguments]
     flags = [word for word in arguments if word.startswith("-")]
     words = [word for word in arguments if word not in flags]
     if is_sweep(arguments) or any(flag.partition("=")[0] in HYDRA_FLAGS for flag in flags):

@@ -16,7 +16,6 @@ _NAMES = {
     "batches": ("Batches",),
     "charts": ("Charts", "measure_without_fit"),
     "covariate_shift": ("CovariateShift", "CovariateShiftProxies", "InternalCovariateShift"),
-    "first_not_finite": ("FirstNotFinite",),
     "gradients": ("GradientNoiseScale", "Gradients"),
     "loss_landscape": ("AdversarialNoise", "HessianTopEigenvalue", "Smoothness"),
     "representation": ("Representation", "Stream"),

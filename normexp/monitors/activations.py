@@ -8,10 +8,10 @@ from typing import Any, Literal, get_args
 
 import torch
 from pytorch_lightning import LightningModule
-from pytorch_lightning.loggers import Logger
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
+from normexp.format import require_at_least, require_choice
 from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, all_gather
@@ -140,14 +140,12 @@ PLACES = {
 
 
 class Activations(StepMonitor):
-    """Statistics (`activation_statistics.py`) at each chosen place, as `<place>_<statistic>/<layer>`. For each
+    """Statistics (see `describe` and `percentiles`) at each chosen place, as `<place>_<statistic>/<layer>`. For each
     activation also `saturated_fraction`, `derivative_near_zero_fraction` and `dead_fraction`, each `/<layer>`.
 
     Args:
         places: preactivation and activation are the input and output of a non-linearity.
-        sample_size: number of random values for percentiles and histograms. Other statistics use every value.
-        histogram_every_n_steps: also send TensorBoard a histogram of the sample; a multiple of every_n_steps, or a
-            divisor of it: then at each measurement, as where every_n_steps is None.
+        sample_size: number of random values for percentiles. Other statistics use every value.
 
     Saturation is measured only for activations that are bounded on both sides. A module may define
     `padding_mask(batch)`, (N, T), True at real tokens; padding then counts nowhere. After the last step, the last
@@ -161,25 +159,14 @@ class Activations(StepMonitor):
         places: Sequence[Place] = ("preactivation", "activation"),
         statistics: Sequence[Statistic] = ("mean", "std", "p15", "p50", "p85", *OF_ACTIVATIONS),
         sample_size: int = 1024,
-        histogram_every_n_steps: int | None = None,
     ) -> None:
         super().__init__(every_n_steps=every_n_steps)
-        for argument, given, known in (("places", places, Place), ("statistics", statistics, Statistic)):
-            unknown = sorted(set(given) - set(get_args(known)))
-            if unknown:
-                raise ValueError(
-                    f"{argument}={unknown}: no such choice; choose from {', '.join(get_args(known))}"
-                )
-        if sample_size < 1:
-            raise ValueError(f"sample_size={sample_size}: must be at least 1")
-        often, steps = histogram_every_n_steps, every_n_steps
-        if often and steps and often % steps and steps % often:
-            raise ValueError(
-                f"histogram_every_n_steps={often}: not a multiple of every_n_steps={steps}; "
-                "histograms are taken where statistics are"
-            )
+        for place in places:
+            require_choice("places", place, get_args(Place))
+        for statistic in statistics:
+            require_choice("statistics", statistic, get_args(Statistic))
+        require_at_least("sample_size", sample_size, 1)
         self.places, self.statistics, self.sample_size = list(places), list(statistics), sample_size
-        self.histogram_every_n_steps = histogram_every_n_steps
         self._values: dict[str, Tensor] = {}
         self._samples: dict[tuple[str, str], Tensor] = {}  # (place, layer) -> random values
 
@@ -278,18 +265,3 @@ class Activations(StepMonitor):
         loss_of(module, batches.training)
         self.release()
         return self.collect(module)
-
-    def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
-        super().record(loggers, values, step)
-        samples, self._samples = self._samples, {}
-        often = self.histogram_every_n_steps
-        if not samples or often is None or (self.asked and step % often):
-            return
-        sizes = [len(sample) for sample in samples.values()]
-        on_host = torch.cat(list(samples.values())).cpu().split(sizes)  # one copy for all
-        for logger in loggers:
-            if hasattr(logger.experiment, "add_histogram"):  # type: ignore[attr-defined]
-                for (place, layer), sample in zip(samples, on_host, strict=True):
-                    sample = sample[sample.isfinite()]
-                    if len(sample):  # a diverged network may have none
-                        logger.experiment.add_histogram(f"{place}/{layer}", sample, step, bins=64)  # type: ignore[attr-defined]

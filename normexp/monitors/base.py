@@ -20,28 +20,12 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
-from normexp.models.sites import names_its_sites, sites_of
-from normexp.monitors.batches import (
-    Batches,
-    batches_of,
-    gathered_batch,
-    held_out_batch,
-    last_training_batch,
-    writes,
-)
+from normexp.models.sites import sites_of
+from normexp.monitors.batches import Batches, batches_of, gathered_batch, held_out_batch, last_training_batch
 from normexp.monitors.guard import eager_steps, guard_depth, passes_as_in, to_module, untouched
 from normexp.monitors.sites import described, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
-
-
-OURS = "normexp."
-
-
-class WritesIntoInputs(ValueError):
-    """A pass changed the batch that other passes read."""
-
-
 USUAL = 100  # steps from one measurement to the next, in a run without an end
 
 
@@ -61,14 +45,7 @@ class Monitor(Callback):
     """
 
     measures_after_training = True
-    _arguments: dict[str, str]
     steps_alone = False  # True: makes no passes of its own except at the end
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Monitor":
-        self = super().__new__(cls)
-        named = {str(place): value for place, value in enumerate(args)} | kwargs
-        self._arguments = {name: str(value) for name, value in named.items() if not callable(value)}
-        return self
 
     def __init__(self, *, every_n_steps: int | None, batch_size: int = 512) -> None:
         for name, value in (("every_n_steps", every_n_steps), ("batch_size", batch_size)):
@@ -100,45 +77,22 @@ class Monitor(Callback):
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
         self._look_at(module)
         batches = Batches(*(to_module(batch, module) for batch in batches))
-        before = writes(batches)
         with untouched(module):
-            values = self.compute(module, batches, step)
-        self.require_unwritten(batches, before)
-        return to_floats(values)
-
-    def require_unwritten(self, batches: Any, before: int) -> None:
-        """Raise WritesIntoInputs if something was written into these batches since `before`."""
-        if writes(batches) != before:
-            raise WritesIntoInputs(
-                f"monitor {type(self).__name__}: the module writes into its inputs, so each pass sees other data; let "
-                "it work on a copy (`x = x - 0.5`, not `x -= 0.5`), or use Activations and Gradients"
-            )
+            return to_floats(self.compute(module, batches, step))
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
-        if not values:
-            self._say_nothing_was_there(step)
+        if not values and not self._warned:
+            self._warned = True
+            text = f"recorded nothing at step {step}; {self.found}; {self.remedy()}"
+            warnings.warn(f"monitor {type(self).__name__}: {text}", stacklevel=2)
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))
         for logger in loggers:
             logger.log_metrics(values, step)
 
     def _look_at(self, module: LightningModule) -> None:
-        self._ours = names_its_sites(module) and type(getattr(module, "model", None)).__module__.startswith(
-            OURS
-        )
         if not self.found:
             self.found = f"{type(module).__name__} has {described(sites_of(module))}"
-
-    def _say_nothing_was_there(self, step: int) -> None:
-        """An error in a model of this project, whose places are known; else a warning, once."""
-        text = (
-            f"monitor {type(self).__name__}: recorded nothing at step {step}; {self.found}; {self.remedy()}"
-        )
-        if self._ours:
-            raise ValueError(text)
-        if not self._warned:
-            self._warned = True
-            warnings.warn(text, stacklevel=2)
 
     def remedy(self) -> str:
         """What to set where the places that a monitor measures are not there."""
@@ -146,8 +100,8 @@ class Monitor(Callback):
 
     @property
     def state_key(self) -> str:
-        """Tells two monitors of one class apart. A monitor with other options does not load the old state."""
-        return f"{type(self).__qualname__}{self._arguments}"
+        """Tells two monitors of one class apart."""
+        return self._generate_state_key(every_n_steps=self.asked, keys=sorted(self.keys()))
 
     def state_dict(self) -> dict[str, Any]:
         """The recorded values, for charts, and the last step, so that a resumed run records each value once."""
@@ -295,10 +249,7 @@ class StepMonitor(Monitor):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.release()
-        try:
-            super().on_train_end(trainer, module)
-        except WritesIntoInputs as error:  # the last step changed its batch, which cannot be measured again
-            warnings.warn(f"{error}. There is no value after the last step.", stacklevel=2)
+        super().on_train_end(trainer, module)
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
         self.release()

@@ -50,13 +50,6 @@ def batches_of(data: Any, size: int) -> Batches:
     return Batches(held_out, first_batch(data.train_dataloader()))
 
 
-def writes(batches: Any) -> int:
-    """How often something was written into the tensors of batches."""
-    versions: list[int] = []
-    apply_to_collection(batches, Tensor, lambda x: versions.append(0 if x.is_inference() else x._version))
-    return sum(versions)
-
-
 def processes() -> int:
     """Number of processes that train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1

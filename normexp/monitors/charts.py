@@ -71,12 +71,6 @@ class Charts(Callback):
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         self._laid_out = False
 
-    def state_dict(self) -> dict[str, bool]:
-        return {"laid_out": self._laid_out}
-
-    def load_state_dict(self, state: dict[str, bool]) -> None:
-        self._laid_out = state["laid_out"]
-
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: object) -> None:
         if not self._laid_out and trainer.global_step:
             self._laid_out = True

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor, StepMonitor
-from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of, writes
+from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of
 from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
 from normexp.monitors.sites import (
     channel_dim,
@@ -198,28 +198,18 @@ def _flat(tensors: list[Tensor]) -> Tensor:
     return torch.cat([x.flatten() for x in tensors])
 
 
-def plain_step(module: LightningModule, batch: Any, step_size: float) -> tuple[Weights, Weights]:
+def plain_step(module: LightningModule, batch: Any, rate: float = 0.1) -> tuple[Weights, Weights]:
     """Weights before and after one step of plain gradient descent, which is computed but not taken."""
     before = {p: p.detach().clone() for p in trained_parameters(module)}
     gradients = gradients_of(loss_of(module, batch), list(before))
-    return before, {p: w - step_size * g for (p, w), g in zip(before.items(), gradients, strict=True)}
+    return before, {p: w - rate * g for (p, w), g in zip(before.items(), gradients, strict=True)}
 
 
 class OfOneStep(StepMonitor):
-    """Compares the network before and after a step. Nothing is measured after training, since no step follows.
-
-    Args:
-        step_size: used only when `measure` is called without training. It is the size of a gradient step that is
-            computed but not taken.
-    """
+    """Compares the network before and after a step. Nothing is measured after training, since no step follows. Without
+    training the step is one of plain gradient descent, at a rate of 0.1, which is computed but not taken."""
 
     measures_after_training = False
-
-    def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
-        super().__init__(every_n_steps=every_n_steps)
-        if not step_size > 0:
-            raise ValueError(f"step_size={step_size}: must be positive")
-        self.step_size = step_size
 
 
 class InternalCovariateShift(OfOneStep):
@@ -235,18 +225,17 @@ class InternalCovariateShift(OfOneStep):
         return {"ics_distance", "ics_cosine"}
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._batch, self._writes = batch, writes(batch)
+        self._batch = batch
         self._before = {p: p.detach().clone() for p in trained_parameters(module)}
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
-        self.require_unwritten(self._batch, self._writes)  # by the step
         before, batch = self._before, to_module(gathered_batch(self._batch), module)
         self._before = self._batch = None
         with untouched(module):
             return self._values(module, batch, before, {p: p.detach().clone() for p in before})
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
-        return self._values(module, batches.training, *plain_step(module, batches.training, self.step_size))
+        return self._values(module, batches.training, *plain_step(module, batches.training))
 
     def _values(
         self, module: LightningModule, batch: Any, before: Weights, after: Weights
@@ -291,8 +280,8 @@ class CovariateShiftProxies(OfOneStep):
 
     reads_gradients = True
 
-    def __init__(self, *, every_n_steps: int | None, step_size: float = 0.1) -> None:
-        super().__init__(every_n_steps=every_n_steps, step_size=step_size)
+    def __init__(self, *, every_n_steps: int | None) -> None:
+        super().__init__(every_n_steps=every_n_steps)
         if every_n_steps is not None and every_n_steps < 2:
             raise ValueError(f"every_n_steps={every_n_steps}: two steps make one value; use at least 2")
         self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched step
@@ -353,7 +342,7 @@ class CovariateShiftProxies(OfOneStep):
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         second = rows_of(batches.held_out, 0, leading_size(batches.training))
         self.watch(module, batches.training, step)
-        points = plain_step(module, batches.training, self.step_size)
+        points = plain_step(module, batches.training)
         for batch, point in zip((batches.training, second), points, strict=True):
             with weights(point):
                 gradients = gradients_of(loss_of(module, batch), list(point))

@@ -121,11 +121,12 @@ def passes_as_in(trainer: Any) -> Iterator[None]:
 
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     """The result of `training_step` for a batch, with key `loss`. Every call starts with the parameters, buffers and
-    random state that training will use next, and leaves them as they are, whatever the step writes."""
+    random state that training will use next, and leaves them and the batch as they are, whatever the step writes."""
     if not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
         )
+    batch = apply_to_collection(batch, Tensor, Tensor.clone)
     arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
     with isolate_rng(), _own_buffers(module), _own_parameters(module), precision:
@@ -151,33 +152,16 @@ def _own_buffers(module: nn.Module) -> Iterator[None]:
 @contextlib.contextmanager
 def _own_parameters(module: nn.Module) -> Iterator[None]:
     """In this context a step that writes into its parameters, as `nn.Embedding(max_norm=1)`, a codebook and momentum
-    contrast do, writes into copies; and one that calls `backward` itself leaves `.grad` alone.
-
-    A frozen part larger than all the rest is not copied, since that could fill the memory. A step that moves it is
-    refused in one line.
-    """
-    parameters = list(module.parameters())
-    frozen = [p for p in parameters if not p.requires_grad]
-    small = 2 * sum(p.nbytes for p in frozen) <= sum(p.nbytes for p in parameters)
-    large = [] if small else frozen
-    sums = [p.data.sum(dtype=torch.float64) for p in large]
-    gradients = [(p, p.grad) for p in parameters]
-    for p in parameters:
+    contrast do, writes into copies; and one that calls `backward` itself leaves `.grad` alone."""
+    gradients = [(p, p.grad) for p in module.parameters()]
+    for p, _ in gradients:
         p.grad = None
     try:
-        with weights({p: p.data.clone() if small or p.requires_grad else p.data for p in parameters}):
+        with weights({p: p.data.clone() for p, _ in gradients}):
             yield
     finally:
         for p, gradient in gradients:
             p.grad = gradient
-    if any(
-        not torch.equal(p.data.sum(dtype=torch.float64), before)
-        for p, before in zip(large, sums, strict=True)
-    ):
-        raise ValueError(
-            "monitors: a pass through the module moves frozen weights in place, more of them than can be copied; write "
-            "`p.data = ...` there, or use Activations and Gradients, which make no passes of their own while it trains"
-        )
 
 
 def loss_of(module: nn.Module, batch: Any) -> Tensor:

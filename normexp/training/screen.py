@@ -139,18 +139,13 @@ def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
 
 
 def _debugged(summary: dict[str, Any], curves: Curves) -> Iterator[str]:
-    """The answers of debug=overfit, which trains on one batch, and of debug=nan, which watches every step."""
+    """The answer of debug=overfit, which trains on one batch."""
     config, steps = summary["config"], pluralize(summary["steps"], "step")
     if config["data"].get("train_size") == config["batch_size"]:
         right = summary["metrics"].get("train/accuracy") or 0.0
         whole = (step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6)
         yes = (f"yes: it knows all of it after {pluralize(step, 'step')}" for step in whole)
         yield f"can it learn one batch? {next(yes, f'no: {right:.2%} of it after {steps}; try another lr')}"
-    if "normexp.monitors.FirstNotFinite" in str(config.get("monitor")):
-        places = {name.partition("/")[2]: rows for name, rows in curves.items() if name[:11] == "not_finite/"}
-        yes = (f"yes, first at step {rows[0][0]:,}: {name}" for name, rows in places.items())
-        no = f"no: each output and gradient of a layer was finite in {steps}"
-        yield f"is there a NaN or an infinite value? {next(yes, no)}"
 
 
 def _vanishing(curves: Curves) -> list[str]:

@@ -39,7 +39,7 @@ OFTEN = [
         ("covariate_shift_proxies", 3), ("smoothness", 4), ("hessian", 4), ("gradient_noise", 2),
         ("batch_statistics", 2), ("representation", 4),
     )
-] + ["monitor.activations.histogram_every_n_steps=2"]  # fmt: skip
+]  # fmt: skip
 SCENARIOS = {
     "mlp": [*MLP, "norm=batchnorm"],
     "full": [*MLP, "norm=batchnorm", "monitor=full", *OFTEN],

@@ -39,7 +39,7 @@ def test_the_first_page_has_one_line_a_run():
 
 
 def events(path):
-    accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0, "histograms": 0})
+    accumulator = EventAccumulator(str(path), size_guidance={"scalars": 0, "tensors": 0})
     accumulator.Reload()
     return accumulator
 
@@ -49,15 +49,13 @@ def custom_layout(accumulator):
     return layout_pb2.Layout.FromString(message)
 
 
-def test_tensorboard_gets_scalars_histograms_and_layout(tmp_path):
+def test_tensorboard_gets_scalars_and_layout(tmp_path):
     logger = TensorBoardLogger(tmp_path, name="", version="")
-    watch = Activations(every_n_steps=2, histogram_every_n_steps=4)
+    watch = Activations(every_n_steps=2)
     fit(Small(), [watch, Gradients(every_n_steps=2), Charts()], steps=6, logger=logger)
     seen = events(tmp_path)
     tag = next(tag for tag in seen.Tags()["scalars"] if tag.startswith("activation_std/"))
     assert [event.step for event in seen.Scalars(tag)] == [0, 2, 4, 6]
-    histogram = next(tag for tag in seen.Tags()["histograms"] if tag.startswith("preactivation/"))
-    assert [event.step for event in seen.Histograms(histogram)] == [0, 4]
     assert {page.title for page in custom_layout(seen).category} == {
         "Activations",
         "First",

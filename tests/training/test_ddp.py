@@ -66,7 +66,6 @@ def test_monitors_of_two_processes_measure_what_one_does(norm, tmp_path):
         "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation",
     ):  # fmt: skip
         options.append(f"monitor.{name}.every_n_steps=2")
-    options.append("monitor.activations.histogram_every_n_steps=2")
     finish(start(tmp_path / "one", *options))
     finish(start(tmp_path / "two", *options, "trainer=ddp"))
     one, two = rows(tmp_path / "one"), rows(tmp_path / "two")
