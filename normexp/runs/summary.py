@@ -15,7 +15,6 @@ from normexp.format import LARGEST, require_plain
 from normexp.runs.files import write_json
 
 SUMMARY = "summary.json"
-STATUSES = ("completed", "diverged")
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # one value twice
 MOST_LOSS = 10.0  # times the loss of guessing
 # Of the loss of guessing: with a higher final training loss, a run has learned almost nothing. Chosen on the runs
@@ -106,13 +105,8 @@ class Summary(BaseModel):
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
-    """Write `summary.json` last and atomically: its presence means that the run is complete.
-
-    Raises ValueError for an unknown status. Numbers that are not finite become null, because JSON has no NaN; the
-    status tells of them.
-    """
-    if summary["status"] not in STATUSES:
-        raise ValueError(f"status={summary['status']}: choose from {', '.join(STATUSES)}")
+    """Write `summary.json` last and atomically: its presence means that the run is complete. Numbers that are not
+    finite become null, because JSON has no NaN; the status tells of them."""
     write_json(folder / SUMMARY, json.loads(json.dumps(summary), parse_constant=lambda name: None))
 
 
@@ -125,19 +119,18 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        summary = json.loads(path.read_text())
-        if not isinstance(summary, dict) or not summary:
-            raise damaged(path, "holds no summary of a run")
-        require_plain("", summary)
-        checked(Summary, summary)
+        summary = json.loads(path.read_bytes())
     except FileNotFoundError:  # deleted meanwhile
         return None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror}); {remedy(path.parent)}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise damaged(path, f"no valid JSON: {error}") from None
-    except Damaged:
-        raise
+    try:
+        if not isinstance(summary, dict) or not summary:
+            raise ValueError("holds no summary of a run")
+        require_plain("", summary)
+        checked(Summary, summary)
     except ValueError as error:
         raise damaged(path, str(error)) from None
     return summary

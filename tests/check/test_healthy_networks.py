@@ -8,7 +8,14 @@ from doc_tables import read_rows
 from normexp.check.run import check
 
 ROWS = read_rows(public.ROWS)
-FAST = ("timm resnet10t", "timm convnext_atto", "transformers gpt2", "vit (2 blocks)", "cnn, batchnorm")
+FAST = (
+    "timm resnet10t",
+    "timm lcnet_050",
+    "timm convnext_atto",
+    "transformers gpt2",
+    "vit (2 blocks)",
+    "cnn, batchnorm",
+)
 
 
 def test_page_has_the_rows_of_the_file():

@@ -34,6 +34,8 @@ def spread(network: Network, without: list[Place]) -> float:
     """How much the outputs of samples differ, as a share of their size, for weights near those of the network, with
     some norms made the identity."""
     with network.quiet(train=False, without=without) as step, torch.no_grad():
+        for place in network.tracked:
+            place.module.train(place.seen == 0)  # statistics that saw no batch would let the signal fade
         torch.manual_seed(0)
         with weights({p: moved(p.data) for p in step.parameters() if p.is_floating_point()}):
             y = network.output(network.batches.training)

@@ -119,7 +119,8 @@ def voided_bias(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     shares = network.trace.cancelled
     void = {path: shares[path] for path in network.trace.gradients if shares.get(path, 1.0) < limit.rounding}
     if void:
-        biases = sum(network.modules[path].bias.numel() for path in void)
+        own = [p for path in void for p in network.modules[path].named_parameters(recurse=False)]
+        biases = sum(p.numel() for name, p in own if name == "bias")
         yield Found(void, max(void.values()), parameters=biases)
 
 
@@ -151,7 +152,7 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
             for seed in range(1, DRAWS):  # one draw of dropout may be large by chance
                 torch.manual_seed(seed)
                 drawn = variances(trace(step, network.batches.training, network.tracked).calls)
-                sums = {path: var + drawn[path] for path, var in sums.items()}
+                sums = {path: var + drawn.get(path, 0.0) for path, var in sums.items()}
         found = ratios(sums, DRAWS)
     for worst in above(((path, beyond(ratio)) for path, ratio in found.items()), limit.factor):
         worst.number = found[worst.path]
