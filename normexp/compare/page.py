@@ -32,7 +32,11 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     design, last = result.design, result.last
     text, method = finding(last, design.baseline, design.measure), methods(result)
     report = f"{command('report')} {shlex.quote(str(out / 'cache' / 'runs'))}"
-    tables = {"runs.csv": result.runs, "chosen.csv": result.chosen}
+    names = {"arm": "norm", "level": "batch_size"}
+    tables = {
+        "runs.csv": result.runs.rename(columns=names),
+        "chosen.csv": result.chosen.rename(columns=names),
+    }
     looks = [asdict(look) for look in result.looks]
     files = {
         "table.tex": table_tex(last, design),
@@ -101,7 +105,7 @@ def difference_table(look: Look, design: Design) -> pd.DataFrame:
 
 def failures(result: Result) -> str:
     """Which runs failed, at which rates."""
-    bad = result.runs[result.runs["status"] != "completed"].groupby(["norm", "lr"]).size()
+    bad = result.runs[result.runs["status"] == "diverged"].groupby(["arm", "lr"]).size()
     worst = [f"{arm.norm}{at(arm.level)}: {arm.failed}" for arm in result.last.arms if arm.failed]
     if bad.empty and not worst:
         return "No run diverged, and every seed's best run learned."

@@ -10,6 +10,8 @@ from typing import Any
 
 import pandas as pd
 
+from normexp.claims.evidence.disk import LADDER
+from normexp.claims.evidence.rates import MOST_WIDENINGS, tuned_runs, widened_rates
 from normexp.claims.judge.outcomes import Setting
 from normexp.compare.design import Design
 from normexp.compare.judged import Look, at, look
@@ -19,11 +21,6 @@ from normexp.runs import failed, finished_summary
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 
-LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the recipe's own rate
-EDGE_SHARE, MOST_WIDENINGS = (
-    0.2,
-    2,
-)  # if more of a norm's seeds take the lowest or highest rate, the grid goes on there
 SPLITS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
 
 
@@ -59,7 +56,7 @@ def compare(
         while True:
             planned = grid(design, rates, seeds, out)
             folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-            names = [" ".join(f"{key}={value}" for key, value in key_of(spec).items()) for spec in planned]
+            names = [name_of(spec) for spec in planned]
             cells = run(planned, options, folder=folder, names=names, command=command, what="comparison")
             if options.plan:
                 most = pluralize(len(grid(design, rates, design.looks[-1], out)), "run")
@@ -70,19 +67,19 @@ def compare(
             if lost := [cell for cell in cells if cell.state == "failed"]:
                 raise ValueError(f"{pluralize(len(lost), 'run')} failed, the first: {lost[0].error}")
             runs = pd.DataFrame(map(row_of, planned))
-            wider = widened(runs, design.measure)
+            wider = tuple(float(f"{rate:.3g}") for rate in widened_rates(runs, design.measure))
             if len(wider) == len(rates) or widenings == MOST_WIDENINGS:
                 break
             rates, widenings = wider, widenings + 1
         check_learned(runs)
-        chosen = best(runs, design.measure)
+        chosen = tuned_runs(runs, design.measure)
         looks.append(look(setting_of(chosen, design), design))
         words = (f"{own.norm}{at(own.level)}: {own.word}" for own in looks[-1].differences)
         say(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds: {', '.join(words)}")
         if not looks[-1].open:
             ended = "every difference is decided"
             break
-    return Result(design, looks, runs, best(runs, design.measure), ended)
+    return Result(design, looks, runs, tuned_runs(runs, design.measure), ended)
 
 
 def grid(design: Design, rates: tuple[float, ...], seeds: int, out: Path) -> list[RunSpec]:
@@ -99,21 +96,25 @@ def grid(design: Design, rates: tuple[float, ...], seeds: int, out: Path) -> lis
     ]
 
 
-def key_of(spec: RunSpec) -> dict[str, Any]:
-    """What tells the runs of a comparison apart."""
-    return {"norm": spec.choices["norm"], **{key: spec.config[key] for key in ("batch_size", "lr", "seed")}}
+def name_of(spec: RunSpec) -> str:
+    """What tells a run of a comparison apart."""
+    own = {key: spec.config[key] for key in ("batch_size", "lr", "seed")}
+    return " ".join(f"{key}={value}" for key, value in {"norm": spec.choices["norm"], **own}.items())
 
 
 def row_of(spec: RunSpec) -> dict[str, Any]:
-    """A finished run as one flat row. It failed if it diverged or learned no more than guessing gives."""
+    """A finished run as one flat row; its status is `failed` if it learned no more than guessing gives."""
     summary = finished_summary(spec.folder)
     numbers = {name: summary["metrics"].get(name.replace("_", "/")) for name in SPLITS}
     guess = summary["chance_loss"] or math.inf
     loss = numbers["train_loss"]
+    lost = failed(summary) or loss is None or loss >= guess
     return {
-        **key_of(spec),
-        "status": summary["status"],
-        "failed": failed(summary) or loss is None or loss >= guess,
+        "setting": "",
+        "arm": spec.choices["norm"],
+        "level": spec.config["batch_size"],
+        **{key: spec.config[key] for key in ("lr", "seed")},
+        "status": "failed" if lost and summary["status"] == "completed" else summary["status"],
         **numbers,
         "guess": guess,
         "seconds": summary["seconds"],
@@ -121,59 +122,26 @@ def row_of(spec: RunSpec) -> dict[str, Any]:
     }
 
 
-def best(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The run of each norm, batch size and seed at its best rate on validation; one that failed only if all did."""
-    error = 1 - runs["val_accuracy"].astype(float)
-    first, second = ("val_loss", "error") if measure == "loss" else ("error", "val_loss")
-    order = runs.assign(error=error).sort_values(["failed", first, second, "lr"])
-    return order.drop_duplicates(["norm", "batch_size", "seed"]).sort_index().drop(columns="error")
-
-
-def widened(runs: pd.DataFrame, measure: str) -> tuple[float, ...]:
-    """The rates, and one more at each end that more than a fifth of the seeds of a norm take. It sees which rate is
-    best, and never how norms compare."""
-    rates = sorted(runs["lr"].unique().tolist())
-    taken = best(runs, measure)
-    shares = [
-        taken.assign(edge=(taken["lr"] == end) & ~taken["failed"])
-        .groupby(["norm", "batch_size"])["edge"]
-        .mean()
-        for end in (rates[0], rates[-1])
-    ]
-    low, high = (len(rates) > 1 and bool((share > EDGE_SHARE).any()) for share in shares)
-    below = [float(f"{rates[0] ** 2 / rates[1]:.3g}")] if low else []
-    above = [float(f"{rates[-1] ** 2 / rates[-2]:.3g}")] if high else []
-    return (*below, *rates, *above)
-
-
 def check_learned(runs: pd.DataFrame) -> None:
     """Raise ValueError with one line if every run failed: then there is nothing to judge."""
-    if runs["failed"].all():
-        rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].unique()))
-        diverged = (runs["status"] != "completed").all()
-        why = (
-            "diverged; write lower rates="
-            if diverged
-            else "failed to learn; train longer, or write other rates="
-        )
-        raise ValueError(f"rates={rates}: every run of {' and '.join(runs['norm'].unique())} {why}")
+    if (runs["status"] == "completed").any():
+        return
+    rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].unique()))
+    diverged = (runs["status"] == "diverged").all()
+    why = (
+        "diverged; write lower rates=" if diverged else "failed to learn; train longer, or write other rates="
+    )
+    raise ValueError(f"rates={rates}: every run of {' and '.join(runs['arm'].unique())} {why}")
 
 
 def setting_of(chosen: pd.DataFrame, design: Design) -> Setting:
     """The chosen runs for the judge."""
     value = 1 - chosen["test_accuracy"] if design.measure == "error" else chosen["test_loss"]
-    level = "" if design.levels == ("",) else chosen["batch_size"]
+    level = "" if design.levels == ("",) else chosen["level"]
     guess = float(chosen["guess"].max())
+    lost = chosen["status"] != "completed"
     return Setting.of_table(
-        pd.DataFrame(
-            {
-                "arm": chosen["norm"],
-                "factor": level,
-                "seed": chosen["seed"],
-                "value": value.astype(float),
-                "failed": chosen["failed"],
-            }
-        ),
+        chosen.assign(factor=level, value=value.astype(float), failed=lost),
         "here",
         measure=design.measure,
         guess=guess if design.measure == "loss" else 1 - math.exp(-guess),

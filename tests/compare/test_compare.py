@@ -17,7 +17,7 @@ from normexp.compare import page
 from normexp.compare.design import design_of, overrides_of, packages
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show
 from normexp.compare.page import table_tex
-from normexp.compare.run import Result, best, widened
+from normexp.compare.run import Result
 
 NETWORK = """
 from torch import nn
@@ -191,7 +191,7 @@ def test_the_page_shows_the_differences_what_failed_and_the_files_for_a_paper(tm
     found = design(margin="0.01", seeds="5")
     judged = look(setting({"batchnorm": -3}, failed=[4]), found)
     runs = pd.DataFrame(
-        {"norm": norm, "lr": 0.1, "status": status, "seconds": 30.0}
+        {"arm": norm, "lr": 0.1, "status": status, "seconds": 30.0}
         for norm in found.norms
         for status in ("completed", "diverged")
     )
@@ -235,43 +235,3 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     assert "booktabs" in (out / "table.tex").read_text()
     assert "5 paired seeds" in (out / "methods.txt").read_text()
     assert (out / "tables" / "chosen.csv").read_text().count("\n") == 11
-
-
-def made_runs():
-    """Two norms, two seeds and three rates: the validation accuracy of each."""
-    accuracies = {
-        ("none", 0): (0.5, 0.7, 0.6), ("none", 1): (0.5, 0.7, 0.9),
-        ("batchnorm", 0): (0.5, 0.7, 0.7), ("batchnorm", 1): (0.9, 0.8, 0.7),
-    }  # fmt: skip
-    rows = [
-        {
-            "norm": norm,
-            "batch_size": 8,
-            "seed": seed,
-            "lr": lr,
-            "val_accuracy": own,
-            "val_loss": 1 - own,
-            "failed": False,
-        }
-        for (norm, seed), values in accuracies.items()
-        for lr, own in zip((0.001, 0.01, 0.1), values, strict=True)
-    ]
-    return pd.DataFrame(rows)
-
-
-def test_each_seed_takes_its_own_best_rate_and_a_failed_run_only_if_all_failed():
-    runs = made_runs()
-    found = best(runs, "error").set_index(["norm", "seed"])["lr"].to_dict()
-    assert found == {("none", 0): 0.01, ("none", 1): 0.1, ("batchnorm", 0): 0.01, ("batchnorm", 1): 0.001}
-    runs["failed"] = runs["lr"] < 0.1
-    assert set(best(runs, "loss")["lr"]) == {0.1}
-    runs["failed"] = True
-    assert len(best(runs, "error")) == 4
-
-
-def test_the_grid_of_rates_goes_on_where_more_than_a_fifth_of_the_seeds_take_an_edge():
-    runs = made_runs()
-    assert widened(runs, "error") == (0.0001, 0.001, 0.01, 0.1, 1.0)
-    runs["failed"] = runs["lr"] == 0.001
-    assert widened(runs, "error") == (0.001, 0.01, 0.1, 1.0)
-    assert widened(runs[runs["lr"] == 0.1], "error") == (0.1,)
