@@ -1,0 +1,59 @@
+"""Add the finished runs of a claim on this disk to docs/evidence/runs.parquet.
+
+    python scripts/research/keep_runs.py S22 outputs/claims/cache
+
+The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
+marked as asked for by the claim's present protocol.
+"""
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from normexp.claims.evidence.disk import DiskRuns
+from normexp.claims.evidence.grid import RUN, grid_of, missing, runs_of
+from normexp.claims.evidence.protocol import asked_of
+from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.table import EVIDENCE, RUNS, read
+from normexp.claims.evidence.widen import widen
+from normexp.claims.spec.claim_files import load_claims
+from normexp.config.folder import CONFIGS
+
+
+def main(name: str, cache: Path) -> None:
+    """Write the table anew."""
+    claim = load_claims(CONFIGS / "claims")[name]
+    disk, grid = DiskRuns(claim, cache), grid_of(claim)
+    while True:
+        table = read(EVIDENCE, grid, disk.read(grid), claim=claim.id)
+        if len(lost := missing(grid, table)):
+            raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
+        if len(wider := widen(claim, grid, table)) == len(grid):
+            break
+        grid = wider
+    kept = pd.read_parquet(EVIDENCE / RUNS)
+    types, key = kept.dtypes, pd.MultiIndex.from_frame
+    kept = kept.astype({column: object for column, type_ in types.items() if type_ == "category"})
+    runs = runs_of(grid, table)
+    new = runs[~key(runs[RUN]).isin(key(kept[RUN]))].drop_duplicates(RUN)
+    for setting, rows in new.groupby("setting"):
+        new.loc[rows.index, "failed"] = failed_runs(rows, claim.cells[str(setting)])
+    new = new.assign(
+        run=range(int(kept["run"].max()) + 1, int(kept["run"].max()) + 1 + len(new)),
+        bank=claim.bank,
+        mode="alone",
+    )
+    all_runs = pd.concat([kept, new.reindex(columns=kept.columns)], ignore_index=True)
+    asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), asked_of(claim)
+    for place in all_runs.index[asked]:
+        marks = {*str(all_runs.at[place, "asked_by"] or "").split(), words} - {"nan"}
+        all_runs.at[place, "asked_by"] = " ".join(sorted(marks))
+    all_runs["failed"] = all_runs["failed"].astype(bool)
+    types = {column: "category" if type_ == "category" else type_ for column, type_ in types.items()}
+    all_runs.astype(types).to_parquet(EVIDENCE / RUNS, index=False, compression="zstd")
+    print(f"{EVIDENCE / RUNS}: {len(new)} runs more")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
