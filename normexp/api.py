@@ -209,6 +209,8 @@ def sweep(
     """Do what `normexp train -m ...` does, in new processes: `normexp.sweep(norm=["none", "layernorm"], seed=[0, 1])`.
 
     Finished runs are skipped. The sweep's output is printed here. The arguments are as in `train`; a list is an axis.
+    The command is a process of its own, because the processes that it starts import the main module: a script that
+    calls this outside `if __name__ == "__main__"` would run again in each of them.
 
     Raises:
         RuntimeError: the sweep failed. The message is its last line.
@@ -225,7 +227,7 @@ def sweep(
 
 
 def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
-    """Do what `normexp verify claim=...` does, in a new process: `normexp.verify("S36")["S36"]["verdict"]`.
+    """Do what `normexp verify claim=...` does, in a new process, as `sweep`: `normexp.verify("S36")["S36"]["verdict"]`.
 
     Args:
         claim: an id, a name, several with commas, or a file of your own.

@@ -3,14 +3,12 @@
 import signal
 
 import pytest
-import torch
 from hydra._internal.utils import get_args_parser
 
 from normexp.cli import help, train
 from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.errors import one_line, one_line_errors
-from normexp.config.targets import refused
 
 
 @pytest.mark.parametrize(
@@ -86,27 +84,6 @@ def test_correct_arguments_get_no_hint(arguments):
     assert train.find_mistake(arguments) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        (
-            "Could not override 'norm.epss'.\nTo append to your config use +norm.epss=1",
-            "norm.epss: no such key",
-        ),
-        (
-            "Ambiguous value for argument 'seed=1,2'\n1. To use it as a list",
-            "seed=1,2: several values make a sweep",
-        ),
-        ("missing EQUAL at '<EOF>'\nSee https://", "arguments have the form key=value"),
-        ("first\n\n  second ", "first second"),
-    ],
-)
-def test_message_becomes_one_line(text, line):
-    message = one_line(ValueError(text))
-    assert line in message
-    assert "\n" not in message
-
-
 def test_unexpected_error_says_how_to_see_more():
     assert one_line(RuntimeError("boom")) == "RuntimeError: boom (HYDRA_FULL_ERROR=1 shows where)"
 
@@ -148,24 +125,6 @@ def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
     monkeypatch.delenv("NORMEXP_ONE_LINE", raising=False)
     with pytest.raises(KeyboardInterrupt), one_line_errors():
         raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("device", ["cpu", "meta"])  # where torch has other words
-@pytest.mark.parametrize(
-    ("layer", "said"),
-    [
-        (torch.nn.MaxPool2d(3), "the images are too small for this network"),
-        (torch.nn.Conv2d(1, 1, 3), "the images are too small for this network"),
-        (torch.nn.ReflectionPad2d(4), "the images are too small for this network"),
-        (torch.nn.Conv2d(3, 1, 1), "takes other channels (digits and MNIST have 1, CIFAR-10 3)"),
-        (torch.nn.Linear(5, 1), "takes another number of features"),
-    ],
-)
-def test_images_that_do_not_fit_a_network_are_said_with_a_remedy(layer, said, device):
-    with pytest.raises(ValueError, match="refuses") as error, refused("model", "Net"):
-        layer.to(device)(torch.zeros(1, 1, 2, 2, device=device))
-    assert said in (line := one_line(error.value))
-    assert line.startswith("model: Net cannot take these images: ")
 
 
 def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):

@@ -28,39 +28,6 @@ def run(*arguments: str, start: tuple[str, ...] = ("train.py",), **more) -> subp
     )
 
 
-def test_help_explains_groups_and_keys_and_is_quick():
-    found = run("--help")
-    assert found.returncode == 0
-    for word in (
-        "model",
-        "norm",
-        "layernorm",
-        "batch_size=64",
-        "python train.py norm=layernorm",
-        "tensorboard",
-    ):
-        assert word in found.stdout
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["norm=LayerNorm"], "did you mean layernorm?"),
-        (["--norm", "layernorm"], "write norm=layernorm"),
-        (["norm.epss=1"], "did you mean norm.eps?"),
-        (["modle=mlp"], "did you mean model?"),
-    ],
-)
-def test_slip_is_one_line_and_exit_status_two(arguments, message, tmp_path):
-    found = run(*arguments, f"outputs={tmp_path}/outputs")
-    assert found.returncode == 2
-    assert found.stdout == ""
-    assert message in found.stderr
-    assert len(found.stderr.splitlines()) == 1
-    assert not (tmp_path / "outputs").exists()
-
-
 @pytest.mark.parametrize("command", ["train", "report", "evaluate"])
 def test_a_deleted_working_directory_is_one_line(command, tmp_path):
     (tmp_path / "gone").mkdir()
@@ -168,11 +135,6 @@ def test_training_prints_the_result_and_evaluate_repeats_it(tmp_path):
     assert evaluated.returncode == 0, evaluated.stderr
     accuracy = json.loads(summary_path.read_text())["metrics"]["test/accuracy"]
     assert re.search(rf"test/accuracy\W+{accuracy:.6f}\W+{accuracy:.6f}", evaluated.stdout)
-
-
-def test_evaluate_refuses_a_folder_that_is_no_run(tmp_path):
-    found = run(str(tmp_path), start=("-m", "normexp", "evaluate"))
-    assert (found.returncode, len(found.stderr.splitlines())) == (2, 1)
 
 
 @pytest.mark.slow

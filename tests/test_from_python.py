@@ -95,7 +95,7 @@ def test_fast_dev_run_has_no_folder(tmp_path):
                 "allow_targets=[torchvision]",
                 "norm=none",
             ),
-            "cannot take these images.*takes other channels",
+            "model: OwnNetwork refuses its options: Invalid channel",
         ),
     ],
 )

@@ -93,13 +93,13 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
 @pytest.mark.parametrize(
     ("command", "word", "said"),
     [
-        (check, "samples=0", "must be a whole number of at least 1"),
+        (check, "samples=0", "must be >= 1"),
         (check, "samples=many", "must be a whole number"),
         (check, "data=", "a value is missing; write data=VALUE"),
         (check, "strict=maybe", "must be true or false"),
         (check, "other", "is a word too many; write key=value with a key of data, "),
         (evaluate, "checkpoint=first", "choose from last, best"),
-        (compare, "seeds=2", "must be a whole number of at least 5"),
+        (compare, "seeds=2", "must be >= 5"),
         (compare, "margin=nan", "must be a number above 0"),
         (compare, "margin=much", "must be a number or choose from practical"),
         (compare, "rates=0.1,-1", "must be a number above 0"),

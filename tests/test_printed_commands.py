@@ -120,22 +120,6 @@ def test_studies_and_runs_are_listed(tmp_path):
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("normexp ver", "verify"),
-        ("normexp verify claim=S", ""),
-        ("normexp train norm=layernorm_cha", "norm=layernorm_channels"),
-    ],
-)
-def test_a_shell_completes_commands_and_words_of_train_and_prints_no_error(line, expected):
-    done = forked(
-        "-sc", "query=bash", script="normexp/__main__.py", COMP_LINE=line, COMP_POINT=str(len(line))
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert expected in done.stdout.split() if expected else not done.stdout.strip()
-
-
 @pytest.mark.parametrize("script", ["train.py", "normexp/__main__.py"])
 def test_the_version_is_ours(script):
     words = ["--version"] if script == "train.py" else ["train", "--version"]

@@ -11,19 +11,9 @@ import pytest
 
 from normexp import __version__
 from normexp.cli.main import COMMANDS
-from normexp.config.folder import CONFIGS, configs_folder
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_steps=2"]
-
-
-def test_configurations_are_found_in_the_checkout_and_in_an_installed_package(tmp_path):
-    assert ROOT / "configs" == CONFIGS
-    package = tmp_path / "normexp"
-    package.mkdir()
-    assert configs_folder(package) == tmp_path / "configs"
-    (package / "configs").mkdir()
-    assert configs_folder(package) == package / "configs"
 
 
 @pytest.fixture(scope="module")

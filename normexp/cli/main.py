@@ -36,8 +36,6 @@ def main() -> int:
         return 0
     if name == "train":
         return run(name, words)
-    if name in ("-sc", "--shell-completion"):
-        return _complete([name, *words])
     if name in ("-h", "--help"):
         print(overview())
         return 0
@@ -85,17 +83,6 @@ def overview() -> str:
     lines = columns({f"normexp {name}": about for name, (_, about) in COMMANDS.items()})
     head = "normexp: a laboratory for claims about normalization."
     return "\n".join([head, "", *lines, "", "`normexp <command> --help` explains a command."])
-
-
-def _complete(flags: list[str]) -> int:
-    """What a shell asks when Tab is pressed: Hydra completes the words of `train`, and knows no other command."""
-    line = os.environ.get("COMP_LINE", "normexp train ")
-    words = f"{line} ".split(" ")
-    if words[1] == "train":
-        os.environ["COMP_LINE"] = line.replace(" train ", " ", 1)
-        return run("train", flags)
-    print(*COMMANDS if len(words) < 4 else ())
-    return 0
 
 
 def process() -> int:

@@ -84,7 +84,7 @@ def verify(
     chosen, left_out, others = select.find(DEMO if claim == "demo" else claim, bank)
     warn(others)
     if bank != SMALL:
-        warn(without_settings(bank, chosen))
+        require_settings(bank, chosen)
     if not engine.plan:
         out.mkdir(parents=True, exist_ok=True)
     if sum(own.evidence == "training" for own in chosen) > 1:
@@ -112,16 +112,14 @@ def verify(
     return BAD_INPUT if left_out else status
 
 
-def without_settings(bank: str, chosen: list[Claim]) -> list[str]:
-    """A line on the claims that a bank does not change. Raises ValueError if those are all."""
-    fixed = [claim.id for claim in chosen if not claim.settings]
-    if not fixed:
-        return []
-    names = ", ".join(fixed[:5]) + (", ..." if len(fixed) > 5 else "")
-    line = f"bank={bank}: changes nothing of {names}, which has no `settings`"
-    if len(fixed) == len(chosen):
-        raise ValueError(f"{line}; leave bank= out, or write `settings` into the file of the claim")
-    return [line]
+def require_settings(bank: str, chosen: list[Claim]) -> None:
+    """Raise ValueError with one line if a bank changes none of the claims."""
+    if not any(claim.settings for claim in chosen):
+        names = ", ".join(claim.id for claim in chosen[:5])
+        raise ValueError(
+            f"bank={bank}: changes nothing of {names}, which has no `settings`; leave bank= out, or write `settings` "
+            "into the file of the claim"
+        )
 
 
 def ledger(place: str) -> Path | None:
@@ -136,17 +134,10 @@ def ledger(place: str) -> Path | None:
 
 
 def write_pages(paths: Sequence[Path], claim: str, out: Path, bank: str) -> Iterator[str]:
-    """Write pages of all verdicts, or a site of them where a path does not end in .md: from `out` if it was named, else
-    judged again from the ledger, once for all pages. If claims were named, the pages have those alone, from `out`.
-    Yields a line on each."""
+    """Write pages of verdicts: of the claims that were named, from `out`; of all claims from `out` if that was named,
+    else judged again from the kept runs. Yields a line on each."""
     from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 
-    for path in paths:
-        files = {file.name for file in path.iterdir()} if path.is_dir() else None
-        if files is not None and (path.suffix == ".md" or (files and not {"index.html", "claims"} <= files)):
-            raise ValueError(
-                f"page={path}: is a folder with other files; name a new one, or a file that ends in .md"
-            )
     if some_named := claim != "demo":
         chosen, left_out, _ = select.find(claim, bank)
         for mistake in left_out:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from cyclopts import App, Group, Parameter
+from cyclopts import App, Group, Parameter, validators
 from cyclopts import exceptions as mistakes
 
 from normexp.config.folder import allow_from, listed, long_flags, use_folder
@@ -14,17 +14,6 @@ from normexp.config.options import suggest
 from normexp.sweeps.options import Options, options_of, take_flags
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
-
-
-def at_least(least: int) -> Parameter:
-    """A whole number, or several, of at least so much."""
-
-    def check(kind: Any, value: Any) -> None:
-        for number in value if isinstance(value, tuple) else (value,):
-            if number is not None and number < least:
-                raise ValueError(f"must be a whole number of at least {least}")
-
-    return Parameter(validator=check)
 
 
 def _positive(kind: Any, value: Any) -> None:
@@ -39,6 +28,13 @@ def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
 
 
 HERE = Options()
+
+
+def at_least(least: int) -> Parameter:
+    """A whole number, or several, of at least so much."""
+    return Parameter(validator=validators.Number(gte=least))
+
+
 POSITIVE = Parameter(validator=_positive)
 SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
 Count = Annotated[int, at_least(1)]
@@ -85,7 +81,12 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     if "config_dir" in keys:
         allow_from([f"allow_targets={bound.arguments.get('allow_targets', '')}"])
         use_folder(bound.arguments.get("config_dir"))
-    return function(*bound.args, **bound.kwargs, **more)
+    try:
+        return function(*bound.args, **bound.kwargs, **more)
+    except OSError as error:  # what the system refuses, such as a file, is the user's to mend
+        if not error.strerror:
+            raise
+        raise ValueError(f"{error.filename or 'standard output'}: {error.strerror}") from error
 
 
 def _as_flag(word: str, keys: Sequence[str]) -> str:
@@ -116,7 +117,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         said = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
-        return f"{key}={value}: {said}"
+        return f"{key}={value}: {said[:1].lower()}{said[1:].rstrip('.')}"
     return str(mistake)
 
 

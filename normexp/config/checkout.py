@@ -17,25 +17,23 @@ def checkout(folder: Path | None = None) -> dict[str, Any] | None:
     A checkout is dirty if a Python or YAML file was changed, added or deleted since the commit.
     """
     here = Path.cwd() if folder is None else folder
-    return _checkout(next((place for place in (here, *here.parents) if (place / ".git").exists()), ROOT))
+    root = next((place for place in (here, *here.parents, ROOT) if (place / ".git").exists()), None)
+    return _checkout(root) if root else None
 
 
 @cache  # the process loaded its code when it started
 def _checkout(root: Path) -> dict[str, Any] | None:
-    if not (root / ".git").exists():
-        return None
-    options = ["--porcelain=v2", "--branch", "--no-renames", "--untracked-files=normal"]
     # Inside a git hook, these variables point to the hook's repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    try:
-        found = subprocess.run(
-            ["git", "status", *options, "--", "*.py", "*.yaml"],
-            cwd=root, env={**environment, "GIT_OPTIONAL_LOCKS": "0"}, stdin=subprocess.DEVNULL,
+
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "--no-optional-locks", *words], cwd=root, env=environment, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=SECONDS, check=True,
-        )  # fmt: skip
+        ).stdout  # fmt: skip
+
+    try:
+        commit = git("rev-parse", "--verify", "HEAD").strip()
+        return {"commit": commit, "dirty": bool(git("status", "--porcelain", "--", "*.py", "*.yaml"))}
     except (OSError, subprocess.SubprocessError):
         return None
-    lines = found.stdout.splitlines()
-    commits = [line.split()[-1] for line in lines if line.startswith("# branch.oid ")]
-    changes = [line for line in lines if not line.startswith("# ")]
-    return {"commit": commits[0], "dirty": bool(changes)} if commits and commits[0] != "(initial)" else None

@@ -25,18 +25,6 @@ from normexp.format import printable
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-TAKE_SHAPE = (
-    "than it gets: let the class take input_shape, which a run gives it, or choose data= with such images"
-)
-# What torch says where a network does not fit its images, and what to do then.
-MISFITS = {
-    r"utput size is too small|ernel size can't be greater than actual input|should be less than.*input dim":
-        "the images are too small for this network: data=cifar10 has larger ones",
-    r"nvalid channel dimensions|to have \d+ channels, but got":
-        f"a convolution takes other channels (digits and MNIST have 1, CIFAR-10 3) {TAKE_SHAPE}",
-    r"same reduction dim|shapes cannot be multiplied":
-        f"a linear layer takes another number of features {TAKE_SHAPE}",
-}  # fmt: skip
 # Hydra's own launchers that are packages, and the extras that bring them.
 LAUNCHERS = {"joblib": "joblib", "submitit_local": "submitit", "submitit_slurm": "submitit"}
 # Types of pydantic's errors -> what a value must be.
@@ -206,8 +194,6 @@ def one_line(error: BaseException) -> str:
         error, cause = cause, cause.__cause__
         text = str(error).strip() or text
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
-    if remedy := next((words for said, words in MISFITS.items() if re.search(said, line)), None):
-        line = f"{line.replace('refuses its options', 'cannot take these images').rstrip('.')}; {remedy}"
     if is_bad_input(error):
         return line
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"

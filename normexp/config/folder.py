@@ -16,14 +16,9 @@ from typing import Any
 
 import yaml
 
-
-def configs_folder(package: Path) -> Path:
-    """The folder with `train.yaml` and one folder per group. `package` is the folder of `normexp`."""
-    carried = package / "configs"  # in a wheel
-    return carried if carried.is_dir() else package.parent / "configs"
-
-
-CONFIGS = configs_folder(Path(__file__).parents[1])
+PACKAGE_FOLDER = Path(__file__).parents[1]
+CARRIED = PACKAGE_FOLDER / "configs"  # in a wheel
+CONFIGS = CARRIED if CARRIED.is_dir() else PACKAGE_FOLDER.parent / "configs"
 VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
 KEY = "config_dir"
 FLAGS = {"-cd": "--config-dir", "-p": "--package", "-c": "--cfg"}
@@ -103,12 +98,6 @@ def brought() -> dict[tuple[str, str], tuple[str, ...]]:
             others = found.get((group, own.name), ())
             found[group, own.name] = tuple(dict.fromkeys((*others, own.value)))
     return found
-
-
-def brought_names(group: str) -> dict[str, str]:
-    """Name of each choice of a group that an installed package brings -> how to allow it."""
-    named = {name: packages for (own, name), packages in brought().items() if own == group}
-    return {name: f"allow_targets=[{packages[0]}]" for name, packages in sorted(named.items())}
 
 
 def brought_hint(group: str, name: str) -> str:

@@ -3,7 +3,7 @@
 import difflib
 import re
 
-from normexp.config.folder import CONFIGS, brought_names, config_file, load_yaml
+from normexp.config.folder import CONFIGS, brought, config_file, load_yaml
 
 GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
@@ -18,7 +18,8 @@ def choices(group: str) -> dict[str, str]:
 
 def installed(group: str) -> dict[str, str]:
     """The choices that installed packages bring, with how to allow each; their files are not read."""
-    return {name: f"of an installed package; add {how}" for name, how in brought_names(group).items()}
+    named = {name: packages[0] for (own, name), packages in sorted(brought().items()) if own == group}
+    return {name: f"of an installed package; add allow_targets=[{own}]" for name, own in named.items()}
 
 
 def comments_above(text: str) -> list[str]:

@@ -64,11 +64,6 @@ def _named(node: dict[str, Any]) -> str:
     return "own" if "_target_" in node else "+".join(node) or "none"
 
 
-def own_recipe(model: str) -> str | None:
-    """The recipe with the model's name; None if there is none."""
-    return model if shipped("recipe", model) is not None else None
-
-
 def _chosen(node: dict[str, Any]) -> dict[str, str]:
     """The choices of a defaults list, with its overrides."""
     items = [item for item in node.get("defaults", []) if isinstance(item, dict)]

@@ -114,11 +114,6 @@ NOT_IDENTITY = frozenset(
 )  # fmt: skip
 
 
-def shown(column: str) -> bool:
-    """Whether tables show a key such as `norm.eps` to tell runs apart."""
-    return not any(f"{column}.".startswith(f"{key}.") for key in (*NOT_IDENTITY, "trainer"))
-
-
 def value_at(config: Any, key: str, absent: Any = None) -> Any:
     """The value of a key such as `norm.eps` in a configuration."""
     for part in key.split("."):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from normexp.claims.spec.select import known_claims, own_claims, select
+from normexp.claims.spec.select import own_claims
 from normexp.cli.main import run
-from normexp.cli.verify import command_of_one, without_settings
+from normexp.cli.verify import command_of_one
 
 TEXT = """
 name: dividing_by_n
@@ -44,5 +44,3 @@ def test_a_bank_beside_claims_without_settings_is_said(mine, capsys):
     assert run("verify", [f"claim={mine}", "bank=gpu", "--plan"]) == 2
     said = capsys.readouterr().err
     assert "bank=gpu: changes nothing of mine, which has no `settings`; leave bank= out" in said
-    assert without_settings("gpu", select(known_claims()[0], "P10")) == []
-    assert "S36" in without_settings("gpu", select(known_claims()[0], "P10,S36"))[0]

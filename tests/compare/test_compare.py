@@ -74,7 +74,7 @@ def test_words_become_a_design_with_its_looks():
         ({"norms": "none,none"}, "norms=none,none"),
         ({"batch_sizes": "32,8,32"}, "batch_sizes=32,8,32: 32 stands there twice; keep one"),
         ({"rates": "0.003,0.0030"}, "rates=0.003,0.003: 0.003 stands there twice; keep one"),
-        ({"seeds": "4"}, "seeds=4: must be a whole number of at least 5"),
+        ({"seeds": "4"}, "seeds=4: must be >= 5"),
         ({"margin": "-1"}, "margin=-1: must be a number above 0"),
         ({"batch_sizes": "2,x"}, "batch_sizes=2,x: must be a whole number"),
         ({"metric": "val/loss"}, "metric=val/loss: choose from"),

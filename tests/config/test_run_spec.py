@@ -62,13 +62,6 @@ def test_a_run_is_a_plain_value_that_travels():
     assert "hydra" not in yaml.safe_load(files["config.yaml"])
 
 
-def test_changing_one_run_changes_no_other():
-    first, second = specs([], seeds=[0, 1])
-    before = str(first.config)
-    second.config["data"]["seed"] = 99
-    assert str(first.config) == before
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [

@@ -10,7 +10,7 @@ import yaml
 
 from normexp.config.compose import compose, plain_values
 from normexp.config.folder import CONFIGS
-from normexp.config.schema import GROUPS, NOT_IDENTITY, Root, shown
+from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
 from normexp.config.targets import resolve_target
 
 TRAIN = yaml.safe_load((CONFIGS / "train.yaml").read_text())
@@ -46,29 +46,6 @@ def test_option_outside_the_identity_is_one_that_some_choice_of_its_group_takes(
     nodes = [yaml.safe_load(path.read_text()) for path in (CONFIGS / group).glob("*.yaml")]
     targets = {node["_target_"] for node in nodes if "_target_" in node}
     assert any(option in inspect.signature(resolve_target(group, name)).parameters for name in targets)
-
-
-def test_what_tables_show():
-    for column in (
-        "seed",
-        "lr",
-        "norm",
-        "norm.correction",
-        "data.val_size",
-        "model.depth",
-        "val_every_n_steps",
-    ):
-        assert shown(column), column
-    for column in (
-        "trainer",
-        "trainer.precision",
-        "data.root",
-        "monitor",
-        "threads",
-        "experiment",
-        *NOT_IDENTITY,
-    ):
-        assert not shown(column), column
 
 
 def test_reading_runs_loads_neither_torch_nor_hydra():
