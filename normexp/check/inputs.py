@@ -33,6 +33,13 @@ NEEDED = {
 }
 
 
+def require_whole(name: str, value: Any) -> None:
+    """Raise a ValueError unless a value is None or a whole number of at least 1."""
+    if not isinstance(value, int | None):
+        raise ValueError(f"{name}={value}: must be a whole number")
+    require_at_least(name, value, 1)
+
+
 @dataclass
 class CheckOptions:
     """What the user says of the training. None where nothing was said.
@@ -66,7 +73,14 @@ class CheckOptions:
         if self.converted_from is not None:
             require_choice("converted_from", self.converted_from, LIBRARIES)
         for name in ("accumulate", "devices", "steps"):
-            require_at_least(name, getattr(self, name), 1)
+            require_whole(name, getattr(self, name))
+        fits = {"optimizer": hasattr(self.optimizer, "param_groups")}
+        fits |= {
+            name: isinstance(getattr(self, name), nn.Module | Mapping) for name in ("averaged", "state_dict")
+        }
+        for name, fit in fits.items():
+            if not fit and (value := getattr(self, name)) is not None:
+                raise ValueError(f"{name}={type(value).__name__}: cannot be read; pass {NEEDED[name]}")
 
     def need(self, name: str) -> Any:
         """What was said. Raises NotChecked with what to pass if nothing was."""

@@ -11,10 +11,10 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from normexp.check.calls import Call, Place, norms_of
+from normexp.check.calls import Call, CalledNorm, Place, norms_of
 from normexp.check.inputs import PROBE, CheckOptions, Step, called_with, root_of, size_of, split, tensor_of
 from normexp.check.result import NotChecked
-from normexp.check.trace import Trace, copied, trace
+from normexp.check.trace import Trace, copied, skipping, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, untouched, weights
 
@@ -82,8 +82,10 @@ class Network:
                 self.step.train()
             for place in without:
                 place.module.register_forward_hook(keep_input)
+            called = [place.path for place in without if isinstance(place.module, CalledNorm)]
             try:
-                yield self.step
+                with skipping(self.step, self.places, called):
+                    yield self.step
             except Exception as raised:  # isolate_rng puts nothing back behind an error
                 error = raised
         if error is not None:

@@ -17,11 +17,11 @@ from normexp.check.inputs import (
     PRECISIONS,
     CheckOptions,
     as_step,
+    require_whole,
     two_batches,
 )
 from normexp.check.network import Network
 from normexp.check.result import SEVERITIES, NotChecked, Result
-from normexp.format import require_at_least
 
 
 def check(
@@ -51,7 +51,7 @@ def check(
         TypeError: another option.
     """
     begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
-    require_at_least("samples", samples, 1)
+    require_whole("samples", samples)
     if why := unfit(module):
         raise ValueError(f"module={name}: {why}")
     if loss is not None and not callable(loss):

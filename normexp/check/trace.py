@@ -6,7 +6,8 @@ is a norm if the mean square, or the sum of squares, of its rows is 1.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any
@@ -48,6 +49,7 @@ class Trace:
             channel; 0 up to rounding if the norm subtracts whatever the bias adds.
         runs: calls of the whole network.
         called: path -> a norm that is called as a function.
+        drops: whether a dropout is called as a function.
         recomputed: paths of norms whose running statistics moved again while the gradient was computed.
         without_gradient: names of trained parameters that get no gradient.
         inside: path of the norm in which the pass failed.
@@ -60,6 +62,7 @@ class Trace:
     cancelled: dict[str, float] = field(default_factory=dict)
     runs: int = 0
     called: dict[str, Place] = field(default_factory=dict)
+    drops: bool = False
     recomputed: list[str] = field(default_factory=list)
     without_gradient: set[str] = field(default_factory=set)
     error: Exception | None = None
@@ -81,9 +84,10 @@ def unheard(hook: Callable) -> Callable:
 
 
 class _Watch(TorchFunctionMode):
-    """Sees one pass: layers by hooks, functions as a mode of torch."""
+    """Sees one pass: layers by hooks, functions as a mode of torch. Of `skipped`, paths of norms that are called as
+    functions, it makes the identity."""
 
-    def __init__(self, step: nn.Module, places: list[Place]) -> None:
+    def __init__(self, step: nn.Module, places: list[Place], skipped: Iterable[str] = ()) -> None:
         super().__init__()
         self.trace, self.root, self.deaf = Trace(), root_of(step), False
         self.places = {place.module: place for place in places}
@@ -96,6 +100,7 @@ class _Watch(TorchFunctionMode):
         self.maker: dict[int, tuple[nn.Module, int]] = {}
         self.before_norm: set[nn.Module | None] = set()
         self.scales: dict[int, Tensor] = {}
+        self.skipped = set(skipped)
         self.handles = [
             module.register_forward_pre_hook(self.enter, with_kwargs=True) for module in self.paths
         ]
@@ -148,15 +153,16 @@ class _Watch(TorchFunctionMode):
                     f"{self.paths.get(inside, '')}.{name}", CalledFunction(func, name, args[1:], kwargs), x
                 )
         if inside is not None and func in NAMED:
-            self.named(func, inspect.signature(func).bind(*args, **kwargs))
-            return func(*args, **kwargs)
-        output = func(*args, **kwargs)
+            x = self.named(func, inspect.signature(func).bind(*args, **kwargs))
+            return func(*args, **kwargs) if x is None else x
+        output, x, name = func(*args, **kwargs), None, getattr(func, "__name__", "")
+        self.trace.drops |= "dropout" in name
         if inside is not None and isinstance(output, Tensor) and output.is_floating_point():
-            self.by_hand(getattr(func, "__name__", ""), args, output)
-        return output
+            x = self.by_hand(name, args, output)
+        return output if x is None else x
 
-    def named(self, func: Callable, bound: inspect.BoundArguments) -> None:
-        """A norm that names itself."""
+    def named(self, func: Callable, bound: inspect.BoundArguments) -> Tensor | None:
+        """A norm that names itself. Its input if it is to be skipped, as of the next three."""
         bound.apply_defaults()
         given = bound.arguments
         x, eps, groups = given["input"], given.get("eps") or 0.0, 0
@@ -169,14 +175,14 @@ class _Watch(TorchFunctionMode):
             kind = "instance"
         elif func is F.batch_norm:
             if not given["training"]:
-                return
+                return None
             kind, axes = "batch", (0, *axes)
         else:
             axes = tuple(range(-len(given["normalized_shape"]), 0))
         centers = func not in (F.rms_norm, F.normalize)
-        self.function(x, func.__name__, kind, axes, groups, centers, float(eps))
+        return self.function(x, func.__name__, kind, axes, groups, centers, float(eps))
 
-    def by_hand(self, name: str, args: tuple, output: Tensor) -> None:
+    def by_hand(self, name: str, args: tuple, output: Tensor) -> Tensor | None:
         """A root, what is made of one, or a product with it."""
         tensors = [x for x in args if isinstance(x, Tensor)]
         scales = [x for x in tensors if id(x) in self.scales]
@@ -184,42 +190,45 @@ class _Watch(TorchFunctionMode):
         if root or (scales and output.numel() == scales[0].numel()):
             self.scales[id(output)] = output  # kept, so that no other tensor takes its address
         elif scales and name in PRODUCTS and len(tensors) == 2:
-            self.product(output, scales[0], next(x for x in tensors if x is not scales[0]))
+            return self.product(output, scales[0], next(x for x in tensors if x is not scales[0]))
+        return None
 
     @torch.no_grad()
-    def product(self, output: Tensor, scale: Tensor, x: Tensor) -> None:
+    def product(self, output: Tensor, scale: Tensor, x: Tensor) -> Tensor | None:
         """A tensor times a scale, which is a norm if its rows have mean square or length 1."""
         small = (1,) * (x.dim() - scale.dim()) + tuple(scale.shape)
         axes = tuple(i for i, n in enumerate(small) if n == 1 and i < x.dim() and x.shape[i] > 1)
         if x.shape != output.shape or x.dim() < 2 or scale.numel() < 2 or not axes:
-            return
+            return None
         y = output.detach().double()
         squares = y.square().mean(axes)
         values = y.numel() // squares.numel()
         centered = bool((y.mean(axes).abs() < 1e-3).float().mean() > ROWS)
-        for name, norm in (("norm", squares), ("normalize", squares * values)):
+        unbiased = squares * values / max(values - 1, 1)  # by x.std(), which divides by n - 1
+        for name, norm in (("norm", squares), ("norm", unbiased), ("normalize", squares * values)):
             if ((norm - 1).abs() < ONE).float().mean() > ROWS:
                 kind = "batch" if 0 in axes and x.shape[0] > 1 else "sample"
                 variance = x.detach().double().square().mean(axes)
                 eps = float((variance * (1 / norm.clamp_min(1e-30) - 1)).median()) if name == "norm" else 0.0
                 axes = tuple(axis - x.dim() for axis in axes) if 0 not in axes else axes
-                self.function(x, name, kind, axes, 0, centered, max(eps, 0.0))
-                return
+                return self.function(x, name, kind, axes, 0, centered, max(eps, 0.0))
+        return None
 
     def function(
         self, x: Tensor, name: str, kind: str, axes: tuple[int, ...], groups: int, centers: bool, eps: float
-    ) -> None:
+    ) -> Tensor | None:
         """A norm that was called as a function. One of weights, as in weight standardization, is none of those."""
         owner = self.stack[-1]
         own = {p.numel() for p in owner.module.parameters(recurse=False)}
         if x.dim() < 2 or x.numel() in own or "torch.nn.utils" in type(owner.module).__module__:
-            return
+            return None
         path = f"{self.paths[owner.module]}.{name}()".lstrip(".")
         if path not in self.trace.called:
             module = CalledNorm(name, kind, axes, owner, groups=groups).train(owner.module.training)
             self.trace.called[path] = Place(path, module, kind, centers, eps)
         if self.trace.called[path].module.axes == axes:
             self.norm(self.trace.called[path], x, ())
+        return x if path in self.skipped else None
 
     def norm(self, place: Place, x: Tensor, given: tuple) -> None:
         if place.kind == "none" or x.numel() == 0:
@@ -274,13 +283,22 @@ class _Watch(TorchFunctionMode):
                 self.trace.gradients[path] = size(gradient)
 
 
+def skipping(step: nn.Module, places: list[Place], called: Iterable[str]) -> AbstractContextManager:
+    """In this context some norms that are called as functions are the identity. Use it in `untouched`."""
+    return _Watch(step, places, called) if called else nullcontext()
+
+
 def gradients_of(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
     """The gradients of the parameters; None where the loss does not depend on one. `.grad` stays as it is."""
+    hooked = any(p._post_accumulate_grad_hooks for p in parameters)
     try:
-        return list(torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True))
-    except RuntimeError as error:  # reentrant checkpoints know only `backward`
-        if "use_reentrant" not in str(error) or any(p._post_accumulate_grad_hooks for p in parameters):
+        found = list(torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True))
+        if hooked or all(gradient is not None for gradient in found):
+            return found
+    except RuntimeError as error:
+        if "use_reentrant" not in str(error) or hooked:
             raise
+    # Reentrant checkpoints know only `backward`. One that begins the network gives None and no error.
     before = [p.grad for p in parameters]
     try:
         for p in parameters:

@@ -45,6 +45,7 @@ NORMS = {
     "root": (lambda x: x / (x.square().mean(-1, keepdim=True) + 1e-2).sqrt(), 16 * 5, False, 1e-2),
     "deviation": (by_hand, 16 * 5, True, 1e-5),
     "std": (lambda x: (x - x.mean(-1, True)) / (x.std(-1, correction=0, keepdim=True) + 1e-6), 80, True, 0.0),
+    "std, n - 1": (lambda x: (x - x.mean(-1, True)) / (x.std(-1, keepdim=True) + 1e-6), 80, True, 0.0),
     "length": (lambda x: x / x.norm(dim=-1, keepdim=True), 16 * 5, False, 0.0),
     "over the batch": (lambda x: (x - x.mean((0, 1))) / x.var((0, 1), correction=0).add(1e-5).sqrt()[None, None],
                        8, True, 1e-5),
@@ -124,3 +125,44 @@ def test_findings_of_layers_hold_for_functions():
     assert "one_value" in check(Block(lambda x: F.group_norm(x, 5)), X[:, :, :1].expand(16, 5, 8)).healthy
     with pytest.raises(ValueError, match="no normalization layer"):
         check(Block(torch.tanh), X)
+
+
+class Causal(nn.Module):
+    def __init__(self, axes, mixes=True):
+        super().__init__()
+        self.embedding, self.mix, self.output = (
+            nn.Embedding(9, 6),
+            nn.LSTM(6, 6, batch_first=True),
+            nn.Linear(6, 9),
+        )
+        self.axes, self.mixes = axes, mixes
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        x = self.mix(x)[0] if self.mixes else x
+        return self.output(F.layer_norm(x, x.shape[-self.axes :]))
+
+
+def test_called_norm_over_positions_shows_a_causal_network_the_future():
+    tokens = torch.randint(0, 9, (16, 7))
+    finding = check(Causal(2), (tokens, tokens))["sees_future"]
+    assert finding.layers == ("layer_norm()",)
+    for network in (Causal(1), Causal(2, mixes=False)):  # of single tokens, of a network without a past
+        assert "sees_future" in check(network, (tokens, tokens)).healthy
+
+
+def test_called_norm_before_pooling_takes_the_input_away():
+    class Pooled(nn.Module):
+        def __init__(self, first):
+            super().__init__()
+            self.conv, self.norm, self.output = nn.Conv2d(3, 8, 3), nn.GroupNorm(2, 8), nn.Linear(8, 3)
+            self.first = first
+
+        def forward(self, x):
+            x = self.norm(self.conv(x))
+            x = F.instance_norm(F.relu(x)) if self.first else F.relu(F.instance_norm(x))
+            return self.output(x.mean((2, 3)))
+
+    images = torch.randn(16, 3, 8, 8)
+    assert check(Pooled(True), images)["input_ignored"].layers == ("instance_norm()",)
+    assert "input_ignored" in check(Pooled(False), images).healthy

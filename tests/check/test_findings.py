@@ -217,6 +217,8 @@ def test_last_batch_of_one():
     assert found("last_batch_of_one", check(mlp(), even), check(mlp(), odd)).number == len(list(odd)[-1][0])
     model, dropped = mlp(), DataLoader(TensorDataset(*rows(33)), 8, drop_last=True)
     assert "last_batch_of_one" in check(model, dropped).healthy
+    unknown = DataLoader(TensorDataset(*rows(9)), batch_sampler=[list(range(8)), [8]])
+    assert "last_batch_of_one" in check(model, unknown).not_checked
 
 
 def test_decay_on_norms():
@@ -271,10 +273,19 @@ def test_voided_bias(norm):
 
 
 def test_dropout_before_batchnorm():
-    def build(p):
-        return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
+    def build(p, drop=nn.Dropout):
+        return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), drop(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
+
+    class Called(nn.Module):
+        def __init__(self, p):
+            super().__init__()
+            self.share = p
+
+        def forward(self, x):
+            return F.dropout(x, self.share, self.training)
 
     data = rows(256)
+    found("dropout_before_batchnorm", *(check(build(p, Called), data, samples=256) for p in (0.01, 0.7)))
     healthy = check(build(0.01), data, samples=256)
     finding = found("dropout_before_batchnorm", healthy, check(model := build(0.7), data, samples=256))
     x = model[1](model[0](data[0])).detach().double()

@@ -42,6 +42,11 @@ def test_head_of_zeros_sees_its_input():
     assert "input_ignored" in check(model, images()).healthy
 
 
+class AlwaysTrains(nn.BatchNorm1d):
+    def forward(self, x):
+        return super(type(self), self.train()).forward(x)
+
+
 class Batchwise(nn.Module):
     def __init__(self, always):
         super().__init__()
@@ -59,6 +64,7 @@ class Batchwise(nn.Module):
     [
         (body(nn.BatchNorm1d(8)), body(nn.BatchNorm1d(8, track_running_stats=False)), "1"),
         (Batchwise(False), Batchwise(True), "batch_norm()"),
+        (body(nn.BatchNorm1d(8)), body(AlwaysTrains(8)), "1"),
     ],
 )
 def test_prediction_depends_on_the_rest_of_the_batch(right, wrong, path):
@@ -200,6 +206,36 @@ def test_checkpointed_statistics_move_twice(reentrant):
     once = model.first(x).detach().mean(0)
     assert torch.allclose(model.norm.running_mean, (1 - 0.9**2) * once, atol=1e-5)
     assert "moves_twice" in check(Checkpointed(reentrant, nn.LayerNorm), (x, y)).healthy
+
+
+class Second(nn.Module):
+    def __init__(self, how):
+        super().__init__()
+        self.body, self.output = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU()), nn.Linear(8, 3)
+        self.how = how
+
+    def forward(self, x):
+        if self.how == "checkpoint":  # nothing before it gets a gradient
+            return self.output(checkpoint(self.body, x.requires_grad_(), use_reentrant=True))
+        self.body.train(self.training and self.how == "train")
+        with torch.no_grad():
+            weights = self.output(self.body(x)).softmax(-1).amax(-1, keepdim=True)
+        self.body.train(self.training)
+        return weights * self.output(self.body(x))
+
+
+def test_second_pass_without_gradients_moves_statistics():
+    finding = found("moves_twice", check(Second("eval"), rows()), check(Second("train"), rows()))
+    assert (finding.layers, finding.number, finding.severity) == (("body.1",), 2, "note")
+    model, (x, y) = Second("train"), rows()
+    F.cross_entropy(model(x), y).backward()
+    assert int(model.body[1].num_batches_tracked) == 2
+
+
+def test_reentrant_checkpoint_that_begins_a_network_learns():
+    result = check(Second("checkpoint"), rows())
+    assert result["moves_twice"].severity == "warning"
+    assert "nothing_learns" in result.healthy
 
 
 def test_weight_normalization_before_batchnorm():

@@ -152,6 +152,11 @@ def test_api_is_the_function_before_and_after_the_package_is_imported():
         ({"loader": []}, "loader: gives no batch"),
         ({"loader": torch.zeros(0, 6)}, "loader: gives a batch without samples"),
         ({"loss": 3}, "loss=int: cannot be called"),
+        ({"steps": "x"}, "steps=x: must be a whole number"),
+        ({"samples": 2.5}, "samples=2.5: must be a whole number"),
+        ({"optimizer": 3}, "optimizer=int: cannot be read; pass optimizer="),
+        ({"averaged": 3}, "averaged=int: cannot be read"),
+        ({"state_dict": []}, "state_dict=list: cannot be read"),
     ],
 )
 def test_bad_input_is_one_line(options, message):

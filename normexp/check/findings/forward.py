@@ -24,7 +24,7 @@ def input_ignored(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     was: InstanceNorm before global pooling, for one."""
     share = spread(network, [])
     if share <= limit.share:
-        places = list(dict.fromkeys(call.place for call in network.calls if call.place in network.places))
+        places = list(dict.fromkeys(call.place for call in network.calls))
         alone = [place for place in places if spread(network, [place]) > limit.share]
         if alone or spread(network, places) > limit.share:
             yield Found(alone or places, share)
@@ -50,21 +50,25 @@ def moved(p: Tensor) -> Tensor:
 
 @finding
 def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
-    sample depends on the others that come with it."""
-    calls = [call for call in network.calls if call.place.kind == "batch" and not call.place.tracked]
+    """Without running statistics, or where its forward always trains, a BatchNorm normalizes with the batch in eval
+    mode, too: what is predicted for a sample depends on the others that come with it."""
+    calls = [call for call in network.calls if call.place.kind == "batch"]
     if not calls:
         return
     half, batch = network.samples // 2, network.batches.training
     chosen = [i if i < half else i % max(half, 1) for i in range(network.samples)]
     repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
-    outputs = []
-    for inputs in (batch, repeated):
-        with network.quiet(train=False), torch.no_grad():
-            outputs.append(network.output(inputs)[:half])
-    change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
-    if change > limit.change:
-        yield Found(calls, change)
+
+    def change(without: list[Place]) -> float:
+        outputs = []
+        for inputs in (batch, repeated):
+            with network.quiet(train=False, without=without), torch.no_grad():
+                outputs.append(network.output(inputs)[:half])
+        return float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
+
+    number, without = change([]), [call for call in calls if not call.place.tracked]
+    if number > limit.change and (without or change([call.place for call in calls]) <= limit.change):
+        yield Found(without or calls, number)
 
 
 @finding
@@ -154,6 +158,10 @@ def moves_twice(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             yield Found(paths, 2, "average")
         elif keep < 1:
             yield Found(paths, 2, acts=1 - keep**2, momentum=1 - keep, same=1 - keep**0.5)
+    learning = {call.place for call in network.calls if call.learns}
+    idle = [call for call in network.calls if call.training and not call.learns and call.place in learning]
+    if again := [call for call in idle if call.place.tracked and call.place.follows_batches]:
+        yield Found(again, 2, "unlearned")
 
 
 @finding

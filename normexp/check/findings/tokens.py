@@ -56,6 +56,8 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     if not over_time or (network.options.mask is None and all(call.x.dim() > 3 for call in over_time)):
         return  # images
     mask, source = mask_of(network)
+    if network.options.mask is not None and not any(fits(call.x, mask) for call in over_time):
+        raise NotChecked(f"mask= is {tuple(mask.shape)}, and no norm gets such samples and positions")
     share = float(1 - mask.float().mean())
     if share >= limit.padded:
         moved = [(c, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
@@ -89,16 +91,18 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [call for call in network.calls if call.place.kind != "none"]
     if not any(call.x.dim() > 2 for call in calls):
         return
-    share = future_share(network, [])
-    # A network that attends to later positions by design still does without its norms.
-    if share > limit.leak and future_share(network, [call.place for call in calls]) <= limit.leak:
+    share, norms = future_share(network, []), [call.place for call in calls]
+    # A network that attends to later positions by design still does without its norms, and one that takes each position
+    # by itself attends to no earlier ones.
+    causal = share > limit.leak and future_share(network, norms) <= limit.leak
+    if causal and future_share(network, norms, earlier=True) > limit.leak:
         yield Found([call for call in calls if call.crosses_positions] or calls, share)
 
 
-def future_share(network: Network, without: list[Place]) -> float:
-    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input, with
-    some norms made the identity. Not a number if input and output have no axis of positions in common, or if no
-    gradient comes."""
+def future_share(network: Network, without: list[Place], *, earlier: bool = False) -> float:
+    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input, or by
+    earlier ones, with some norms made the identity. Not a number if input and output have no axis of positions in
+    common, or if no gradient comes."""
     batch = copied(network.batches.training)
     inputs, _ = split(batch)
     x = first_tensor((), inputs if isinstance(inputs, Mapping) else {"": inputs})
@@ -123,12 +127,13 @@ def future_share(network: Network, without: list[Place]) -> float:
         if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
             return math.nan
         axes = [(i, o) for i in (1, 2) for o in (1, 2) if leaves[0].shape[i] == output.shape[o] > 2]
-        return min((share_of_later(leaves[0], output, *pair) for pair in axes), default=math.nan)
+        shares = [share_of(leaves[0], output, *pair, earlier) for pair in axes]
+        return min(shares, default=math.nan)
 
 
-def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
-    """|d y_middle / d x_later| / |d y_middle / d x|, positions along the axes `into` of x and `out` of y. y_middle is a
-    random sum of the outputs at the middle position."""
+def share_of(x: Tensor, y: Tensor, into: int, out: int, earlier: bool) -> float:
+    """|d y_middle / d x_later| / |d y_middle / d x|, or that of earlier positions, along the axes `into` of x and `out`
+    of y. y_middle is a random sum of the outputs at the middle position."""
     middle = y.shape[out] // 2
     chosen = y.select(out, middle).float()
     mixed = (chosen * random_signs(chosen.shape, chosen)).sum()
@@ -136,4 +141,5 @@ def share_of_later(x: Tensor, y: Tensor, into: int, out: int) -> float:
         (g,) = torch.autograd.grad(mixed, x, retain_graph=True, materialize_grads=True)
     except RuntimeError:  # reentrant checkpoints give no gradient by the input
         return math.nan
-    return float(g.narrow(into, middle + 1, g.shape[into] - middle - 1).norm() / g.norm())
+    positions = (0, middle) if earlier else (middle + 1, g.shape[into] - middle - 1)
+    return float(g.narrow(into, *positions).norm() / g.norm())

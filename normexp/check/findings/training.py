@@ -27,10 +27,9 @@ def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Foun
     if not alone:
         return
     loader = network.training_loader
-    if not isinstance(loader, DataLoader):
-        raise NotChecked("pass the DataLoader of the training")
-    size = loader.batch_size
-    if size is None or loader.drop_last or not hasattr(loader.dataset, "__len__"):
+    if not isinstance(loader, DataLoader) or (size := loader.batch_size) is None:
+        raise NotChecked("pass the DataLoader of the training, with batch_size=")
+    if loader.drop_last or not hasattr(loader.dataset, "__len__"):
         return
     if len(loader.dataset) % size == 1:
         yield Found(alone, 1, of=len(loader.dataset))
@@ -130,7 +129,8 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
     drops = [m for m in network.modules.values() if "drop" in type(m).__name__.lower()]
     follow = {place.path for place in network.tracked if place.follows_batches}
-    if not follow or not any(isinstance(p := getattr(m, "p", None), float) and p for m in drops):
+    drop = network.trace.drops or any(isinstance(p := getattr(m, "p", None), float) and p for m in drops)
+    if not follow or not drop:
         return
     without = {path: var for path, var in network.modes.var.items() if bool((var > 0).any())}
 
