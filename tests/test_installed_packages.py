@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
 
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.select import find
@@ -15,7 +14,6 @@ from normexp.cli.help import help_for
 from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.errors import one_line
-from normexp.norms import norm_named, swap
 
 EXAMPLE = Path(__file__).parents[1] / "docs" / "extending"
 PACKAGE = "normexp_meanabs"
@@ -86,7 +84,6 @@ def test_allowed_it_brings_norm_claim_and_bank(place):
 
 
 def test_its_norm_divides_by_the_mean_magnitude_of_each_sample(place):
-    import torch
     from hydra.utils import instantiate
 
     folder.allow_from([f"allow_targets=[{PACKAGE}]"])
@@ -128,31 +125,3 @@ def test_it_replaces_nothing_of_normexp(place):
     (place / PACKAGE / "norm" / "layernorm.yaml").write_text("_target_: evil.Layer\n")
     folder.allow_from([f"allow_targets=[{PACKAGE}]"])
     assert compose(["norm=layernorm"])[0].norm._target_ == "normexp.norms.LayerNorm"
-
-
-def test_python_takes_a_norm_of_others_by_name_where_its_package_is_allowed(place):
-    with pytest.raises(ValueError, match=rf"norm=meanabs: .*; if you trust {PACKAGE}, add allow_targets"):
-        norm_named("meanabs")
-    layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
-    table = swap(layers, "meanabs", allow_targets=[PACKAGE])
-    assert [(row.old, row.new) for row in table] == [("BatchNorm1d", "MeanAbs")]
-    x = torch.randn(5, 4)
-    torch.testing.assert_close(layers[1](x), x / (x.abs().mean(1, keepdim=True) + layers[1].eps))
-    with pytest.raises(ValueError, match=r"gain=1: no option of meanabs; use one of eps$"):
-        norm_named("meanabs", allow_targets=PACKAGE, gain=1)
-
-
-def test_a_norm_of_a_folder_is_built_only_from_an_allowed_package(place):
-    mine = place / "mine" / "norm" / "half.yaml"
-    mine.parent.mkdir(parents=True)
-    mine.write_text(f"_target_: {PACKAGE}.MeanAbs\n_partial_: true\neps: 0.5\n")
-    with pytest.raises(ValueError, match=rf"names {PACKAGE}.MeanAbs; .* allow_targets=\[{PACKAGE}\]$"):
-        norm_named("half", config_dir=place / "mine")
-    assert PACKAGE not in sys.modules
-    assert norm_named("half", config_dir=place / "mine", allow_targets=PACKAGE)(4).eps == 0.5
-    mine.with_name("rmsnorm.yaml").write_text(f"_target_: {PACKAGE}.MeanAbs\n")
-    assert type(norm_named("rmsnorm", config_dir=place / "mine")(4)).__name__ == "RMSNorm"  # none is replaced
-    (place / PACKAGE / "more.py").write_text("def made(width): ...")
-    mine.write_text(f"_target_: {PACKAGE}.more.made\n")
-    with pytest.raises(ValueError, match=r"which is no class$"):
-        norm_named("half", config_dir=place / "mine", allow_targets=PACKAGE)

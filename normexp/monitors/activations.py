@@ -147,9 +147,8 @@ class Activations(StepMonitor):
         places: preactivation and activation are the input and output of a non-linearity.
         sample_size: number of random values for percentiles. Other statistics use every value.
 
-    Saturation is measured only for activations that are bounded on both sides. A module may define
-    `padding_mask(batch)`, (N, T), True at real tokens; padding then counts nowhere. After the last step, the last
-    training batch is measured again.
+    Saturation is measured only for activations that are bounded on both sides. After the last step, the last training
+    batch is measured again.
     """
 
     def __init__(
@@ -185,9 +184,6 @@ class Activations(StepMonitor):
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         self._values, self._samples, self._step = {}, {}, step
-        self._mask = module.padding_mask(batch) if hasattr(module, "padding_mask") else None
-        if self._mask is not None and guard_depth() == 0:
-            self._mask = all_gather(self._mask)
         sites = sites_of(module)
         for site in sites:
             for end, record in self._measures(site):
@@ -231,7 +227,7 @@ class Activations(StepMonitor):
         self.hear(site.module, heard, before=end == "input")
 
     def _rows(self, site: Site, x: Tensor) -> Tensor:
-        return to_rows(x, channel_dim(site.module, x.ndim), self._mask)
+        return to_rows(x, channel_dim(site.module, x.ndim))
 
     def _describe(self, site: Site, place: str, x: Tensor) -> None:
         rows = self._rows(site, x)

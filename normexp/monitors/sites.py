@@ -39,13 +39,11 @@ def described(sites: list[Site]) -> str:
     return ", ".join(parts)
 
 
-def to_rows(x: Tensor, channel_dim: int, mask: Tensor | None = None) -> Tensor:
-    """(N, C, ...) or (N, T, C) -> (n, C). `mask` (N, T) is True at real tokens; padding is omitted."""
+def to_rows(x: Tensor, channel_dim: int) -> Tensor:
+    """(N, C, ...) or (N, T, C) -> (n, C)."""
     x = x.detach()
     if not x.is_floating_point() or x.element_size() < 4:
         x = x.float()
-    if mask is not None and mask.shape == x.shape[:-1]:
-        return x[mask]
     return x.movedim(channel_dim, -1).flatten(0, -2)
 
 

@@ -7,7 +7,7 @@ from normexp.norms.group_norm import GroupNorm, InstanceNorm
 from normexp.norms.layer_norm import AdaNorm, LayerNorm
 from normexp.norms.pointwise import AffineOnly, Identity, Pointwise
 from normexp.norms.power_norm import PowerNorm
-from normexp.norms.rms_norm import GatedRMSNorm, RMSNorm, ScaleNorm
+from normexp.norms.rms_norm import RMSNorm, ScaleNorm
 from normexp.norms.swap_norms import Original, SwapTable, norm_named, swap
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.weights import WeightNormalization, WeightStandardization
@@ -17,7 +17,6 @@ __all__ = [
     "AffineOnly",
     "BatchNorm",
     "BatchRenorm",
-    "GatedRMSNorm",
     "GroupNorm",
     "Identity",
     "InstanceNorm",

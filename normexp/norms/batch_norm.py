@@ -121,9 +121,7 @@ class BatchNorm(Norm):
             raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
         require_choice("population_statistics", population_statistics, get_args(PopulationStatistics))
         require_choice("deviation", deviation, get_args(Deviation))
-        if virtual_batch_size is not None and virtual_batch_size < 1:
-            size = f"virtual_batch_size={virtual_batch_size}"
-            raise ValueError(f"{size}: no such group; use null or a divisor of batch_size")
+        require_at_least("virtual_batch_size", virtual_batch_size, 1)
         self.ema_keep, self.running_correction = ema_keep, running_correction
         self.population_statistics, self.virtual_batch_size = population_statistics, virtual_batch_size
         self.freeze_after, self.deviation, self.mixes_tokens = freeze_after, deviation, channel_dim == -1

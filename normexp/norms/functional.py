@@ -90,14 +90,13 @@ def group_norm(
     eps: float,
     correction: int = 0,
     eps_position: str = "inside",
-    deviation: str = "l2",
     detach: str = "none",
     mask: Tensor | None = None,
 ) -> Tensor:
     """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them.
 
-    Layers run `kernels.group_norm` in its place, 1.8 to 6 times as fast, unless `deviation` or `detach`
-    ask for what only this formula has. `detach` names the statistics that pass no gradient: mean, std or both.
+    Layers run `kernels.group_norm` in its place, 1.8 to 6 times as fast, unless `detach` asks for what
+    only this formula has: it names the statistics that pass no gradient: mean, std or both.
     `mask`, (N, ...), is True at real positions; x is 0 elsewhere. Raises ValueError where it leaves a sample with one
     value in a group.
     """
@@ -108,7 +107,7 @@ def group_norm(
             "leave such samples out or use norm=layernorm"
         )
     real = None if mask is None else mask[:, None, None]
-    mean, var = moments(x, list(range(2, x.dim())), correction, deviation, real)
+    mean, var = moments(x, list(range(2, x.dim())), correction, real=real)
     mean = mean.detach() if detach in ("mean", "both") else mean
     var = var.detach() if detach in ("std", "both") else var
     x = (x - mean) * inverse_deviation(var, eps, eps_position)

@@ -212,7 +212,7 @@ def _layout(x: Tensor) -> torch.memory_format:
 
 def batch_statistics(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and biased variance of each channel, (C), detached: `normalize_batch` adds their gradient."""
-    return _Statistics.apply(at_least_float32(x.detach()))
+    return torch.batch_norm_update_stats(at_least_float32(x.detach()), None, None, 0.0)
 
 
 def normalize_batch(
@@ -238,24 +238,6 @@ def normalize_batch(
     else:
         s, q = eps_outside(torch.rsqrt(var + TINY), eps, k)
     return _Normalize.apply(x, weight, bias, mean, s, q, eps, correction, eps_position)
-
-
-class _Statistics(torch.autograd.Function):
-    """Mean and variance, without gradient. A Function, because torch's has no rule for vmap."""
-
-    @staticmethod
-    def forward(x):
-        return torch.batch_norm_update_stats(x, None, None, 0.0)
-
-    @staticmethod
-    def setup_context(ctx, inputs, outputs):
-        ctx.mark_non_differentiable(*outputs)
-
-    @staticmethod
-    def vmap(info, in_dims, x):
-        x = x.movedim(in_dims[0], 1)  # (N, B, C, ...): the axis of vmap joins the channels
-        mean, var = _Statistics.apply(x.flatten(1, 2))
-        return (mean.view(x.shape[1:3]), var.view(x.shape[1:3])), (0, 0)
 
 
 class _Normalize(torch.autograd.Function):

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from normexp.format import require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm
+from normexp.norms.base import Affine, EpsPosition, Norm
 
 Detach = Literal["none", "mean", "std", "both"]
 
@@ -22,8 +22,6 @@ class LayerNorm(Norm):
         detach: pass no gradient through the mean, the std or both: DetachNorm of Xu et al. 2019, Understanding and
             Improving Layer Normalization. Their code divides by n - 1 and adds eps outside the root; set both here.
         depth_scaling: y / sqrt(layer), LayerNorm Scaling of Sun et al. 2025, The Curse of Depth.
-        deviation: l1 or linf replaces the standard deviation, see `functional.moments`. Hoffer et al. 2018 define
-            them over the batch.
 
     Raises:
         ValueError: another number of features, or `correction=1` with one value to normalize.
@@ -42,14 +40,11 @@ class LayerNorm(Norm):
         per_position: bool = False,
         detach: Detach = "none",
         depth_scaling: bool = False,
-        deviation: Deviation = "l2",
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
         require_choice("detach", detach, get_args(Detach))
-        require_choice("deviation", deviation, get_args(Deviation))
-        self.per_position, self.detach = per_position, detach
-        self.depth_scaling, self.deviation = depth_scaling, deviation
+        self.per_position, self.detach, self.depth_scaling = per_position, detach, depth_scaling
 
     def normalize(self, x: Tensor) -> Tensor:
         if self.per_position and x.dim() > 2:
@@ -74,11 +69,11 @@ class LayerNorm(Norm):
         return self.by_formula(x, mask)
 
     def by_formula(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        options = {**self.formula, "detach": self.detach, "deviation": self.deviation, "mask": mask}
+        options = {**self.formula, "detach": self.detach, "mask": mask}
         return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
     def runs_native(self) -> bool:
-        return self.native and self.detach == "none" and self.deviation == "l2"
+        return self.native and self.detach == "none"
 
     def gain_and_shift(self, x: Tensor) -> tuple[Tensor | None, Tensor | None]:
         weight, bias = self.weight, self.bias

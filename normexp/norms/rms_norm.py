@@ -1,12 +1,11 @@
-"""RMSNorm, plain and with a gate, and ScaleNorm: division by the root mean square, without centering."""
+"""RMSNorm and ScaleNorm: division by the root mean square, without centering."""
 
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from normexp.format import require_at_least, require_choice
+from normexp.format import require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Norm
 
@@ -97,53 +96,6 @@ class RMSNorm(Norm):
             return self.weight.expand(self.num_features)
         # in bfloat16, 1 + w would lose every |w| below 1/256
         return 1 + functional.at_least_float32(self.weight)
-
-
-class GatedRMSNorm(RMSNorm):
-    """y = z * sigmoid(up silu(down z)), z = RMSNorm(x). The gates of a position come from the C values of z there.
-
-    Shape: as RMSNorm, whose options it takes; `down` is (rank, C) and `up` (C, rank).
-    Source: Qiu et al. 2026, A Unified View of Attention and Residual Sinks, arXiv:2601.22966 (GatedNorm). The start is
-    this project's: `up` = 0, so every gate is one half, and `down` ~ N(0, 1 / C), drawn by `layer` and not from torch's
-    random stream, so that the network's other weights stay as they are.
-    """
-
-    def __init__(
-        self,
-        num_features: int,
-        channel_dim: int = 1,
-        *,
-        layer: int = 1,
-        eps: float = 1e-5,
-        affine: Affine = "gain",
-        gain: Gain = "vector",
-        rounding: Rounding = "after_gain",
-        rank: int = 16,
-    ) -> None:
-        super().__init__(
-            num_features, channel_dim, layer=layer, eps=eps, affine=affine, gain=gain, rounding=rounding
-        )
-        require_at_least("rank", rank, 1)
-        self.rank = rank
-        generator = torch.Generator().manual_seed(layer)
-        down = torch.randn(rank, num_features, generator=generator, device="cpu") * num_features**-0.5
-        self.down = nn.Parameter(down.to(torch.get_default_device()))
-        self.up = nn.Parameter(torch.zeros(num_features, rank))
-
-    def normalize(self, x: Tensor) -> Tensor:
-        return self.gated(super().normalize(x))
-
-    def normalize_tokens(self, x: Tensor) -> Tensor:
-        return self.normalize(x.flatten(0, -2)).view(x.shape)
-
-    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.gated(super().normalize_masked(x, mask))
-
-    def gated(self, z: Tensor) -> Tensor:
-        down, up = (functional.at_least_float32(weight) for weight in (self.down, self.up))
-        positions = z.movedim(1, -1)  # (N, ..., C)
-        gate = F.linear(F.silu(F.linear(positions, down)), up).sigmoid()
-        return z * gate.movedim(-1, 1)
 
 
 class ScaleNorm(RMSNorm):

@@ -5,18 +5,16 @@ import functools
 import importlib
 import inspect
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 from torch import nn
 
-from normexp.config.folder import CONFIGS, allowed_packages, brought_hint, lies_in, more_folders
+from normexp.config.folder import CONFIGS
 from normexp.format import require_choice
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
@@ -125,11 +123,11 @@ def swap(
     Make the optimizer after the swap.
 
     Args:
-        norm: a name of docs/norms.md or of your own, or a factory, called as
+        norm: a name of docs/norms.md, or a class or factory of yours, called as
             `norm(num_features, channel_dim=1, layer=k)`; k counts layers from 1.
         where: the layers to replace: a pattern of their paths ("layer4.*"), several, or a function of path and layer.
         options: of a named norm, e.g. `num_groups=8`. If the groups do not divide the channels of a layer, their
-            greatest common divisor is used. `allow_targets` and `config_dir` find a norm of your own, see `norm_named`.
+            greatest common divisor is used.
 
     Raises:
         ValueError: an unknown name or option, or no normalization layer to replace.
@@ -298,40 +296,22 @@ def _set(owner: nn.Module, name: str, value: Any, ways_back: list[Callable[[], N
         setattr(owner, name, value)
 
 
-OURS = re.compile(r"normexp\.norms(\.[a-z_]+)?")
-
-
-def norm_named(
-    name: str, *, allow_targets: str | Sequence[str] = (), config_dir: str | Path = "", **options: Any
-) -> functools.partial[nn.Module]:
+def norm_named(name: str, **options: Any) -> functools.partial[nn.Module]:
     """The factory of `norm=<name>` on the command line: `norm(num_features, channel_dim=1, *, layer=1)`.
 
     For references such as `${eps}` and `${seed}` in the file, the default of the class is used.
 
     Args:
-        allow_targets: packages of others whose norms may be imported, as on the command line.
-        config_dir: a folder with norm/mine.yaml.
         options: they replace those of the file, e.g. `num_groups=8`.
 
     Raises:
         ValueError: no such name, or an option that the norm does not have.
     """
-    allowed = (allow_targets,) if isinstance(allow_targets, str) else tuple(allow_targets)
-    folders = (*more_folders(Path(config_dir) if config_dir else None, allowed), CONFIGS)  # the last one wins
-    known = {path.stem: path for folder in folders for path in (folder / "norm").glob("*.yaml")}
-    if name not in known and (hint := brought_hint("norm", name)):
-        raise ValueError(f"norm={name}: {hint}")
+    known = {path.stem: path for path in (CONFIGS / "norm").glob("*.yaml")}
     require_choice("norm", name, sorted(known))
     node = yaml.safe_load(known[name].read_text())
     module, _, made_of = node.pop("_target_").rpartition(".")
-    if not (OURS.fullmatch(module) or lies_in(f"{module}.{made_of}", (*allowed_packages(), *allowed))):
-        package = module.partition(".")[0]
-        raise ValueError(
-            f"norm={name}: its file names {module}.{made_of}; if you trust it, add allow_targets=[{package}]"
-        )
     made: Callable[..., nn.Module] = getattr(importlib.import_module(module), made_of)
-    if not isinstance(made, type):
-        raise ValueError(f"norm={name}: its file names {module}.{made_of}, which is no class")
     written = {
         key: value for key, value in node.items() if not key.startswith("_") and "${" not in str(value)
     }

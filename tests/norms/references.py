@@ -101,17 +101,6 @@ def divided_by_rms(x, *, eps, fraction=1.0):
     return y
 
 
-def gated(z, down, up):
-    """z (N, C, P) times the gates of each position: sigmoid(up silu(down z))."""
-    y = torch.empty_like(z)
-    for i, p in itertools.product(range(z.shape[0]), range(z.shape[2])):
-        hidden = [sum(row[c] * z[i, c, p] for c in range(z.shape[1])) for row in down]
-        hidden = [value / (1 + (-value).exp()) for value in hidden]
-        for c, row in enumerate(up):
-            y[i, c, p] = z[i, c, p] / (1 + (-sum(w * h for w, h in zip(row, hidden, strict=True))).exp())
-    return y
-
-
 def scale_norm(x, gain, *, eps):
     y = torch.empty_like(x)
     for i in range(len(x)):

@@ -44,17 +44,12 @@ TWINS = {
     "layernorm_bias": of("sample"),
     "layernorm_detach": of("sample", detach="mean std"),
     "layernorm_scaling": lambda x, layer: of("sample")(x, layer) / 3**0.5,  # built at layer 3
-    "layernorm_l1": of("sample", outside=True, spread=references.mean_absolute),
-    "layernorm_linf": of("sample", outside=True, spread=references.largest_absolute),
     "adanorm": lambda x, layer: references.ada_norm(x, eps=EPS, k=0.1, scale=1.0),
     "rmsnorm": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS), layer),
     "rmsnorm_gain_free": lambda x, layer: references.divided_by_rms(x, eps=EPS),
     "rmsnorm_partial": lambda x, layer: affine(references.divided_by_rms(x, eps=EPS, fraction=0.5), layer),
     "rmsnorm_one_plus": lambda x, layer: references.divided_by_rms(x, eps=EPS) * (1 + layer.weight[:, None]),
     "ssnorm": lambda x, layer: references.divided_by_rms(x, eps=EPS) * layer.weight,
-    "rmsnorm_gated": lambda x, layer: references.gated(
-        affine(references.divided_by_rms(x, eps=EPS), layer), layer.down, layer.up
-    ),
     "scalenorm": lambda x, layer: references.scale_norm(x, layer.weight, eps=EPS),
     "batchnorm_unbiased": of("batch", correction=1),
     "batchnorm_eps_outside": of("batch", outside=True),

@@ -1,12 +1,10 @@
 """First and second derivatives of every member, in reverse and forward mode, and batches of layers under vmap."""
 
-import copy
-
 import pytest
 import torch
 from norms.layers import CASES, REFUSED, build, sample, values
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
-from torch.func import functional_call, stack_module_state
+from torch.func import functional_call
 
 from normexp.norms import AdaNorm
 
@@ -14,12 +12,6 @@ SMALL = {"dense": (4, 8), "image": (2, 8, 1, 2), "tokens": (2, 2, 8)}
 # In training, their backward pass is by design not the gradient.
 POWER = ("powernorm", "powernorm_unscaled")
 DETACHED = ("adanorm", "layernorm_detach")  # the same in every mode
-NO_REPLICAS = {
-    "batchnorm_noisy": "item",
-    "batchnorm_frozen": "item",
-    "powernorm": "vmap",
-    "powernorm_unscaled": "vmap",
-}
 
 
 def as_function(layer, x):
@@ -119,46 +111,6 @@ def test_formula_has_forward_mode_derivatives(name):
         ).tangent
     (gradient,) = torch.autograd.grad(function(x, *parameters), x, g)
     torch.testing.assert_close((tangent * g).sum(), (gradient * direction).sum())
-
-
-@pytest.mark.parametrize(("name", "layout"), [case for case in CASES if case[0] not in NO_REPLICAS])
-def test_replicas_under_vmap_equal_layers_alone(name, layout):
-    """Stacked parameters and buffers: outputs, gradients and the buffers updated in place."""
-    layers = [build(name, layout) for _ in range(3)]
-    for k, layer in enumerate(layers):
-        with torch.no_grad():
-            for parameter in layer.parameters():
-                parameter.add_(0.1 * k)
-    x = torch.stack([sample(layout, seed=k) for k in range(3)])
-    g = torch.stack([values(x.shape[1:], seed=10 + k) for k in range(3)])
-
-    parameters, buffers = stack_module_state(layers)
-    template = copy.deepcopy(layers[0])
-    leaves = {key: value.detach().clone().requires_grad_() for key, value in parameters.items()}
-    every_x = x.clone().requires_grad_()
-    y = torch.vmap(lambda p, b, x: functional_call(template, (p, b), (x,)))(leaves, buffers, every_x)
-    y.backward(g)
-
-    for k, layer in enumerate(layers):
-        alone = x[k].clone().requires_grad_()
-        expected = layer(alone)
-        expected.backward(g[k])
-        torch.testing.assert_close(y[k], expected)
-        torch.testing.assert_close(every_x.grad[k], alone.grad)
-        for key, parameter in layer.named_parameters():
-            torch.testing.assert_close(leaves[key].grad[k], parameter.grad)
-        for key, buffer in layer.named_buffers():
-            torch.testing.assert_close(buffers[key][k], buffer)
-
-
-@pytest.mark.parametrize("name", NO_REPLICAS)
-def test_members_that_cannot_be_replicated_say_so(name):
-    layers = [build(name) for _ in range(2)]
-    parameters, buffers = stack_module_state(layers)
-    with pytest.raises(RuntimeError, match=NO_REPLICAS[name]):
-        torch.vmap(lambda p, b, x: functional_call(layers[0], (p, b), (x,)))(
-            parameters, buffers, torch.stack([sample("dense")] * 2)
-        )
 
 
 def test_functional_gradient_inside_vmap_is_right():

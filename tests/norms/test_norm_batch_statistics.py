@@ -1,8 +1,6 @@
 """Which samples a batch norm uses, what it remembers of them, and when."""
 
 import copy
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -200,36 +198,3 @@ class TestPopulationStatistics:
         assert layer.population_statistics == "precise"
         layer.recompute_population_statistics(nn.Sequential(layer), [values((16, 8), dtype=torch.float32)])
         torch.testing.assert_close(layer.running_mean, values((16, 8), dtype=torch.float32).mean(0))
-
-
-TWO_PROCESSES = """
-import sys, torch, torch.distributed as dist
-from normexp.norms import BatchNorm, LayerNorm, SyncBatchNorm
-rank = int(sys.argv[1])
-dist.init_process_group("gloo", init_method=f"file://{sys.argv[2]}", rank=rank, world_size=2)
-norms = (norm(4, eps_position="outside") for norm in (BatchNorm, LayerNorm))
-model = torch.nn.Sequential(torch.nn.Linear(4, 4), *norms)
-parallel = torch.nn.parallel.DistributedDataParallel(model)
-for step in range(2):
-    torch.manual_seed(10 * step + rank)
-    parallel(torch.randn(8, 4)).square().sum().backward()
-gradients = torch.cat([p.grad.flatten() for p in model.parameters()])
-both = [torch.empty_like(gradients) for _ in range(2)]
-dist.all_gather(both, gradients)
-assert torch.equal(*both) and gradients.isfinite().all()
-torch.manual_seed(0)
-x = torch.randn(16, 4)
-together = SyncBatchNorm(4)(x[8 * rank : 8 * rank + 8])
-expected = (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt()
-assert torch.allclose(together, expected[8 * rank : 8 * rank + 8], atol=1e-6)
-dist.destroy_process_group()
-"""
-
-
-@pytest.mark.slow
-def test_own_kernels_train_in_two_processes_and_sync_takes_the_statistics_of_both(tmp_path):
-    processes = [
-        subprocess.Popen([sys.executable, "-c", TWO_PROCESSES, str(rank), str(tmp_path / "store")])
-        for rank in range(2)
-    ]
-    assert [process.wait(timeout=120) for process in processes] == [0, 0]

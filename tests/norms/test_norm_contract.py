@@ -165,7 +165,6 @@ def test_wrong_sizes_are_refused_with_argument_value_and_remedy(name):
         ("batchnorm", "virtual_batch_size=0"),
         ("batchnorm", "population_statistics=emma"),
         ("batchnorm", "deviation=l3"),
-        ("layernorm", "deviation=l3"),
         ("layernorm", "detach=sdt"),
         ("batchrenorm", "r_max=0.5"),
         ("rmsnorm", "fraction=0.0"),

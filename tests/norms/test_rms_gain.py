@@ -68,16 +68,6 @@ def test_a_swap_carries_the_gain_in_either_form(name):
     torch.testing.assert_close(net(x), before)
 
 
-def test_the_gate_starts_at_one_half_and_draws_nothing():
-    before = torch.get_rng_state()
-    layers = [norm_named("rmsnorm_gated")(8, layer=k) for k in (1, 1, 2)]
-    assert torch.equal(before, torch.get_rng_state())
-    assert torch.equal(layers[0].down, layers[1].down)
-    assert not torch.equal(layers[0].down, layers[2].down)
-    x = sample("dense", dtype=torch.float32)
-    torch.testing.assert_close(layers[0](x), norm_named("rmsnorm")(8)(x) / 2)
-
-
 @pytest.mark.parametrize("name", ["dyt", "derf"])
 def test_alpha_starts_by_the_site_of_a_language_model(name):
     norm = norm_named(name, alpha=0.2, alpha_attention=0.8, alpha_final=0.4)
