@@ -1,0 +1,169 @@
+"""Train the pilots of a drawn bank, one setting after the other in the order drawn, and write down what they found.
+
+    python scripts/research/pilots.py mine.yaml --out outputs/pilots
+
+`mine.pilots.jsonl` has one line for each draw: its length and rates, or why it was rejected. Finished runs are not
+trained again, so an interrupted command goes on where it was.
+"""
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections import defaultdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from ngrams import ORDER, ngram_loss
+from pilot_rules import PilotRun, Progress, Result, Rules, progress
+
+from normexp.claims.evidence.disk import complete, row_of, words_of
+from normexp.claims.evidence.grid import run_words
+from normexp.claims.evidence.rates import neighbor
+from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.spec.bank import Bank, load_bank, pilots_file
+from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.population import FACTS
+from normexp.config.run_spec import RunSpec, specs
+from normexp.machine import processor
+from normexp.norms.base import Norm
+from normexp.runs import read_summary
+from normexp.sweeps.estimate import step_of, timed
+from normexp.sweeps.run import run as train
+from normexp.training.build import Parts, build
+
+
+class Pilot:
+    """The pilot of one complete setting. Raises ValueError for one that cannot be built."""
+
+    def __init__(self, bank: Bank, cell: BankCell, out: Path):
+        self.length, self.norms, self.out = bank.known_population.length, bank.norms, out
+        self.cell = cell
+        self.found: dict[PilotRun, dict[str, Any]] = {}  # finished runs
+        built = [build(self.specs(norm, 1, [cell.rates[0]])[0]) for norm in self.norms]
+        seconds = statistics.mean(timed(step_of(parts)) for parts in built)
+        self.values, self.counts = fewest_values(built[-1]), self.counts_of(built[0].data)
+        start = max(
+            self.length.updates, math.ceil(self.length.passes * len(built[0].data.train_dataloader()))
+        )
+        most = self.counts.get("counts_loss", math.inf)
+        step_seconds = float(f"{seconds:.3g}")
+        self.rules = Rules(self.norms, cell.rates, start, step_seconds, self.length, most)
+
+    def specs(self, norm: str, updates: int, rates: list[float]) -> list[RunSpec]:
+        length = (f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 2)}")
+        text = run_words((*self.cell.overrides, *length, f"norm={norm}"))
+        return specs(words_of(text, self.out), seeds=[self.length.seed], rates=rates)
+
+    def counts_of(self, data: Any) -> dict[str, float]:
+        """Of a text, the losses of counts on validation: of as many tokens as the bank asks for, and of four."""
+        if data.kind != "text":
+            return {}
+        split = [data.splits[name].x.long().flatten().numpy() for name in ("train", "val")]
+        orders = {"counts_loss": self.length.ngrams or 0, "learned_loss": ORDER}
+        return {name: round(ngram_loss(*split, n, data.num_classes), 4) for name, n in orders.items() if n}
+
+    def run(self) -> dict[str, Any]:
+        """Train until the rules come to an end, and say what was found. Exits where a run fails to train."""
+        while True:
+            results = {run: self.result(row) for run, row in self.found.items()}
+            state = progress(self.rules, results)
+            if not state.to_train:
+                return self.row(state)
+            rates_of = defaultdict[tuple[str, int], list[float]](list)
+            for run in state.to_train:
+                rates_of[run.norm, run.updates].append(run.rate)
+            asked = {
+                PilotRun(norm, spec.config["lr"], updates): spec
+                for (norm, updates), rates in rates_of.items()
+                for spec in self.specs(norm, updates, rates)
+            }
+            names = [
+                f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in asked
+            ]
+            what = f"pilots of {self.cell.name}"
+            train(list(asked.values()), folder=self.out / ".sweeps", names=names, what=what)
+            for run, spec in asked.items():
+                if (summary := read_summary(spec.folder)) is None:
+                    sys.exit(f"{spec.folder}: did not train; the same command tries again")
+                self.found[run] = row_of(summary)
+
+    def result(self, row: dict[str, Any]) -> Result:
+        text, failed = self.cell.test == "blocks", bool(failed_runs(pd.DataFrame([row]), self.cell)[0])
+        score = row["val_loss"] if text else 1 - row["val_accuracy"]
+        learned = math.inf if text else (1 - row["train_accuracy"]) / (1 - self.cell.chance)
+        if math.isnan(score) or math.isnan(learned):  # it diverged before its first validation
+            return Result(math.inf, math.inf, True)
+        return Result(score, learned, failed)
+
+    def row(self, state: Progress) -> dict[str, Any]:
+        """The line of this draw."""
+        cost = sum(run.updates for run in self.found) * self.rules.step_seconds
+        row = {"runs": len(self.found), "seconds": round(cost, 1), "step_seconds": self.rules.step_seconds}
+        row |= {"start": self.rules.start, **self.counts}
+        if state.rejected:
+            return {"rejected": state.rejected, **row}
+        ends = {norm: self.found[PilotRun(norm, state.best[norm], at)] for norm, at in state.fitted.items()}
+        names = ("train_accuracy", "val_accuracy", "val_loss")
+        return row | {
+            "updates": state.updates,
+            "rates": {
+                norm: [neighbor(best, -1), best, neighbor(best, 1)] for norm, best in state.best.items()
+            },
+            "fitted": state.fitted,
+            "failed": [norm for norm in self.norms if norm not in state.fitted],
+            "ends": {norm: {name: round(end[name], 4) for name in names} for norm, end in ends.items()},
+            "values_per_statistic": self.values,
+            **{fact: getattr(self.cell, fact) for fact in FACTS},
+        }
+
+
+def fewest_values(parts: Parts) -> int:
+    """The fewest values that a BatchNorm takes each statistic over in this network: batch x positions."""
+    sizes, model = [0], parts.module.model
+    for layer in model.modules():
+        if isinstance(layer, Norm):
+            layer.register_forward_hook(
+                lambda layer, inputs, y: sizes.append(y.numel() // layer.num_features)
+            )
+    model(next(iter(parts.data.train_dataloader()))[0])
+    return min(sizes[1:], default=0)
+
+
+def train_pilots(word: str, out: Path) -> None:
+    """Train the pilots of the settings of a bank that have none."""
+    bank = load_bank(word)
+    while cell := next((cell for cell in bank.cells.values() if not cell.updates), None):
+        rates = bank.known_population.rates[cell.labels["optimizer"]]
+        whole = complete(cell.model_copy(update={"rates": rates}))  # data that are not here reject nothing
+        try:
+            pilot = Pilot(bank, whole, out)
+        except ValueError as error:  # it cannot be built
+            found = {"rejected": str(error), "seconds": 0.0}
+        else:
+            found = pilot.run()
+        row = {
+            "draw": cell.draw,
+            "setting": cell.name,
+            **found,
+            "torch": version("torch"),
+            "processor": processor(),
+        }
+        with pilots_file(bank.path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{cell.name} ({cell.draw}; {cell.what}): {row.get('rejected') or row['updates']}", flush=True)
+        bank = load_bank(word)
+    print(f"bank={word}: {len(bank.cells)} settings have pilots: {pilots_file(bank.path)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("bank")
+    parser.add_argument("--out", type=Path, default=Path("outputs/pilots"))
+    given = parser.parse_args()
+    train_pilots(given.bank, given.out)
