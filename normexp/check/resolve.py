@@ -31,24 +31,14 @@ def imported(word: str, argument: str) -> Any:
         )
     try:
         return pkgutil.resolve_name(word)
-    except (ImportError, AttributeError, ValueError) as error:
-        remedy = "check its spelling, or install it, or start `python -m normexp check` in its folder"
-        raise ValueError(f"{argument}={word}: {error}; {remedy}") from error
     except Exception as error:
-        raise ValueError(f"{argument}={word}: its import raises {shown(error)}; mend it") from error
+        remedy = "check its spelling, or install it, or start `python -m normexp check` in its folder"
+        raise ValueError(f"{argument}={word}: {shown(error)}; {remedy}") from error
 
 
 def shown(error: Exception) -> str:
     """An error's type and words, on one line."""
     return f"{type(error).__name__} ({' '.join(str(error).split())[:MOST]})"
-
-
-def function_named(word: str, argument: str) -> Any:
-    """The function that `package.module:name` names. Raises ValueError with one line for what cannot be called."""
-    if not callable(target := imported(word, argument)):
-        kind = type(target).__name__
-        raise ValueError(f"{argument}={word}: cannot be called ({kind}); name a function or a module")
-    return target
 
 
 def made(word: str, argument: str, *args: Any) -> Any:
@@ -58,12 +48,11 @@ def made(word: str, argument: str, *args: Any) -> Any:
         return target
     try:
         return target(*args)
-    except TypeError as error:
-        raise ValueError(
-            f"{argument}={word}: cannot be called ({error}); name a function that needs no more"
-        ) from None
     except Exception as error:
-        raise ValueError(f"{argument}={word}: raises {shown(error)} when called; mend it") from error
+        given = "its network" if args else "nothing"
+        raise ValueError(
+            f"{argument}={word}: called with {given}, it raises {shown(error)}; mend it"
+        ) from error
 
 
 def network_named(word: str) -> tuple[nn.Module, Any]:

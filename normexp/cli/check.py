@@ -50,14 +50,14 @@ def check(
         steps: batches before the first validation
         samples: of a batch that are used
         json: print the findings as JSON
-        page: a folder: write a page with two figures there
+        page: a folder: write the table there as a page
         strict: exit with 1 if there is an error or a warning
     """
     if not network:
         raise ValueError("name one network, such as my_package:Model; --help explains")
     from normexp.check import run
     from normexp.check.inputs import matched
-    from normexp.check.resolve import data_named, function_named, made, network_named, state_named
+    from normexp.check.resolve import data_named, imported, made, network_named, state_named
     from normexp.check.show import show
 
     model, own_data = network_named(network)
@@ -69,7 +69,7 @@ def check(
     result = run.check(
         model,
         data_named(data) if data else own_data,
-        loss=function_named(loss, "--loss") if loss else None,
+        loss=imported(loss, "--loss") if loss else None,
         optimizer=made(optimizer, "--optimizer", model) if optimizer else None,
         averaged=state_named(averaged, "--averaged") if averaged else None,
         state_dict=state_named(state_dict, "--state-dict") if state_dict else None,

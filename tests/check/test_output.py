@@ -108,10 +108,13 @@ def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
     [
         (["own_network:Nothing"], "has no attribute 'Nothing'"),
         (["no_such_package:Model"], "No module named 'no_such_package'"),
-        (["own_network:Model", "--data", "own_network:loss"], "cannot be called"),
-        (["own_network:boom"], "MODEL=own_network:boom: raises RuntimeError (boom and more) when called"),
+        (["own_network:Model", "--data", "own_network:loss"], "called with nothing, it raises TypeError"),
+        (
+            ["own_network:boom"],
+            "MODEL=own_network:boom: called with nothing, it raises RuntimeError (boom and more)",
+        ),
         (["own_network:Model", "--data", "0x6"], "--data=0x6: each size must be at least 1"),
-        (["own_network:Model", "--loss", "own_network:three"], "--loss=own_network:three: cannot be called"),
+        (["own_network:Model", "--loss", "own_network:three"], "loss=int: cannot be called; pass a function"),
         (["resnet19"], "no network of torchvision"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
         (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),

@@ -81,35 +81,6 @@ def test_diverged_run_stays_in_the_table(study):
     assert table[table.lr == 10.0]["test/accuracy"].isna().all()
 
 
-def cut_off(folder):
-    path = folder / "metrics.csv"
-    path.write_text(path.read_text()[:-5])
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (cut_off, r"metrics.csv: damaged \(cut off\)"),
-        (lambda folder: (folder / "metrics.csv").write_text("a,b\n1,2\n"), "written by another version"),
-        (
-            lambda folder: (folder / "metrics.csv").unlink(),
-            "No such file or directory, though the run has a summary",
-        ),
-        (lambda folder: (folder / "summary.json").write_text("{"), "no valid JSON"),
-        (
-            lambda folder: (folder / "summary.json").write_text('{"versions": {"normexp": "0.0.1"}}'),
-            r"summary.json: damaged \(status: is missing",
-        ),
-    ],
-)
-def test_damaged_run_is_named_in_one_line(study, damage, message):
-    damage(next(study.glob("mlp/none-bs2-s0-*")))
-    with pytest.raises(ValueError, match=message) as caught:
-        load(study)
-    assert "none-bs2-s0" in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_unknown_metric_gets_the_nearest_names(study):
     with pytest.raises(
         ValueError, match="metric=val/acc: recorded by none of these runs; the nearest are val/acc"
