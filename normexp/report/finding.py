@@ -117,7 +117,9 @@ def scope(study: Study) -> str:
         "each point at its best learning rate" if study.rate_varies
         else f"one learning rate ({rows['lr'].iloc[0]:g})" if rows["lr"].nunique() == 1 else "several learning rates"
     )  # fmt: skip
-    return f"Seen with {where}, {rate}; other settings were not tried."
+    sizes = rows["batch_size"].unique()
+    size = f", batch size {sizes[0]}" if len(sizes) == 1 else ""
+    return f"Seen with {where}{size}, {rate}; other settings were not tried."
 
 
 def source(study: Study) -> str:
