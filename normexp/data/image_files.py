@@ -25,7 +25,7 @@ from normexp.data.base import AbsentData
 from normexp.data.cache import cached, mapped, size_and_time
 from normexp.data.images import PIXELS, ImageData, Images
 from normexp.format import printable
-from normexp.machine import cores, in_bytes, memory
+from normexp.machine import cores
 
 SUFFIXES = {".png", ".jpg", ".jpeg"}
 PARTS = ("train", "test")
@@ -182,7 +182,8 @@ class ImageFolder(ImageData):
         return path
 
     def read_images(self) -> Images:
-        self._check_size()
+        if self.image_size < 1:
+            raise ValueError(f"data.image_size={self.image_size}: choose a side of 1 pixel or more")
         path = self.place()
         options = [str(path.resolve()), self.image_size, self.channels]
         try:
@@ -199,16 +200,6 @@ class ImageFolder(ImageData):
                 f"data.path={self.path}: cannot read {name} ({reason}); repair or remove it"
             ) from error
         return Images.read(folder)
-
-    def _check_size(self) -> None:
-        if self.image_size < 1:
-            raise ValueError(f"data.image_size={self.image_size}: choose a side of 1 pixel or more")
-        needed = 4 * self.batch_size * self.channels * self.image_size**2  # bytes
-        if needed > memory():
-            raise ValueError(
-                f"data.image_size={self.image_size}: a batch of {self.batch_size} would take {in_bytes(needed)}, and "
-                f"this machine has {in_bytes(memory())}; choose a smaller side"
-            )
 
     def _check(self, names: list[Name]) -> None:
         """Refuse a layout unless training and test have images of the same classes, two or more."""

@@ -33,7 +33,6 @@ CHUNK = 64  # number of items that are read at once
 # What a loader may use to choose items: all of them, in order or shuffled.
 ORDERS = {SequentialSampler, RandomSampler, BatchSampler, type(None)}
 FEW = 16  # chunks that are read without worker processes
-MAX_READ_BYTES = 2**30  # bytes of a split's items up to which all of them are hashed
 # What a batch must be, by `kind`.
 FORMS = {
     "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
@@ -163,15 +162,6 @@ def call_seeded(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         return make(*arguments, **named)
 
 
-def _known_targets(items: Any, indices: Tensor, read: Tensor) -> Tensor | None:
-    """The Dataset's list of all targets, if it has one and the items at `indices` have these targets."""
-    try:
-        known = torch.as_tensor(items.targets)
-        return known.to(read.dtype) if torch.equal(known[indices].to(read.dtype), read) else None
-    except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
-        return None
-
-
 @dataclass(kw_only=True, eq=False)
 class OwnData(DataModule):
     """The data sets behind the loaders of a LightningDataModule, or a Dataset class called with split="train", "val"
@@ -180,9 +170,8 @@ class OwnData(DataModule):
     normexp chooses the batches, so every norm sees the same ones. It keeps the module's transforms, collate function
     and workers. Random transforms depend on the run's seed, the epoch and the item.
 
-    The fingerprint is the module's attribute of that name. Without one, the items of each split are read once and
-    hashed: all of them, or, of a split with more than 1 GiB, as many as fit into 1 GiB, evenly spread, and the
-    Dataset's list of `targets`. `covered` says which.
+    The fingerprint is the module's attribute of that name. Without one, all items of each split are read and hashed at
+    the start of each run. `covered` says which.
     """
 
     module: Callable[..., LightningDataModule | Dataset]
@@ -193,7 +182,6 @@ class OwnData(DataModule):
 
     loaders: dict[str, DataLoader] = field(default_factory=dict, init=False, repr=False)
     _class_counts: dict[str, Tensor] = field(default_factory=dict, init=False, repr=False)
-    _spread: list[str] = field(default_factory=list, init=False, repr=False)  # what was read of a large split
 
     @property
     def class_name(self) -> str:
@@ -210,14 +198,15 @@ class OwnData(DataModule):
             self._check_loader(split, loader)
             self._check_batch(split, self._rows_of(split, CPU, self.seed))
         self.num_classes = self._count_classes(own)
-        named = getattr(own, "fingerprint", None)
-        digests = {split: self._count(split, given=bool(named)) for split in self.loaders}
         splits: dict[str, Rows] = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
-        self.test_set = digests["test"]
-        content = named or [[len(rows) for rows in splits.values()], digests]
+        if named := getattr(own, "fingerprint", None):
+            digests, content = {}, named
+        else:
+            digests = {split: self._count(split) for split in self.loaders}
+            content = [[len(rows) for rows in splits.values()], digests]
         self.fingerprint = hashlib.sha256(repr(content).encode()).hexdigest()
-        items = f"{', '.join(self._spread) or 'all'} items"
-        self.covered = f"what {self.class_name}.fingerprint says" if named else items
+        self.test_set = digests.get("test", self.fingerprint[:16])
+        self.covered = f"what {self.class_name}.fingerprint says" if named else "all items"
         return splits
 
     def _make_loaders(self) -> Any:
@@ -290,34 +279,13 @@ class OwnData(DataModule):
             )
         return int(count)
 
-    def _count(self, split: str, *, given: bool) -> str:
-        """Read items of a split once: hash them, check their targets, count the classes. Returns the hash.
-
-        It reads all items, or evenly spread ones up to MAX_READ_BYTES; then the Dataset's list of targets is hashed,
-        checked and counted. `given`: the user names the fingerprint, so the first items are enough.
-        """
+    def _count(self, split: str) -> str:
+        """Read all items of a split once: hash them, check their targets, count the classes. Returns the hash."""
         rows = self._rows_of(split, CPU, seed=0)
-        size = sum(part.nbytes for part in rows.take(slice(1)))
-        count = min(CHUNK if given else max(CHUNK, MAX_READ_BYTES // size), len(rows))
-        indices = torch.arange(count) if given else torch.arange(count) * len(rows) // count
-        content, read = self._read_items(rows, indices)
-        targets: Tensor | None = read
-        if count < len(rows):
-            self._spread.append(f"{count:,} of {len(rows):,} {split}")
-            targets = _known_targets(rows.items, indices, read)
-            if targets is not None and not given:
-                content.update(targets.numpy().tobytes())
-        if targets is not None:
-            rows.check_targets(range(len(rows)), targets)
-            self._class_counts[split] = torch.bincount(targets.flatten(), minlength=self.num_classes)
-        return content.hexdigest()[:16]
-
-    def _read_items(self, rows: ItemRows, indices: Tensor) -> tuple[Any, Tensor]:
-        """The hash and the targets of these items."""
-        content, targets = hashlib.sha256(str(len(rows)).encode()), []
-        chunks, screen = indices.split(CHUNK), Console(stderr=True)
+        chunks, screen = torch.arange(len(rows)).split(CHUNK), Console(stderr=True)
         if len(chunks) < FEW:  # processes would take longer to start
             rows.workers = 0
+        content, targets = hashlib.sha256(str(len(rows)).encode()), []
         shown: dict[str, Any] = {"total": len(chunks), "transient": True, "disable": not screen.is_terminal}
         try:
             for x, y in track(rows.batches(chunks), f"reading {rows.name}", console=screen, **shown):
@@ -329,11 +297,16 @@ class OwnData(DataModule):
         except Exception as error:  # the user's transforms may raise anything
             why = f"{type(error).__name__}: {said(error)}"
             raise ValueError(f"data.path: {rows.name}: an item cannot be read ({why})") from error
-        return content, torch.cat(targets)
+        counts = torch.bincount(torch.cat(targets).flatten(), minlength=self.num_classes)
+        self._class_counts[split] = counts
+        return content.hexdigest()[:16]
 
     def class_counts(self, split: str) -> Tensor:
-        known = self._class_counts.get(split)
-        return super().class_counts(split) if known is None else known
+        if split not in self._class_counts:
+            listed = getattr(self.loaders[split].dataset, "targets", None)
+            targets = self.splits[split].y if listed is None else torch.as_tensor(listed)
+            self._class_counts[split] = torch.bincount(targets.flatten(), minlength=self.num_classes)
+        return self._class_counts[split]
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
         return self._rows_of(split, device, self.seed)

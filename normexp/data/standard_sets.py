@@ -4,7 +4,6 @@ import errno
 import gzip
 import hashlib
 import os
-import shutil
 import socket
 import tempfile
 from abc import abstractmethod
@@ -141,23 +140,11 @@ def _pixels(dataset) -> Tensor:
 
 
 def download(dataset: Any, root: Path, files: list[str]) -> None:
-    """Download torchvision's `dataset` completely or not at all, so that `files` lie below `root`.
-
-    The files are fetched into a scratch folder and moved when complete. So an interruption leaves no half file, and
-    runs that start together do not disturb each other. Raises ValueError with one line.
-    """
-    there = next(folder for folder in (root, *root.parents) if folder.exists())  # on the same disk
+    """Let torchvision download its `dataset` to `root`. Raises ValueError with one line."""
     timeout = socket.getdefaulttimeout()
     socket.setdefaulttimeout(TIMEOUT)
     try:
-        with tempfile.TemporaryDirectory(dir=there, prefix=".download-") as scratch:
-            archive = getattr(dataset, "filename", None)
-            if archive and (root / archive).is_file():
-                shutil.copy(root / archive, scratch)  # torchvision downloads only if the checksum is wrong
-            dataset(scratch, download=True)
-            for file in files:
-                (root / file).parent.mkdir(parents=True, exist_ok=True)
-                os.replace(Path(scratch) / file, root / file)
+        dataset(root, download=True)
     except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
         folder = (root / files[0]).parent.resolve()
         names = ", ".join(Path(file).name for file in files)

@@ -10,7 +10,7 @@ from normexp.monitors.base import Monitor, Recorded
 
 # `Loss/val` of this project, `val_loss` and the like of others; not the same values over another axis, and not those
 # that monitors measure on one batch, `accuracy_val_batch`, which have charts of their own.
-FIRST = "(?i)^(?!(by_samples|final{})/)(?=.*val).*{}"
+FIRST = "(?i)^(?!(final{})/)(?=.*val).*{}"
 
 
 def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:

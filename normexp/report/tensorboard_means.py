@@ -22,8 +22,6 @@ SHOWN = {
 }
 # TensorBoard's pages have linear axes, so these are means of logarithms.
 LOGARITHMIC = {"gradient_norm/network": "gradient_norm/network (log10)"}
-# Beside those over steps, because batch sizes differ; TensorBoard opens the first two groups of tags alone.
-BY_SAMPLES = {"val/accuracy": "Accuracy/val by samples", "val/loss": "Loss/val by samples"}
 MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 
@@ -49,7 +47,7 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
     Old files are removed, because TensorBoard would show them too.
 
     Args:
-        rows: columns place (of the group's run, below `folder`), seed, step, metric, value; and samples, or not.
+        rows: columns place (of the group's run, below `folder`), seed, step, metric, value.
     """
     shutil.rmtree(folder, ignore_errors=True)
     tags = {**SHOWN, **LOGARITHMIC}
@@ -61,9 +59,6 @@ def write_means(rows: pd.DataFrame, folder: Path) -> Path | None:
         if group["seed"].nunique() < 2:
             continue
         means = {tag: mean_curve(group, name) for name, tag in tags.items()}
-        if "samples" in group:
-            by = group.assign(step=group["samples"])
-            means |= {tag: mean_curve(by, name) for name, tag in BY_SAMPLES.items()}
         writer = Writer(str(folder / str(place)))
         for tag, curve in means.items():
             for step, mean in zip(curve["step"], curve["mean"], strict=True):

@@ -1,12 +1,10 @@
 """The parts of a run, built from plain values: data, network, optimizer, trainer, monitors. Nothing is written."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, Trainer
-from torch import nn
 
 from normexp.config.checks import check_compiler, check_kinds, class_options, decay_of
 from normexp.config.errors import one_line
@@ -68,7 +66,7 @@ class Parts:
 
 
 def build(spec: RunSpec, *, command: str = "") -> Parts:
-    """Build data, model, optimizer and monitors of a run, and try them without arithmetic.
+    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic.
 
     Raises ValueError with one line.
     """
@@ -91,27 +89,8 @@ def build(spec: RunSpec, *, command: str = "") -> Parts:
         decay=decay_of(config["optimizer"]),
         tta=getattr(data, "tta", "none"),  # of images alone
     )
-    with refused("schedule", type(module.schedule).__name__):
-        rehearse_optimizer(module, fused=not str(config["trainer"].get("precision")).startswith("16"))
     if config["compile"]:
         check_compiler(config)
     nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
     monitors = [construct(path, node, allowed) for path, node in nodes.items()]
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
-
-
-def rehearse_optimizer(module: LitModel, *, fused: bool) -> None:
-    """Make the optimizer, take a step of one weight, and call the schedule. Raises ValueError with one line."""
-    name = module.make_optimizer.func.__name__
-    try:
-        module.make_optimizers(fused=fused)
-        weight = nn.Parameter(torch.zeros(2, 2))
-        weight.grad = torch.zeros(2, 2)
-        module.make_optimizer([weight]).step()  # fails where gradients must be sparse, or losses several
-    except Exception as error:  # torch's messages name no option
-        said = f"optimizer: {name} cannot be used here ({one_line(error)})"
-        raise ValueError(f"{said}; change its options") from error
-    for step in (0, max(0, module.total_steps - 1)) if module.schedule.varies else ():
-        factor = module.schedule(step, module.total_steps)
-        if not isinstance(factor, (int, float)) or not math.isfinite(factor):
-            raise ValueError(f"schedule: gives {factor} at step {step}; must give a number")

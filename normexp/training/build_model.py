@@ -18,7 +18,7 @@ from normexp.machine import in_bytes, memory
 if TYPE_CHECKING:
     from normexp.data.base import DataModule
 
-KNOWN = ("torch.", "normexp.")  # layers that write into no input, and keep what they need in checkpoints
+KNOWN = ("torch.", "normexp.")  # layers that write into no input
 COPIES = 3  # weights, gradients, and at least as much for the optimizer
 
 
@@ -29,13 +29,13 @@ def build_model(config: dict[str, Any], data: Any, allowed: Iterable[str] | None
     Raises ValueError with one line, also for a model that memory cannot hold or that would take minutes to build.
     """
     make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
-    with refused("model", make.func.__name__), _within_memory(config["model"]):
+    with refused("model", make.func.__name__), _within_memory():
         torch.manual_seed(config["seed"])
         return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
 
 
 @contextlib.contextmanager
-def _within_memory(options: dict[str, Any]) -> Iterator[None]:
+def _within_memory() -> Iterator[None]:
     """Inside this context, the first weight that would be too much raises ValueError before it is filled."""
     nbytes, most = 0, memory()
 
@@ -45,35 +45,24 @@ def _within_memory(options: dict[str, Any]) -> Iterator[None]:
             nbytes += COPIES * parameter.nbytes
         if nbytes > most:
             needs = f"would take {in_bytes(nbytes)} or more, and this machine has {in_bytes(most)}"
-            raise ValueError(_too_large(options, needs))
+            raise ValueError(f"model: {needs}; choose fewer or smaller layers")
 
     hook = register_module_parameter_registration_hook(count)
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if any(word in str(error).lower() for word in ("allocate", "overflow", "bad_alloc")):
-            raise ValueError(_too_large(options, "larger than the memory")) from None
+            raise ValueError("model: larger than the memory; choose fewer or smaller layers") from None
         raise
     finally:
         hook.remove()
-
-
-def _too_large(options: dict[str, Any], why: str) -> str:
-    """The message, with the two options that make the model large as overrides."""
-    lists = {key: value if isinstance(value, list) else [value] for key, value in options.items()}
-    sizes = {
-        key: max((item for item in items if type(item) is int), default=0) for key, items in lists.items()
-    }
-    named = sorted(filter(sizes.get, sizes), key=lambda key: -sizes[key])[:2]
-    names = " ".join(f"model.{key}={options[key]}".replace(", ", ",") for key in named) or "model"
-    return f"{names}: {why}; choose fewer or smaller layers"
 
 
 def rehearse(model: nn.Module, data: "DataModule", batch_size: int) -> None:
     """Run forward passes, as in training and in evaluation, on the meta device. There is no arithmetic, but every layer
     checks the shape of its input. So a norm that cannot work at this batch size says so before training.
 
-    Raises ValueError with one line, also if the outputs of the layers would not fit into memory.
+    Raises ValueError with one line.
     """
     x, y = data.probe_batch(1)
     shape = (batch_size, *data.input_shape)
@@ -81,13 +70,13 @@ def rehearse(model: nn.Module, data: "DataModule", batch_size: int) -> None:
         warnings.simplefilter("ignore")
         try:
             inputs = torch.empty(shape, device="meta", dtype=x.dtype)
-            logits, nbytes = _passes(copy.deepcopy(model).to("meta"), inputs)
+            logits = _passes(copy.deepcopy(model).to("meta"), inputs)
         except RuntimeError as error:
             if "meta" not in str(error):
                 raise
             # A layer reads a value. BatchNorm does so to see whether it is frozen.
             inputs = torch.zeros(shape, dtype=x.dtype)
-            logits, nbytes = _passes(copy.deepcopy(model), inputs)
+            logits = _passes(copy.deepcopy(model), inputs)
     if inputs._version:  # how often something was written into it, in training or in evaluation
         raise ValueError(
             "model: writes into its inputs, so the next evaluation or measurement would see other data; let its first "
@@ -97,38 +86,12 @@ def rehearse(model: nn.Module, data: "DataModule", batch_size: int) -> None:
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise ValueError(f"model: gives {got} for a batch of {shape}; must give logits of {wanted}")
-    if nbytes > memory() and not torch.cuda.is_available():
-        raise ValueError(
-            f"batch_size={batch_size}: what the layers give for a batch of {shape} would take {in_bytes(nbytes)}, "
-            f"and this machine has {in_bytes(memory())}; choose a smaller batch, input or model"
-        )
 
 
-def _passes(network: nn.Module, inputs: Tensor) -> tuple[Any, int]:
-    """(result, bytes that the innermost layers give) of a pass in training. If some layer is neither torch's nor this
-    project's, a pass in evaluation follows."""
-    nbytes = 0
-
-    def add(module: nn.Module, inputs: tuple[Tensor, ...], output: Any) -> None:
-        nonlocal nbytes
-        if isinstance(output, Tensor) and not any(module.children()):
-            nbytes += output.numel() * output.element_size()
-
-    hooks = [module.register_forward_hook(add) for module in network.modules()]
+def _passes(network: nn.Module, inputs: Tensor) -> Any:
+    """The result of a pass in training. If some layer is neither torch's nor this project's, a pass in evaluation
+    follows."""
     logits = network(inputs)
-    for hook in hooks:
-        hook.remove()
-    if all(type(layer).__module__.startswith(KNOWN) for layer in network.modules()):
-        return logits, nbytes
-    saved = network.state_dict().keys()
-    if unsaved := {name: buffer for name, buffer in network.named_buffers() if name not in saved}:
-        before = {name: buffer._version for name, buffer in unsaved.items()}
-        network(inputs)  # the first pass may have made some
-        for name, buffer in network.named_buffers():
-            if name in before and (buffer is not unsaved[name] or buffer._version != before[name]):
-                raise ValueError(
-                    f"model: each step changes {name}, which is in no checkpoint, so a resumed run would begin it "
-                    "anew; leave out persistent=False where it is registered"
-                )
-    network.eval()(inputs)
-    return logits, nbytes
+    if not all(type(layer).__module__.startswith(KNOWN) for layer in network.modules()):
+        network.eval()(inputs)
+    return logits

@@ -8,12 +8,11 @@ from typing import Any
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import RichProgressBar
-from pytorch_lightning.loggers import TensorBoardLogger
 from rich.console import Console
 from torch import Tensor
 
 from normexp.config.schema import EarlyStop
-from normexp.training.lightning import Pace, all_gather, data_of, of_this_process
+from normexp.training.lightning import Pace, all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
 
 
@@ -65,14 +64,6 @@ class Recorder(pl.Callback):
         for logger in trainer.loggers:
             logger.log_metrics(metrics, trainer.global_step)
 
-    def _log_by_samples(self, trainer: pl.Trainer, row: dict[str, float]) -> None:
-        """Log with the number of samples as TensorBoard's axis. Steps would mislead if batch sizes differ."""
-        metrics = {f"by_samples/{name}": row[name] for name in ("val_loss", "val_accuracy")}
-        for logger in trainer.loggers:
-            if isinstance(logger, TensorBoardLogger):
-                batches = Pace.of(trainer).batches_after(int(row["step"]))
-                logger.log_metrics(metrics, batches * data_of(trainer).batch_size)
-
     def _flush(self, trainer: pl.Trainer) -> None:
         if not self._losses:
             return
@@ -99,8 +90,6 @@ class Recorder(pl.Callback):
             trainer.should_stop = True
         self._step = trainer.global_step
         self._hand_out_clock(trainer)  # for monitors that measure before the next training value
-        for row in self.history:  # TensorBoard drops what lies beyond the step of the checkpoint, samples too
-            self._log_by_samples(trainer, row)
         self._resume()
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
@@ -126,7 +115,6 @@ class Recorder(pl.Callback):
         }
         if not self.history or self.history[-1]["step"] < row["step"]:
             self.history.append(row)
-        self._log_by_samples(trainer, row)
         self._resume()
 
     def on_train_end(self, trainer, module) -> None:

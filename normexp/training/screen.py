@@ -1,10 +1,9 @@
 """What a run prints: the choices before training and the result after it, which is shown without loading torch."""
 
-import csv
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +24,6 @@ if TYPE_CHECKING:
 
 # What changes a training and is no part of most recipes.
 BESIDE, SHORTENED = ("label_smoothing", "early_stopping"), ("limit_train_batches", "overfit_batches")
-ODD = 100.0  # times: gradients of the first and the last layer that differ by more vanish or explode
-
-
-Curves = dict[str, list[tuple[int, float]]]  # metric -> its steps and values
-
-
-def recorded(path: Path) -> Curves:
-    """What a run recorded; nothing where the file is absent."""
-    found: Curves = {}
-    if path.is_file():
-        with path.open(newline="") as file:
-            for row in csv.DictReader(file):
-                found.setdefault(row["metric"], []).append((int(row["step"]), float(row["value"])))
-    return found
 
 
 def make_console(*, quiet: bool = False) -> Console:
@@ -107,13 +92,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
     took = f"{pluralize(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training"
     if summary.get("samples") and summary["seconds"]:
         took += f", {summary['samples'] / summary['seconds']:,.0f} samples a second"
-    curves = recorded(folder / "metrics.csv") if folder else {}
-    if summary["steps"]:
-        lines = [*_best(found, summary["config"]["accuracies"]), *_debugged(summary, curves)]
-    else:
-        show_layers(curves, console)
-        lines = []
-    for line in (*lines, *_vanishing(curves), f"{status_line(summary)} · {took}"):
+    for line in (*_best(found, summary["config"]["accuracies"]), f"{status_line(summary)} · {took}"):
         console.print(printable(line), highlight=False, markup=False)
     if folder:
         study = folder if summary["config"].get("run_dir") else folder.parents[1]
@@ -136,49 +115,6 @@ def _best(found: dict[str, Any], targets: Sequence[float]) -> list[str]:
         last = max(reached)
         line += f"; {100 * last:g}% at step {found[f'steps_to_{last:g}']:,} ({found[f'seconds_to_{last:g}']:.1f} s)"
     return [line]
-
-
-def _debugged(summary: dict[str, Any], curves: Curves) -> Iterator[str]:
-    """The answer of debug=overfit, which trains on one batch."""
-    config, steps = summary["config"], pluralize(summary["steps"], "step")
-    if config["data"].get("train_size") == config["batch_size"]:
-        right = summary["metrics"].get("train/accuracy") or 0.0
-        whole = (step for step, accuracy in curves.get("train/accuracy", ()) if accuracy > 1 - 1e-6)
-        yes = (f"yes: it knows all of it after {pluralize(step, 'step')}" for step in whole)
-        yield f"can it learn one batch? {next(yes, f'no: {right:.2%} of it after {steps}; try another lr')}"
-
-
-def _vanishing(curves: Curves) -> list[str]:
-    """The gradient norm of the first layer beside that of the last, where they lie far apart."""
-    ratios, told = curves.get("gradient_first_last_ratio/weight", []), {}
-    for step, ratio in (*ratios[:1], *ratios[1:][-1:]):
-        if 0 < ratio <= 1 / ODD:  # not NaN, which compares with nothing
-            told[f"1 : {1 / ratio:,.0f} at step {step:,}"] = "vanishes"
-        elif ratio >= ODD:
-            told[f"{ratio:,.0f} : 1 at step {step:,}"] = "explodes"
-    word = next(iter(told.values()), "")
-    said = (
-        f"the gradient {word} toward the input: its norm in the first and the last layer is {', '.join(told)}"
-    )
-    return [said] if told else []
-
-
-def show_layers(curves: Curves, console: Console) -> None:
-    """What a network is at its initialization, a row for each layer."""
-    columns = ("preactivation_std", "activation_std", "gradient_norm")
-    layers = sorted(
-        {name.partition("/")[2] for name in curves if name.startswith(columns) and "/layer" in name}
-    )
-    kept = [column for column in columns if any(f"{column}/{layer}" in curves for layer in layers)]
-    table = Table(show_edge=False, pad_edge=False)
-    for column in ("layer", *kept):
-        table.add_column(column.replace("_", " "), justify="left" if column == "layer" else "right")
-    for layer in layers:
-        found = [curves.get(f"{column}/{layer}") for column in kept]
-        table.add_row(Text(printable(layer)), *(f"{own[0][1]:.3g}" if own else "" for own in found))
-    if layers:
-        console.print(table, highlight=False)
-        console.print()
 
 
 def show_finished(path: Path, summary: dict[str, Any], config: dict[str, Any], choices: dict[str, str], command: str,

@@ -28,6 +28,7 @@ from normexp.training.checkpoint import (
     stopping,
 )
 from normexp.training.denormals import denormals
+from normexp.training.epoch_loop import install
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import keep_freed_memory, length, own_rank
 from normexp.training.loggers import log_results, open_loggers
@@ -39,7 +40,7 @@ from normexp.training.result import (
     summarize,
 )
 
-WRITTEN_FOR = "2.6"  # the minor version of Lightning whose private loops epoch_loop.py builds on
+WRITTEN_FOR = "2.6."  # of Lightning, whose private loops epoch_loop.py builds on; another trains with its own
 
 
 def train(spec: RunSpec, command: str = "") -> dict[str, Any]:
@@ -142,7 +143,8 @@ def prepare(parts: Parts, folder: Path | None, console: Console) -> Prepared:
         log_every_n_steps=2**31,  # never: the recorder logs, Lightning does not
     )
     trainer.strategy.checkpoint_io = WholeCheckpoints()
-    use_own_loop(trainer, console)
+    if pl.__version__.startswith(WRITTEN_FOR):
+        install(trainer)
     parts.data.trainer = trainer
     # Convert now. Lightning converts after loading, and a float32 module would round the checkpoint's float64 weights.
     trainer.precision_plugin.convert_module(parts.module)
@@ -177,20 +179,6 @@ def fit(run: Prepared) -> dict[str, Any]:
             write_test_examples(run.folder, examples)
         log_results(loggers, summary)
     return summary
-
-
-def use_own_loop(trainer: pl.Trainer, console: Console) -> None:
-    """Train with the loop of epoch_loop.py if it was written for this version of Lightning."""
-    if f"{pl.__version__}.".startswith(f"{WRITTEN_FOR}."):
-        from normexp.training.epoch_loop import install
-
-        install(trainer)
-    else:
-        console.print(
-            f"Lightning {pl.__version__}: its own loop trains, more slowly than this project's, which knows "
-            f"{WRITTEN_FOR}; a resumed run may validate at other steps",
-            highlight=False,
-        )
 
 
 def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:

@@ -40,14 +40,6 @@ def test_writing_into_inputs_in_evaluation_alone_is_refused():
         parts_of("WritesInEvaluation")
 
 
-def test_a_state_that_no_checkpoint_keeps_is_refused():
-    with pytest.raises(
-        ValueError, match=r"^model: each step changes network.mean, which is in no checkpoint"
-    ):
-        parts_of("ForgetsItsMean")
-    assert parts_of("ForgetsItsMean", "+model.module.persistent=true")
-
-
 def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
     parts = parts_of("Plain", "trainer=cpu", "trainer.precision=bf16-true", f"outputs={tmp_path}")
     summary = launch(parts)

@@ -27,7 +27,7 @@ def test_the_first_page_has_one_line_a_run():
     first = layout({"Gradients": {tag: [(0, 1.0)] for tag in tags}})["First"]
     assert list(first) == ["validation accuracy", "validation loss", "gradient_norm"]
     known = [*tags, "Accuracy/val", "Accuracy/train", "Loss/val", "Loss/train", "val_loss", "val_acc", "loss"]
-    known += ["by_samples/val_loss", "by_samples/val_accuracy", "final/val_accuracy", "update_ratio/layer00"]
+    known += ["final/val_accuracy", "update_ratio/layer00"]
     shown = {
         title: [tag for tag in known if re.match(pattern, tag)] for title, (_, (pattern,)) in first.items()
     }

@@ -6,7 +6,6 @@ import pytest
 import torch
 from pytorch_lightning import Callback
 
-from normexp.training import train as training
 from normexp.training.epoch_loop import PlainEpochLoop
 
 HOOKS = [
@@ -85,23 +84,6 @@ def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, option
     assert same(saved["lr_schedulers"], expected["lr_schedulers"])
     assert same(saved["loops"], expected["loops"])
     assert (curve, metrics) == (expected_curve, expected_metrics)
-
-
-def test_lightning_of_another_minor_version_trains_with_its_own_loop_and_says_so(
-    train, tmp_path, monkeypatch, capsys
-):
-    options = ["norm=batchnorm", "max_steps=7", "val_every_n_steps=3"]
-    summary, folder = train(*options, f"outputs={tmp_path / 'known'}")
-    capsys.readouterr()
-    monkeypatch.setattr(training.pl, "__version__", "2.61.0")
-    trainers = []
-    plain, other = train(*options, f"outputs={tmp_path / 'unknown'}", callbacks=[Keep(trainers)])
-    assert not isinstance(trainers[0].fit_loop.epoch_loop, PlainEpochLoop)
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Lightning 2.61.0: ")]
-    assert len(said) == 1
-    assert plain["metrics"] == summary["metrics"]
-    weights = [torch.load(f / "checkpoints" / "last.ckpt", weights_only=True) for f in (folder, other)]
-    assert same(weights[0]["state_dict"], weights[1]["state_dict"])
 
 
 class Keep(Callback):

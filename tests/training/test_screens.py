@@ -8,7 +8,6 @@ from rich.console import Console
 from normexp.runs.columns import flatten
 from normexp.training.screen import (
     show_choices,
-    show_layers,
     show_result,
 )
 
@@ -83,36 +82,5 @@ def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
 
 
-def test_a_gradient_that_vanishes_or_explodes_is_said(tmp_path):
-    name = "gradient_first_last_ratio/weight"
-    text = result(tmp_path, [(0, name, 1 / 12345), (4, name, 0.5)])
-    assert (
-        "the gradient vanishes toward the input: its norm in the first and the last layer is 1 : 12,345 at step 0\n"
-        in text
-    )
-    text = result(tmp_path, [(0, name, 0.9), (4, name, 150.0)])
-    assert (
-        "explodes toward the input: its norm in the first and the last layer is 150 : 1 at step 4\n" in text
-    )
-
-
-def test_one_batch_gets_an_answer(tmp_path):
-    rows = [(2, "train/accuracy", 0.5), (3, "train/accuracy", 1.0), (4, "train/accuracy", 1.0)]
-    assert "one batch? yes: it knows all of it after 3 steps" in result(
-        tmp_path, rows, data={"train_size": 8}
-    )
-    assert "one batch? no: 75.00% of it after 4 steps" in result(tmp_path, rows[:1], data={"train_size": 8})
-
-
 def test_text_is_told_in_bits(tmp_path):
     assert "bits per character" in result(tmp_path, [], data={"context_length": 8})
-
-
-def test_a_network_at_its_start_is_told_by_layer():
-    rows = {
-        f"{name}/layer{i:02d}": [(0, 0.5 + i)] for i in (1, 2) for name in ("activation_std", "gradient_norm")
-    }
-    lines = screen(show_layers, rows | {"gradient_norm/network": [(0, 9.0)]}).splitlines()
-    assert [line.split() for line in lines[2:4]] == [
-        ["layer01", "│", "1.5", "│", "1.5"], ["layer02", "│", "2.5", "│", "2.5"]
-    ]  # fmt: skip
