@@ -3,14 +3,9 @@
 import contextlib
 import os
 import platform
-import re
-import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 CPU_INFO = Path("/proc/cpuinfo")
-BFLOAT16 = r"\b(amx_bf16|avx512_bf16|bf16)\b"  # as Linux names the instructions of Intel and AMD, and of ARM
 
 
 def cores() -> int:
@@ -24,39 +19,6 @@ def memory() -> int:
     with contextlib.suppress(OSError, ValueError):  # "max" means no limit
         limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
     return min(limits, default=2**63)
-
-
-def peak_memory() -> int:
-    """Bytes of main memory that this process held at its peak; 0 where the system does not tell (Windows)."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def own_memory() -> int:
-    """Bytes of main memory that this process holds now without the files that it maps, which processes share. Where
-    the system does not tell (macOS, Windows), its peak."""
-    status = Path("/proc/self/status")
-    found = re.search(r"RssAnon:\s+(\d+) kB", status.read_text()) if status.exists() else None
-    return 1024 * int(found[1]) if found else peak_memory()
-
-
-def precision_here(trainer: Mapping[str, Any]) -> str:
-    """The precision of a trainer's options, and what this machine's processor makes of it:
-    `bf16-mixed by avx512_bf16`, or that it will be slow. A GPU, and a system that does not tell, leave it as it is."""
-    precision = str(trainer.get("precision", "32-true"))
-    if not precision.startswith("bf16") or not CPU_INFO.exists():
-        return precision
-    if trainer.get("accelerator") != "cpu":
-        import torch  # takes seconds
-
-        if torch.cuda.is_available():
-            return precision
-    if found := re.search(BFLOAT16, CPU_INFO.read_text()):
-        return f"{precision} by {found[1]}"
-    return f"{precision} (slow: this processor has no bfloat16 instructions; trainer=cpu is float32)"
 
 
 def processor() -> str:

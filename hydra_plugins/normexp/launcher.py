@@ -1,6 +1,7 @@
 """The project's launcher and sweeper, and the yaml files of installed packages that the command line allows. Hydra
 imports this file at every start, so slow imports stand in `launch`."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.utils import JobReturn, JobStatus, setup_globals
 from hydra.plugins.launcher import Launcher
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -37,42 +39,25 @@ class NormexpLauncher(Launcher):
         from normexp.sweeps.grid import sweep
 
         folder = Path(self.config.hydra.sweep.dir)
-        try:
-            status = sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv))
-        finally:
-            _remove_if_unused(folder)
-        if status:
+        place = next(place for place in folder.parents if place.exists())
+        if not place.is_dir() or not os.access(place, os.W_OK):
+            raise ValueError(f"outputs={self.config.outputs}: cannot be written; choose another folder")
+        if status := sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv)):
             sys.exit(status)
         return [JobReturn(overrides=own, status=JobStatus.COMPLETED) for own in job_overrides]
 
 
 class NormexpSweeper(BasicSweeper):
-    """The product of all overrides, without Hydra's check of each cell: the launcher makes a better one."""
-
-    def validate_batch_is_legal(self, batch) -> None:
-        if not isinstance(self.launcher, NormexpLauncher):
-            super().validate_batch_is_legal(batch)
+    """The product of all overrides. The launcher checks each cell, and writes nothing before it runs them."""
 
     def sweep(self, arguments: list[str]) -> None:
-        assert self.config is not None  # Hydra has set the sweeper up
-        # Hydra would make the folder itself, but its error names neither the key nor a remedy.
-        try:
-            Path(self.config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(
-                f"outputs={self.config.outputs}: cannot be written ({error.strerror}); choose another folder"
-            ) from None
-        super().sweep(arguments)
-
-
-def _remove_if_unused(folder: Path) -> None:
-    """Remove what Hydra's sweeper made for this sweep, if no run was started. Folders are removed only if they are
-    empty, because hydra.sweep.dir may name any folder."""
-    if not (folder / "sweep.json").exists():
-        (folder / "multirun.yaml").unlink(missing_ok=True)
-    for place in (folder, *list(folder.parents)[:3]):  # .sweeps, the study, outputs
-        if place.is_dir() and not any(place.iterdir()):
-            place.rmdir()
+        if not isinstance(self.launcher, NormexpLauncher):
+            super().sweep(arguments)
+            return
+        assert self.hydra_context is not None  # Hydra has set the sweeper up
+        parser = OverridesParser.create(config_loader=self.hydra_context.config_loader)
+        (cells,) = self.split_arguments(parser.parse_overrides([*self._parse_config(), *arguments]), None)
+        self.launcher.launch(cells, initial_job_idx=0)
 
 
 class AllowedPackages(SearchPathPlugin):

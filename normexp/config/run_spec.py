@@ -186,7 +186,8 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
         # Old runs in the cache of claims lack the file, but every finished run recorded its content.
         content = parse_yaml(read_text(saved), saved) if saved.exists() else summary["config"]
         cfg = OmegaConf.create(content)
-        choices = summary.get("choices") or _choices(saved.with_name("hydra.yaml"))
+        asked = saved.with_name("hydra.yaml")
+        choices = summary.get("choices") or parse_yaml(read_text(asked), asked)["hydra"]["runtime"]["choices"]
         for key, default in compose([])[0].items_ex(resolve=False):
             if key not in cfg:  # the run is older than this key
                 cfg[key] = OLDER if key == "recipe" else default
@@ -201,10 +202,6 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
     cfg.allow_targets = list(allowed_packages())
     (spec,) = runs_of(cfg, choices, overrides)
     return spec
-
-
-def _choices(path: Path) -> dict[str, str]:
-    return parse_yaml(read_text(path), path)["hydra"]["runtime"]["choices"]
 
 
 def _set(cfg: DictConfig, override: str, saved: Path) -> None:

@@ -10,7 +10,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Column, Table
 
 from normexp.format import duration, pluralize
-from normexp.machine import precision_here
 from normexp.sweeps.job import WAITING, Cell
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place
@@ -36,7 +35,9 @@ def show_plan(
         numbers = sorted({cell.job.threads for cell in to_run})
         threads = f"{' to '.join(map(str, numbers))} {'thread' if numbers == [1] else 'threads'} each"
         rows["to run"] = f"{pluralize(len(to_run), 'run')}, {place}, {threads}"
-        precisions = dict.fromkeys(precision_here(cell.spec.config["trainer"]) for cell in to_run)
+        precisions = dict.fromkeys(
+            str(cell.spec.config["trainer"].get("precision", "32-true")) for cell in to_run
+        )
         if list(precisions) != ["32-true"]:
             rows["precision"] = ", ".join(precisions)
     if place is not None and options.plan:

@@ -16,7 +16,6 @@ from normexp.config.loggers import how_to_look
 from normexp.config.recipe import changes
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable
-from normexp.machine import precision_here
 from normexp.runs.summary import failed, learning_rate, other_numerics
 
 if TYPE_CHECKING:
@@ -42,13 +41,14 @@ def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
     names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
     changed = changes(config, choices)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
+    precision = str(config["trainer"].get("precision", "32-true"))
     beside = [f"{key}={config[key]}" for key in BESIDE if config[key]]
     beside += [f"trainer.{key}={config['trainer'][key]}" for key in SHORTENED if config["trainer"].get(key)]
     data_seed = config["data"].get("seed", config["seed"])
     order = [f"data.seed={data_seed}"] if data_seed != config["seed"] else []
     rows = {
         "run": f"{names} · batch {config['batch_size']} · seed {config['seed']}",
-        "training": f"{length} · {optimizer} · {' · '.join((precision_here(config['trainer']), recipe, *beside))}",
+        "training": f"{length} · {optimizer} · {' · '.join((precision, recipe, *beside))}",
         "data": " · ".join((parts.data.describe(), *order)),
         "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
     }
