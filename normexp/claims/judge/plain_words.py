@@ -25,6 +25,8 @@ DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
 MOST_BOUNDS = 8  # of a list that is told whole
+MOST_CASES = 4  # whose means are told
+ROUNDING = 1e-12  # in float64; less is told as 0
 
 
 def number(value: Any) -> str:
@@ -81,7 +83,7 @@ def beside(result: dict[str, Any], *, drawn: bool) -> list[str]:
         parts.append(f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}")
     if (signs := result["direction"]) and signs["of"]:
         parts.append(
-            f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {number(signs['p'])})"
+            f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {chance(signs['p'])})"
         )
     if drawn and result["learned"]:
         names = {"learned": "networks learn", "others": "they do not"}
@@ -107,6 +109,11 @@ def beside(result: dict[str, Any], *, drawn: bool) -> list[str]:
     if late := [f"{who(arm)} in {n}" for arm, n in result["unfitted"].items()]:
         parts.append(f"settings where an arm that is not of the bank's grid is not fitted: {', '.join(late)}")
     return parts
+
+
+def chance(p: float) -> str:
+    """A p with two digits."""
+    return "< 0.001" if p < 0.001 else f"{p:.2g}"
 
 
 def among(counted: Mapping[str, Any]) -> str:
@@ -231,13 +238,31 @@ def in_words(verdict: dict[str, Any]) -> str:
         question = threshold_in_words(comparison, measure)
         return f"{measure}: {question}. Nothing is counted before all settings are finished."
     if comparison["kind"] == "every":
-        low, high = map(number, verdict["interval"])
-        values = low if low == high else f"from {low} to {high}"
-        return f"{measure}: all values {values}; asked: {describe_question(comparison)}."
+        return f"{measure}: {values_in_words(verdict)}; asked: {describe_question(comparison)}."
     if not verdict["settings"]:
         effect_text = stated(comparison, measure, verdict["effect"], verdict["interval"])
         return f"{measure}: {effect_text}; {threshold_in_words(comparison, measure)}."
     return f"{measure}: {comparisons_in_words(verdict)}"
+
+
+def values_in_words(verdict: dict[str, Any]) -> str:
+    """The values of a universal sentence: the mean of each of a few cases, or the ends of all."""
+    arms = verdict.get("arms", {})
+    cases = [(arm, level, value) for arm, own in arms.items() for level, value in own.items()]
+    plain = all(math.isfinite(float(value)) and not level.isdecimal() for _, level, value in cases)
+    if not (plain and 1 < len(cases) <= MOST_CASES):
+        low, high = map(rounded, verdict["interval"])
+        return f"all values {low}" if low == high else f"all values from {low} to {high}"
+    one_arm = len(arms) == 1
+    return ", ".join(
+        f"{rounded(value)} for {level if one_arm else f'{arm} {level}'.strip()}"
+        for arm, level, value in cases
+    )
+
+
+def rounded(value: Any) -> str:
+    """Three digits, and 0 for what is rounding."""
+    return "0" if abs(float(value)) < ROUNDING else number(value)
 
 
 def comparisons_in_words(verdict: dict[str, Any], *, asked: bool = True) -> str:
@@ -352,7 +377,7 @@ def difference(value: float, comparison: dict[str, Any], measure: str) -> str:
         ratio = f"{number(math.exp(value))} times as high"
         return ratio if abs(value) >= DOUBLE else f"{100 * abs(math.expm1(value)):.2g}% {way}"
     if measure.startswith(SHARES):
-        points = number(100 * abs(value))
+        points = f"{100 * abs(value):.2g}"
         return f"{points} point{'s' * (points != '1')} {way}"
     return f"{number(abs(value))} {way}"
 
