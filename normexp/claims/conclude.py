@@ -57,7 +57,8 @@ def of_runs(
         early = before(row, runs)
         own = early & ~runs["asked_by"].str.contains(OF_BANK, regex=False)
         if own.any():
-            row, why = None, f"{own.sum()} of {len(runs)} runs started before row {row.number} was registered"
+            why = f"{own.sum()} of {len(runs)} runs started before row {row.number} was registered"
+            row = None
         elif early.any():
             late = f"registered after {early.sum()} of {len(runs)} runs"
     verdict = judge(
@@ -82,7 +83,8 @@ def of_networks(
     checks = settings_of_values(claim, values, MANIPULATION, cells) if claim.manipulation else None
     registered, why = registration(claim, registries)
     if registered and row is not None and registered.number != row:
-        registered, why = None, f"gathered before row {registered.number}"
+        why = f"gathered before row {registered.number}"
+        registered = None
     passed_over = f"{twice} of {len(claim.settings)} draws were the same network as an earlier one"
     verdict = judge(
         found, claim, row=registered, drawn=claim.drawn, asked=claim.first - twice,
@@ -146,7 +148,7 @@ def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | N
         if grid.empty:
             return None
         return of_runs(claim, grid, read(evidence, grid, claim=claim.id), registries)[1] | costs
-    values = values_of(evidence, claim) if claim.evidence != "none" else None
+    values = values_of(evidence, claim)
     if values is None:
         return None
     if claim.settings:

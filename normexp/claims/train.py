@@ -1,8 +1,8 @@
 """What training claims still need, round by round: what is missing of each grid is trained, and the grid widened."""
 
-import contextlib
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from normexp.claims.evidence.widen import widen
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import why
 from normexp.config.run_spec import RunSpec
-from normexp.format import duration, pluralize
+from normexp.format import pluralize
 from normexp.sweeps.options import Options
 
 MOST_FAILURES = 2  # of a run, until no round asks for it
@@ -92,38 +92,25 @@ class Rounds:
         rows = {name: self._try(name, training.update) for name, training in self.claims.items()}
         return {name: missing_rows for name, missing_rows in rows.items() if missing_rows is not None}
 
-    def notes(self, todo: dict[str, pd.DataFrame]) -> Iterator[str]:
-        """Lines for the plan: what is missing, and runs that would come before their registration."""
+    def show_plan(self, options: Options) -> None:
+        """Print what is missing, what would train before it is registered, and with `options.plan` the first round."""
+        todo = self.todo()
         for name, rows in todo.items():
-            training = self.claims[name]
-            yield f"  {name}: at most {len(rows)} of {len(training.grid)} runs to train"
-            reason = registration(training.claim, self.registries)[1] if training.claim.drawn else ""
+            claim = self.claims[name].claim
+            print(f"  {name}: at most {len(rows)} of {len(self.claims[name].grid)} runs to train")
+            reason = registration(claim, self.registries)[1] if claim.drawn else ""
             if len(rows) and reason:
-                yield (
+                print(
                     f"  {name}: {reason}, so its word stays unregistered; to fix its protocol first: normexp register "
                     f"claim={name} reason=..."
                 )
-
-    def show(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
-        """Print the runs of the first round by setting, with their time."""
-        from normexp.sweeps.estimate import Estimates, core_minutes  # loads torch
-
-        estimates = Estimates()
-        for name, rows in todo.items():
-            training = self.claims[name]
-            for setting, group in rows.groupby("setting", sort=False):
-                times: list[float | None] = []
-                for spec, _ in training.specs(group).values():
-                    with contextlib.suppress(ValueError):
-                        times.append(estimates.seconds(spec))
-                known = [seconds for seconds in times if seconds is not None]
-                cost = f", {core_minutes(sum(known))}" if len(known) == len(times) else ""
-                if cell := training.claim.cells.get(str(setting)):
-                    print(
-                        f"    {name} {setting} ({cell.what}): {pluralize(len(times), 'run')}{cost}",
-                        flush=True,
-                    )
-        self._run(todo, options)
+            for setting, runs in rows.groupby("setting", sort=False) if options.plan and claim.cells else ():
+                print(
+                    f"    {name} {setting} ({claim.cells[str(setting)].what}): {pluralize(len(runs), 'run')}"
+                )
+        sys.stdout.flush()
+        if options.plan:
+            self._run(todo, options)
 
     def run(self, options: Options, finished: Callable[[Training], Any]) -> None:
         """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
@@ -167,15 +154,3 @@ def keep_out_of_git(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     if not (out / ".gitignore").exists():
         (out / ".gitignore").write_text("*\n")
-
-
-def by_the_files(claim: Claim, reason: str) -> list[str]:
-    """Lines on a claim whose data or pilots are not here: what its files say of its runs."""
-    per_rate = len(claim.arms) * len(claim.levels) * claim.seeds
-    runs = [
-        per_rate * (max(len(cell.rates), 3) if claim.rate == "own" else 1) for cell in claim.cells.values()
-    ]
-    seconds = sum(
-        n * (cell.seconds or claim.seconds) for n, cell in zip(runs, claim.cells.values(), strict=True)
-    )
-    return [f"  {claim.id}: about {sum(runs)} runs, {duration(seconds)} by its file", f"    {reason}"]

@@ -157,8 +157,7 @@ def write_pages(paths: Sequence[Path], claim: str, out: Path, bank: str) -> Iter
 
 def lines_of(claims: Iterable[Claim]) -> list[str]:
     """One line each."""
-    kinds = {"none": "cannot be tested"}
-    return columns({c.id: f"{c.sentence} [{kinds.get(c.evidence, c.evidence)}]" for c in claims})
+    return columns({c.id: f"{c.sentence} [{c.evidence}]" for c in claims})
 
 
 def find_claims(words: str) -> None:

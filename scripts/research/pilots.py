@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from ngrams import ORDER, ngram_loss
-from pilot_rules import PilotRun, Progress, Result, Rules, progress
+from ngrams import ORDER, ngram_loss  # type: ignore[import-not-found]
+from pilot_rules import PilotRun, Progress, Result, Rules, progress  # type: ignore[import-not-found]
 
 from normexp.claims.evidence.disk import complete, row_of, words_of
 from normexp.claims.evidence.grid import run_words
@@ -40,7 +40,9 @@ class Pilot:
     """The pilot of one complete setting. Raises ValueError for one that cannot be built."""
 
     def __init__(self, bank: Bank, cell: BankCell, out: Path):
-        self.length, self.norms, self.out = bank.known_population.length, bank.norms, out
+        length = bank.known_population.length
+        assert length is not None
+        self.length, self.norms, self.out = length, bank.norms, out
         self.cell = cell
         self.found: dict[PilotRun, dict[str, Any]] = {}  # finished runs
         built = [build(self.specs(norm, 1, [cell.rates[0]])[0]) for norm in self.norms]

@@ -73,7 +73,6 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("better: more", "better='more': choose from lower, higher"),
         ("kind: own", "kind='own': choose from verbatim"),
         ("evidence: guess", "evidence='guess': choose from law"),
-        ("evidence: none", "evidence=none: say the reason"),
         ("name: 3", "name=3: must be text"),
         ("paper_effect: {value: 3}", "paper_effect.value=3: must be text"),
         ("factor: {batch_size: [8, 2, 8.0]}", "factor.batch_size=.*: 8.0 stands there twice; keep one"),

@@ -4,8 +4,6 @@ import pytest
 from committed import CLAIMS, altered
 
 from normexp.claims.judge.limits import chosen_by, few, limits
-from normexp.claims.judge.plain_words import paragraph
-from normexp.claims.judge.verdict import untestable
 from normexp.claims.spec.claim_files import read_claim
 
 LARGEST = {"depth {}": "model.depth=", "width {}": "model.width=", "{} updates": "max_steps="}
@@ -29,8 +27,7 @@ does_not_show: That it always helps.
 def test_every_claim_that_is_tested_says_what_it_does_not_show(name):
     claim = CLAIMS[name]
     said = limits(claim)
-    assert bool(said) == (claim.evidence != "none")
-    assert len(said) < 420
+    assert 0 < len(said) < 420
     if claim.settings and claim.evidence != "law":
         models = {cell.labels["model"] for cell in claim.cells.values()}
         assert len(models) > 5 or all(model in said for model in models)
@@ -67,15 +64,6 @@ def test_what_a_claim_chooses_itself_is_said_in_place_of_its_settings():
     assert chosen_by(CLAIMS["S90"], "batch_size") == [32.0]
     assert chosen_by(CLAIMS["S91"], "model.depth") == [2.0, 4.0, 8.0]
     assert chosen_by(CLAIMS["P06a"], "batch_size") is None
-
-
-def test_a_verdict_of_an_earlier_version_has_none():
-    verdict = untestable(altered(CLAIMS["S01"], reason="r"), "x") | {
-        "settings": [], "comparison": {"kind": "every", "at_most": 1.0}, "interval": (0.0, 1.0), "verdict": "supported"
-    }  # fmt: skip
-    assert "no network was trained" in paragraph(verdict, 500)
-    verdict.pop("does_not_show")
-    assert "does not show" not in paragraph(verdict, 500)
 
 
 def test_a_claim_over_few_drawn_settings_says_why():

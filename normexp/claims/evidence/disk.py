@@ -94,7 +94,9 @@ class DiskRuns:
         for key, row, spec in zip(keys_of(grid), rows, self.specs(grid), strict=True):
             if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
                 found = row_of(summary) | {"overrides": key[0], "seed": key[1], "lr": row.lr}
-                self._rows[key] = found | self._more(summary, spec.folder, cells[row.setting], row.arm)
+                self._rows[key] = found | self._more(
+                    summary, spec.folder, cells[str(row.setting)], str(row.arm)
+                )
         return (
             pd.DataFrame(self._rows.values())
             if self._rows

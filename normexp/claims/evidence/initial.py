@@ -21,7 +21,6 @@ from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
-from normexp.config.process import fast_imports
 from normexp.config.targets import construct, resolve_target
 from normexp.training.build_model import build_model
 
@@ -95,16 +94,6 @@ class Sizes(NamedTuple):
 IMAGE = Sizes(input_shape=(1, 16, 16), num_classes=10)
 TEXT = Sizes(input_shape=(16,), num_classes=64)  # tokens, size of the vocabulary
 EXAMPLES = 1024  # most examples of a data set from which batches are drawn
-
-
-def import_data(claims: Iterable[Claim]) -> None:
-    """If one of the claims names a data set, import what reads it. Copies of this process would each import it."""
-    if any(
-        names_data([*claim.fixed, *itertools.chain(*claim.arms.values(), *claim.settings.values())])
-        for claim in claims
-    ):
-        with fast_imports():
-            importlib.import_module("normexp.data")
 
 
 def law(name: str) -> Callable[..., float]:

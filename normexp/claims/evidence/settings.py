@@ -87,7 +87,8 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
     )
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     answers, bank = chosen["answers"].iloc[0], claim.drawn_from
-    final = bank is not None and cell.name in bank.cells  # at its final length
+    final = bank is not None and cell.name in bank.cells
+    length = bank.known_population.length if bank and final else None
     return Setting.of_table(
         table,
         cell.name,
@@ -96,7 +97,7 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
         answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
         labels=cell.labels,
         learned=cell.learned,
-        unfitted=unfitted_arms(cell, chosen, bank.known_population.length) if bank and final else (),
+        unfitted=unfitted_arms(cell, chosen, length) if length else (),
     )
 
 

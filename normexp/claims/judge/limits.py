@@ -47,8 +47,6 @@ def limits(claim: "Claim") -> str:
 
 def _by_evidence(claim: "Claim") -> str:
     where = _where(claim)
-    if claim.evidence == "none":
-        return ""
     if claim.evidence == "law":
         return (
             "This does not show what it does to training: values were computed, and no network was trained."

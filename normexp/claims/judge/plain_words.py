@@ -15,11 +15,11 @@ NO_COUNTEREXAMPLE = "no counterexample"
 SEEN, NOT_SEEN = "seen here", "not seen here"
 COUNTED = "counted"  # of settings that make no word about a population
 BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
-NOT_RUN, UNTESTABLE = "not yet run", "cannot be tested"
+NOT_RUN = "not yet run"
 WITHDRAWN_WORD = "withdrawn"  # as worded, by its file
 WORDS = (
     *(SUPPORTED, REFUTED, DIVIDED, UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
-    *(NOT_RUN, WITHDRAWN_WORD, UNTESTABLE),
+    *(NOT_RUN, WITHDRAWN_WORD),
 )
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines

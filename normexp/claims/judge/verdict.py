@@ -23,7 +23,6 @@ from normexp.claims.judge.plain_words import (
     SEEN,
     SUPPORTED,
     UNDECIDED,
-    UNTESTABLE,
     WITHDRAWN_WORD,
     arm_words,
     holds_in,
@@ -341,16 +340,6 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         "does_not_show": limits(claim),
         "expected": claim.expected,
         "as_expected": None if expected is None else word == expected,
-    }
-
-
-def untestable(claim: "Claim", command: str) -> dict[str, Any]:
-    """The verdict for a sentence that no evidence can decide, with the reason."""
-    return {
-        **_head(claim, UNTESTABLE, ""),
-        **{"effect": None, "interval": None, "level": None, "n_seeds": 0, "p": None, "note": ""},
-        **{"reason": claim.reason, "settings": [], "failures": {}},
-        **{"seconds": 0.0, "command": command},
     }
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jinja2
 
-from normexp.claims.judge.plain_words import NOT_RUN, UNTESTABLE
-from normexp.claims.spec.claim import Claim
+from normexp.claims.judge.plain_words import NOT_RUN
 from normexp.runs.files import atomic_write
 
 if TYPE_CHECKING:
@@ -25,10 +24,8 @@ def markdown_page(template: str, **values: Any) -> str:
     return environment.get_template(template).render(table=markdown_table, **values)
 
 
-def status(claim: Claim, verdict: dict[str, Any] | None) -> str:
+def status(verdict: dict[str, Any] | None) -> str:
     """The verdict's word, or why there is none."""
-    if claim.evidence == "none":
-        return UNTESTABLE
     return verdict["verdict"] if verdict else NOT_RUN
 
 

@@ -40,10 +40,9 @@ def write_page(
         from normexp.claims.pages.findings import write_findings  # draws
 
         return write_findings(path, claims, verdicts, root)
-    testable = sum(claim.evidence != "none" for claim in claims.values())
     begun = sum(verdict["verdict"] == BEGUN for verdict in verdicts.values())
     path.write_text(page_of(claims, verdicts, root))
-    line = f"{len(verdicts) - begun} verdicts of {testable} claims that can be tested"
+    line = f"{len(verdicts) - begun} verdicts of {len(claims)} claims"
     line += f"; {begun} more have begun" if begun else ""
     return f"{path}: {line}"
 
@@ -52,7 +51,7 @@ def page_of(
     claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
 ) -> str:
     """The page as text, with what `root` has of the judge's error rates."""
-    words = {name: status(claim, verdicts.get(name)) for name, claim in claims.items()}
+    words = {name: status(verdicts.get(name)) for name in claims}
     rows = []
     for letter, source in SOURCES.items():
         n_of_word = Counter(word for name, word in words.items() if name[0] == letter)
@@ -117,10 +116,10 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
     rows, stays = [], under_holm(verdicts)
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
-        word = f"**{cell(with_scope(verdict))}**" if verdict else status(claim, None)
+        word = f"**{cell(with_scope(verdict))}**" if verdict else status(None)
         own = [stay for (name, _), stay in stays.items() if name == claim.id]
         word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} words" if own else ""
-        says = numbers_of(verdict) if verdict else claim.reason
+        says = numbers_of(verdict) if verdict else ""
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 
@@ -146,7 +145,7 @@ def cell(text: str) -> str:
 
 def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:
     """The verdicts in a folder that have their claim's present protocol, by id."""
-    stored = {name: _read(out / name / VERDICT) for name, claim in claims.items() if claim.evidence != "none"}
+    stored = {name: _read(out / name / VERDICT) for name in claims}
     return {
         name: verdict
         for name, verdict in stored.items()

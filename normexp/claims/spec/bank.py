@@ -25,7 +25,7 @@ BANKS = CONFIGS / "banks"
 class BankFile(Strict):
     """A bank whose settings somebody chose, as its file says it."""
 
-    shared: Words = Field([])
+    shared: Words = Field(default=[])
     cells: Annotated[dict[str, Cell], Field(min_length=1)]
     grid: Grid | None = None
 

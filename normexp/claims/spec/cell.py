@@ -61,7 +61,7 @@ class Cell(Strict):
     """
 
     overrides: Annotated[tuple[Text, ...], AS_TUPLE]
-    labels: dict[str, Any] = Field({})
+    labels: dict[str, Any] = Field(default={})
     rates: Rates = ()
     test: Literal["test set", "cut again", "blocks"] | None = None
     seconds: Positive | None = None
@@ -105,7 +105,7 @@ class BankCell(Cell):
     draw: str = ""
     updates: int = 0
     step_seconds: float = 0.0
-    arm_rates: dict[str, Rates] = Field({})
+    arm_rates: dict[str, Rates] = Field(default={})
     counts_loss: float = math.inf
     learned: bool | None = None
 

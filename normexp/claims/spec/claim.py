@@ -25,7 +25,7 @@ class Sample(Strict):
     bank: Text
     first: Whole
     at: Literal["final", "early"] | None = None
-    where: dict[str, Any] = Field({})
+    where: dict[str, Any] = Field(default={})
 
 
 class Range(Strict):
@@ -40,7 +40,7 @@ class Search(Strict):
     """The budget and the space of a search for counterexamples; `weights`: whether initial weights are drawn."""
 
     cases: Annotated[int, Field(ge=5)]
-    choose: dict[str, Range | Some] = Field({})
+    choose: dict[str, Range | Some] = Field(default={})
     weights: bool = False
 
 
@@ -70,7 +70,7 @@ class Document(Strict):
         arxiv: ids of the papers that `source` names by their authors.
         covers: seed claims (S..) and paper claims (P..) that this one tests, wholly or in part.
         evidence: `law` (a function of a norm), `initialization` (a function of a network at its start), `training`
-            (finished runs), or `none`, with the `reason` why the sentence cannot be tested.
+            (finished runs).
         does_not_show, withdrawn: what nobody should conclude, beside what `judge.limits.limits` says of every claim;
             why the sentence, as worded, is withdrawn. Like words about it, they are no part of the protocol.
         measure: the meaning of a value, in words.
@@ -93,11 +93,10 @@ class Document(Strict):
     name: Text
     sentence: Text
     source: Text
-    arxiv: list[Text] = Field([])
+    arxiv: list[Text] = Field(default=[])
     covers: list[Text]
     kind: Literal["verbatim", "paraphrase", "ours", "arithmetic", "self-check"] | None = None
-    evidence: Literal["law", "initialization", "training", "none"]
-    reason: str = ""
+    evidence: Literal["law", "initialization", "training"]
     note: str = ""
     does_not_show: str = ""
     withdrawn: str = ""
@@ -105,16 +104,16 @@ class Document(Strict):
     measure: str = ""
     function: Text | None = None
     metric: Text | dict[str, Text] | None = None
-    arms: dict[str, Words | dict[str, Any]] = Field({})
-    fixed: Words = Field([])
-    options: dict[str, Any] = Field({})
-    factor: dict[str, Some] = Field({})
+    arms: dict[str, Words | dict[str, Any]] = Field(default={})
+    fixed: Words = Field(default=[])
+    options: dict[str, Any] = Field(default={})
+    factor: dict[str, Some] = Field(default={})
     seeds: int = 5
     first_seed: int = 0
     better: Literal["lower", "higher"] | None = None
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
-    ] = Field([], alias="comparison")
+    ] = Field(default=[], alias="comparison")
     expected: VERDICTS | None = None
     seconds: Positive = 0.02
     asked: (
@@ -122,7 +121,7 @@ class Document(Strict):
         | Annotated[list[Text | dict[str, Words]], Field(min_length=1)]
         | dict[str, Words | Text]
         | None
-    ) = Field(None, alias="settings")
+    ) = Field(default=None, alias="settings")
     rate: Literal["own", "lowest", "middle", "highest"] = "own"
     search: Search | None = None
     manipulation: Manipulation | None = None
@@ -139,7 +138,7 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         drawn_from: the bank whose population they are a sample of.
     """
 
-    cells: dict[str, BankCell] = Field({})
+    cells: dict[str, BankCell] = Field(default={})
     bank: str = SMALL
     first: int = 0
     drawn_from: Bank | None = None

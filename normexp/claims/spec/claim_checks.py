@@ -18,10 +18,6 @@ SEED = "sets the seed, which every run has of its own; leave it out and give fir
 
 def mistakes(claim: Claim) -> Iterator[str]:
     """Lines with key, value and remedy. A later one may count on the earlier checks."""
-    if claim.evidence == "none":
-        if not claim.reason:
-            yield "evidence=none: say the reason"
-        return
     over_settings = bool(claim.cells or claim.drawn)
     if not over_settings and claim.seeds < FEWEST_SEEDS:
         yield f"seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
@@ -43,7 +39,7 @@ def mistakes(claim: Claim) -> Iterator[str]:
         if not getattr(claim.manipulation, needed):
             yield f"manipulation: needs {needed}, as evidence={claim.evidence} has"
         yield from _comparison(claim, claim.manipulation.comparison)
-    kinds = {comparison.kind for comparison in claim.comparisons}
+    kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
     if claim.search and (
         claim.evidence == "training" or over_settings or claim.factor or len(claim.arms) > 1
     ):

@@ -131,8 +131,8 @@ class Stratum(Strict):
     """A kind of models, with its share of each block of settings."""
 
     share: Whole
-    fixed: Words = Field([])
-    choose: dict[str, Choice] = Field({})
+    fixed: Words = Field(default=[])
+    choose: dict[str, Choice] = Field(default={})
 
 
 class Length(Strict):
@@ -165,9 +165,9 @@ class Population(Strict):
     seed: Annotated[int, Field(ge=0)]
     settings: Whole
     strata: Annotated[dict[str, Stratum], Field(min_length=1)]
-    shared: Words = Field([])
-    choose: dict[str, Choice] = Field({})
-    rates: dict[str, Rates] = Field({})  # of the pilots' first search, by the label `optimizer`
+    shared: Words = Field(default=[])
+    choose: dict[str, Choice] = Field(default={})
+    rates: dict[str, Rates] = Field(default={})  # of the pilots' first search, by the label `optimizer`
     length: Length | None = None
     grid: Grid | None = None
 
