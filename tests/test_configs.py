@@ -56,7 +56,7 @@ def accepts(config: dict) -> str:
     return get_class(config["model"]["_target_"]).accepts
 
 
-@pytest.mark.parametrize("model", sorted({*names("model")} - {"timm"}))  # which few have installed
+@pytest.mark.parametrize("model", names("model"))
 def test_every_model_builds_with_layernorm(model):
     text = accepts(resolved(compose(model_of(model))[0])) == "text"
     default = ["data=python_docs"] if text else []

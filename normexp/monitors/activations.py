@@ -204,30 +204,32 @@ class Activations(StepMonitor):
                 yield "output", functools.partial(self._saturated, site)
 
     def _heard(self, site: Site, x: Tensor) -> Callable[[Tensor], None]:
-        measures = list(self._measures(site))
+        ends: dict[str, list] = {"input": [], "output": []}
+        for end, record in self._measures(site):
+            ends[end].append(record)
+        for record in ends["input"]:  # before it runs: it may work in place
+            record(x)
 
-        def record(end: str, value: Tensor) -> None:
-            for place, measure in measures:
-                if place == end:
-                    measure(value if guard_depth() else all_gather(value))
+        def after(output: Tensor) -> None:
+            for record in ends["output"]:
+                record(output)
 
-        record("input", x)  # before it runs: it may work in place
-        return functools.partial(record, "output")
+        return after
 
     def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
         """Record one end of a layer. A module that runs twice in a step counts once, also in accumulation."""
-        alone = guard_depth() > 0  # an extra pass already has the batch of all processes
 
         def heard(inputs: tuple, named: dict, output: Any) -> None:
             x = first_tensor(inputs, named) if end == "input" else output
             if isinstance(x, Tensor):
                 with unheard():
-                    record(x if alone else all_gather(x))
+                    record(x)
 
         self.hear(site.module, heard, before=end == "input")
 
     def _rows(self, site: Site, x: Tensor) -> Tensor:
-        return to_rows(x, channel_dim(site.module, x.ndim))
+        # An extra pass already has the batch of all processes.
+        return to_rows(x if guard_depth() else all_gather(x), channel_dim(site.module, x.ndim))
 
     def _describe(self, site: Site, place: str, x: Tensor) -> None:
         rows = self._rows(site, x)

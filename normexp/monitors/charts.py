@@ -9,8 +9,8 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from normexp.monitors.base import Monitor, Recorded
 
 # `Loss/val` of this project, `val_loss` and the like of others; not the same values over another axis, and not those
-# that monitors measure on one batch, `accuracy_val_batch`, which have charts of their own.
-FIRST = "(?i)^(?!(final{})/)(?=.*val).*{}"
+# that monitors measure on one batch, `accuracy_val_batch/network`, which have charts of their own.
+FIRST = "(?i)^(?!final/)(?!.*/network$)(?=.*val).*"
 
 
 def by_statistic(tags: Iterable[str]) -> dict[str, list[str]]:
@@ -30,11 +30,9 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
     percentile. Then one category per monitor with one chart per statistic, which shows all layers.
     """
     pages: dict[str, dict[str, list]] = {}
-    measured = {tag.split("/", 1)[0] for tags in recorded.values() for tag in tags if "val" in tag.lower()}
-    others = "".join(f"|{statistic}" for statistic in sorted(measured))
     first = {
-        "validation accuracy": ["Multiline", [FIRST.format(others, "acc")]],
-        "validation loss": ["Multiline", [FIRST.format(others, "loss")]],
+        "validation accuracy": ["Multiline", [f"{FIRST}acc"]],
+        "validation loss": ["Multiline", [f"{FIRST}loss"]],
     }
     bands: dict[str, list] = {}
     for name, tags in recorded.items():

@@ -16,7 +16,15 @@ from torch import Tensor, nn
 from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of
-from normexp.monitors.guard import gradients_of, loss_of, to_module, trained_parameters, untouched, weights
+from normexp.monitors.guard import (
+    flat,
+    gradients_of,
+    loss_of,
+    to_module,
+    trained_parameters,
+    untouched,
+    weights,
+)
 from normexp.monitors.sites import (
     channel_dim,
     first_tensor,
@@ -177,7 +185,7 @@ def shifted_gradients(
         moving = (noisy or {}).get(layer, [])
         with weights(before | {p: after[p] for p in preceding[layer]}), _next_noise(moving):
             moved = gradients_of(loss(), own)
-        gradients[layer] = _flat([unmoved[p] for p in own]), _flat(moved)
+        gradients[layer] = flat([unmoved[p] for p in own]), flat(moved)
     return gradients
 
 
@@ -192,10 +200,6 @@ def _next_noise(norms: list[nn.Module]) -> Iterator[None]:
     finally:
         for buffers, original in kept:
             buffers.update(original)
-
-
-def _flat(tensors: list[Tensor]) -> Tensor:
-    return torch.cat([x.flatten() for x in tensors])
 
 
 def plain_step(module: LightningModule, batch: Any, rate: float = 0.1) -> tuple[Weights, Weights]:
@@ -311,9 +315,7 @@ class CovariateShiftProxies(OfOneStep):
             own = [name for name in names if name in g and name in g_next]
             if not own:  # no step reaches this layer
                 continue
-            vectors = [
-                torch.cat([values_of[name].flatten() for name in own]) for values_of in (g, g_next, w, w_next)
-            ]
+            vectors = [flat([values_of[name] for name in own]) for values_of in (g, g_next, w, w_next)]
             values |= {f"{name}/{layer}": value for name, value in step_to_step(*vectors).items()}
         return values
 

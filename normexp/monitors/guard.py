@@ -174,6 +174,11 @@ def gradients_of(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
     return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
 
 
+def flat(tensors: Sequence[Tensor]) -> Tensor:
+    """All values of several tensors, (P,)."""
+    return torch.cat([x.flatten() for x in tensors])
+
+
 def trained_parameters(module: nn.Module) -> list[nn.Parameter]:
     """The parameters that require a gradient, in the module's order."""
     return [p for p in module.parameters() if p.requires_grad]

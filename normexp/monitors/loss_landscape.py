@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from normexp.monitors.base import Monitor
 from normexp.monitors.batch_statistics import error_on
 from normexp.monitors.batches import Batches, images_of
-from normexp.monitors.guard import gradients_of, loss_of, trained_parameters, weights
+from normexp.monitors.guard import flat, gradients_of, loss_of, trained_parameters, weights
 
 
 def along_gradient(
@@ -31,9 +31,9 @@ def along_gradient(
             value = loss()
             gradient = gradients_of(value, parameters)
         losses.append(value.detach())
-        distances.append(_norm([a - b for a, b in zip(gradient, origin, strict=True)]))
+        distances.append(flat([a - b for a, b in zip(gradient, origin, strict=True)]).norm())
     loss_values, distance = torch.stack(losses), torch.stack(distances)  # (steps,) each
-    moved = _norm(origin) * torch.tensor(list(step_sizes), dtype=distance.dtype, device=distance.device)
+    moved = flat(origin).norm() * torch.tensor(list(step_sizes), dtype=distance.dtype, device=distance.device)
     return {
         "landscape_loss_min": loss_values.min(),
         "landscape_loss_max": loss_values.max(),
@@ -41,10 +41,6 @@ def along_gradient(
         "gradient_predictiveness_max": distance.max(),
         "effective_beta": (distance / moved).max(),
     }
-
-
-def _norm(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.linalg.vector_norm(torch.cat([x.flatten() for x in tensors]))
 
 
 class Smoothness(Monitor):
@@ -78,18 +74,14 @@ class Smoothness(Monitor):
 
 def hessian_product(loss: Tensor, parameters: Sequence[nn.Parameter]) -> Callable[[Tensor], Tensor]:
     """v (P,) -> H v (P,), by a second backward pass through the gradient (Pearlmutter 1994)."""
-    gradient = _flat(torch.autograd.grad(loss, parameters, create_graph=True, materialize_grads=True))
+    gradient = flat(torch.autograd.grad(loss, parameters, create_graph=True, materialize_grads=True))
 
     def product(vector: Tensor) -> Tensor:
-        return _flat(
+        return flat(
             torch.autograd.grad(gradient, parameters, vector, retain_graph=True, materialize_grads=True)
         ).detach()
 
     return product
-
-
-def _flat(tensors: Sequence[Tensor]) -> Tensor:
-    return torch.cat([x.flatten() for x in tensors])
 
 
 def lanczos(product: Callable[[Tensor], Tensor], start: Tensor, iterations: int) -> Tensor:

@@ -103,7 +103,7 @@ class Original(Norm):
     def __init__(self, num_features: int, channel_dim: int = 1, *, layer: int = 1) -> None:
         raise ValueError(
             "norm=original: keeps the norms that a network brings, and this model asks for the run's; "
-            "use model=torchvision, timm or module, or another norm"
+            "use model=torchvision or module, or another norm"
         )
 
 

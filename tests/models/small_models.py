@@ -44,7 +44,7 @@ SMALL = {
     ),
 }  # fmt: skip
 # Networks of other people have their own tests, test_other_networks.py.
-OTHERS = {"torchvision", "timm", "module"}
+OTHERS = {"torchvision", "module"}
 MODELS = sorted({path.stem for path in (CONFIGS / "model").glob("*.yaml")} - OTHERS)
 
 

@@ -1,7 +1,5 @@
-"""Networks of torchvision, of timm and of users as models of a run."""
+"""Networks of torchvision and of users as models of a run."""
 
-import sys
-import types
 from functools import partial
 
 import own_nets
@@ -13,7 +11,7 @@ from torch import nn
 from torchvision.models import list_models
 
 from normexp.config.run_spec import specs
-from normexp.models import OwnNetwork, Timm, Torchvision
+from normexp.models import OwnNetwork, Torchvision
 from normexp.norms.layers import is_norm
 from normexp.training.build import build
 
@@ -193,26 +191,3 @@ def test_lazy_layers_get_their_sizes_from_the_data():
     assert parts.module.model.network.output.in_features == 6 * 6 * 6
     with pytest.raises(ValueError, match=r"model\.path: spare.weight is lazy, and no forward reaches it"):
         own(partial(own_nets.Lazy, unused=True))
-
-
-def test_timm_is_asked_by_name_and_never_for_files_or_the_net(monkeypatch):
-    """A stand-in with timm's two functions: few machines have timm."""
-    asked = []
-
-    def create_model(name, **options):
-        asked.append((name, options))
-        return own_nets.Plain(options["num_classes"])
-
-    monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(ValueError, match=r"pip install normexp\[timm\]"):
-        Timm((1, 8, 8), 10, norm_factory("none"), name="resnet18")
-    timm = types.SimpleNamespace(create_model=create_model, is_model=lambda name: name == "resnet18")
-    monkeypatch.setitem(sys.modules, "timm", timm)
-    model = Timm((1, 8, 8), 10, norm_factory("layernorm"), name="resnet18", options={"drop_rate": 0.1})
-    assert asked == [("resnet18", {"pretrained": False, "num_classes": 10, "in_chans": 1, "drop_rate": 0.1})]
-    assert type(model.network.norm).__name__ == "LayerNorm"
-    for name in ("hf-hub:someone/net", "resnet19"):
-        with pytest.raises(ValueError, match="timm has no such network"):
-            Timm((1, 8, 8), 10, norm_factory("none"), name=name)
-    with pytest.raises(ValueError, match=r"model\.options\.pretrained: is given by normexp"):
-        Timm((1, 8, 8), 10, norm_factory("none"), name="resnet18", options={"pretrained": True})

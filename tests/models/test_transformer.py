@@ -76,18 +76,6 @@ def test_patches_keep_their_pixels_together():
     assert torch.equal(seen[0], torch.stack(patches, dim=1))  # (3, 8, 2*2*2)
 
 
-@pytest.mark.parametrize(
-    ("norm_position", "norms"), [("pre", 2 * 3 + 1), ("post", 2 * 3), ("sandwich", 4 * 3 + 1)]
-)
-def test_parameter_count_matches_its_closed_form(norm_position, norms):
-    model = transformer("layernorm", depth=3, width=8, heads=2, norm_position=norm_position, qk_norm=True)
-    c, patch, tokens = 8, 2 * 2, 16
-    block = (3 * c * c + 3 * c) + (c * c + c) + (4 * c * c + 4 * c) + (4 * c * c + c)
-    queries_and_keys = 3 * 2 * 2 * (c // 2)
-    count = (patch * c + c) + tokens * c + 3 * block + norms * 2 * c + queries_and_keys + (10 * c + 10)
-    assert sum(p.numel() for p in model.parameters()) == count
-
-
 def test_initialization_has_the_deviations_it_documents():
     width, depth = 128, 3
     for initialization in ("gpt2", "xavier"):

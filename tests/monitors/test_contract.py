@@ -30,7 +30,7 @@ MODELS = {
     "transformer": ["data=digits", "model.width=8", "model.heads=2", "model.depth=1"],
     "gpt": ["data=python_docs", "model.width=8", "model.heads=2", "model.depth=1", "data.context_length=8"],
 }
-OTHERS = {"torchvision", "timm", "module"}  # networks of other people: tests/monitors/test_public_networks.py
+OTHERS = {"torchvision", "module"}  # networks of other people: tests/monitors/test_public_networks.py
 for added in {path.stem for path in (ROOT / "configs" / "model").glob("*.yaml")} - OTHERS:
     text = (
         get_class(OmegaConf.load(ROOT / "configs" / "model" / f"{added}.yaml")["_target_"]).accepts == "text"

@@ -7,8 +7,7 @@ import torch
 from small_module import Small, batches, fit
 from test_base import EVERY
 
-from normexp.monitors import BatchStatistics, Representation
-from normexp.monitors.representation import geometry
+from normexp.monitors import BatchStatistics
 
 AUTOCAST = []  # of every pass; a list of the module's own would be put back
 
@@ -46,19 +45,6 @@ def test_a_measured_loss_is_that_of_training_and_not_that_of_float32():
     )
     assert lines.values[0, "loss_train_batch/network"] == module.losses[0]
     assert plain != module.losses[0] == pytest.approx(plain, rel=0.02)
-
-
-def test_statistics_of_a_pass_in_bfloat16_are_taken_in_float32():
-    module, loader = Small(dropout=0), batches(1)
-    x, _ = loader.dataset.tensors
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        tanh = module.model[:3](x)
-    expected = geometry(tanh.float())
-    lines = fit(
-        Small(dropout=0), [Representation(every_n_steps=1)], steps=1, loader=loader, precision="bf16-mixed"
-    )
-    layer = next(tag for _, tag in lines.values if tag.startswith("c_value/"))
-    assert lines.values[0, layer] == expected["c_value"].item()
 
 
 def test_a_run_of_no_steps_measures_what_a_run_measures_before_its_first(train):

@@ -296,21 +296,3 @@ def test_monitors_that_make_passes_refuse_such_a_module_at_the_start(monitor):
         fit(module, [EVERY[monitor](2)], steps=4, loader=images())
     assert "\n" not in str(error.value)
     assert not module.losses
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("how", ["bf16", "compiled"])
-def test_functions_are_heard_in_half_precision_and_of_a_compiled_network(how):
-    options = {"precision": "bf16-mixed"} if how == "bf16" else {}
-    plain, watched = module("functional"), module("functional")
-    if how == "compiled":
-        for one in (plain, watched):
-            one.model.compile(backend="eager")
-    monitors = [EVERY["activations"](2), EVERY["gradients"](2)]
-    fit(plain, [], steps=3, loader=loader("functional"), **options)
-    lines = fit(watched, monitors, steps=3, loader=loader("functional"), **options)
-    assert {tag for _, tag in lines.values} >= {
-        "activation_mean/layer00_model_conv1_relu",
-        "activation_gradient_norm/layer02_model_fc1_gelu",
-    }
-    assert_same(watched.state_dict(), plain.state_dict())

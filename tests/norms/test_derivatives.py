@@ -6,8 +6,6 @@ from norms.layers import CASES, REFUSED, build, sample, values
 from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.func import functional_call
 
-from normexp.norms import AdaNorm
-
 SMALL = {"dense": (4, 8), "image": (2, 8, 1, 2), "tokens": (2, 2, 8)}
 # In training, their backward pass is by design not the gradient.
 POWER = ("powernorm", "powernorm_unscaled")
@@ -37,51 +35,6 @@ def test_gradcheck_in_training_and_eval(name, layout):
         for native in (True, False):
             layer = build(name, layout, native=native).train(training)
             assert gradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
-
-
-def with_constants(layer, x):
-    """AdaNorm and DetachNorm by the formula, with what they detach held at its value at x: their gradient at x is the
-    derivative of this function."""
-    kept = x.detach().clone()
-
-    def moments(values):
-        rows = values.flatten(1) if layer.channel_dim == 1 else values
-        shape = (*rows.shape[:-1], *[1] * (values.dim() - rows.dim() + 1))
-        return rows.mean(-1).view(shape), rows.var(-1, correction=0).view(shape)
-
-    def function(x):
-        detach = getattr(layer, "detach", "none")
-        (mean, var), (kept_mean, kept_var) = moments(x), moments(kept)
-        mean = kept_mean if detach in ("mean", "both") else mean
-        var = kept_var if detach in ("std", "both") else var
-        y = (x - mean) / (var + layer.eps).sqrt()
-        if isinstance(layer, AdaNorm):
-            y = layer.scale * (1 - layer.k * (kept - kept_mean) / (kept_var + layer.eps).sqrt()) * y
-        return y
-
-    return function
-
-
-DETACHES = [
-    ("adanorm", []),
-    *(("layernorm_detach", [f"detach={which}"]) for which in ("mean", "std", "both")),
-]
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("layout", SMALL)
-@pytest.mark.parametrize(("name", "overrides"), DETACHES)
-def test_gradcheck_with_what_is_detached_held_constant(name, overrides, layout):
-    for training in (True, False):
-        for native in (True, False):
-            layer = build(name, layout, *overrides, native=native).train(training)
-            x = values(SMALL[layout]).requires_grad_()
-            constant = with_constants(layer, x)
-            torch.testing.assert_close(layer(x), constant(x))
-            # The value of the one and the gradient of the other: gradcheck compares them.
-            assert gradcheck(
-                lambda x, layer=layer, of=constant: of(x).detach() + layer(x) - layer(x).detach(), x
-            )
 
 
 @pytest.mark.parametrize("name", ["batchnorm_eps_outside", "layernorm_eps_outside", "layernorm_annotated"])

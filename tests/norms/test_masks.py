@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from norms.layers import NAMES, norm_factory, outcome, randomized, values
+from norms.layers import NAMES, norm_factory, randomized, values
 
 from normexp.norms import BatchNorm, InstanceNorm, LayerNorm, norm_named, recompute_population_statistics
 
@@ -160,12 +160,3 @@ def test_what_has_no_meaning_is_refused_in_one_line(make, x, mask, message):
     with pytest.raises(ValueError, match=message) as error:
         make()(torch.randn(x), mask=mask)
     assert "\n" not in str(error.value)
-
-
-def test_without_a_mask_nothing_is_computed_otherwise():
-    """Bit for bit what `normalize` gives, which the mask never enters."""
-    for name in OF_TOKENS:
-        norm, x = layer(name, -1), values((4, 6, 8))
-        direct = copy.deepcopy(norm)
-        result = outcome(norm, x)["output"]
-        assert torch.equal(result, direct.normalize_tokens(x))

@@ -25,16 +25,6 @@ def test_ghost_batch_norm_is_batch_norm_of_each_group(layout):
     assert ghost.num_batches_tracked == 1
 
 
-def test_one_group_of_the_whole_batch_is_batch_norm():
-    ghost, plain, x = (
-        build("batchnorm_ghost", "dense", "virtual_batch_size=4"),
-        build("batchnorm"),
-        sample("dense"),
-    )
-    torch.testing.assert_close(ghost(x), plain(x))
-    assert not torch.allclose(build("batchnorm_ghost")(x), plain(x))
-
-
 @pytest.mark.parametrize("size", [3, 8])
 def test_virtual_batch_that_does_not_divide_what_the_layer_sees_is_refused(size):
     layer = build("batchnorm_ghost", "dense", f"virtual_batch_size={size}")
@@ -117,15 +107,6 @@ def test_noise_has_the_distribution_that_the_paper_gives():
     assert stds.mean().item() == pytest.approx(1.13, abs=0.02)
 
 
-def test_batch_renorm_without_correction_limits_is_batch_norm():
-    renorm, plain = (
-        build("batchrenorm", "dense", "r_max=1.0", "d_max=0.0", "ema_keep=0.9"),
-        build("batchnorm"),
-    )
-    for seed in range(5):
-        torch.testing.assert_close(renorm(sample("dense", seed)), plain(sample("dense", seed)))
-
-
 def test_batch_renorm_far_below_its_limits_trains_as_it_evaluates():
     layer = build("batchrenorm", "dense", "r_max=1e9", "d_max=1e9")
     layer.num_batches_tracked.fill_(100)
@@ -192,9 +173,3 @@ class TestPopulationStatistics:
         assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
         assert [m.training for m in model.modules()] == modes
         assert not any(m._forward_pre_hooks for m in model.modules())
-
-    def test_a_training_loop_finds_it_on_the_layer_without_importing_norms(self):
-        layer = norm_factory("batchnorm_precise")(8)
-        assert layer.population_statistics == "precise"
-        layer.recompute_population_statistics(nn.Sequential(layer), [values((16, 8), dtype=torch.float32)])
-        torch.testing.assert_close(layer.running_mean, values((16, 8), dtype=torch.float32).mean(0))

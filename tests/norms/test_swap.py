@@ -125,13 +125,6 @@ def test_where_chooses_layers(where):
     table.undo()
 
 
-def test_groups_that_do_not_divide_the_channels_become_fewer_and_the_table_says_so():
-    net = nn.Sequential(nn.BatchNorm2d(24), nn.BatchNorm2d(64))
-    table = swap(net, "groupnorm", num_groups=32)
-    assert [layer.num_groups for layer in net] == [8, 32]
-    assert "GroupNorm(8 groups)" in str(table)
-
-
 def test_one_layer_at_two_places_stays_one():
     shared = nn.LayerNorm(4)
     net = nn.Sequential(shared, nn.Linear(4, 4), shared)
