@@ -261,5 +261,5 @@ class Activations(StepMonitor):
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         self.watch(module, batches.training, step)
         loss_of(module, batches.training)
-        self.release()
+        self.release(module)
         return self.collect(module)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from normexp.models.sites import sites_of
 from normexp.monitors.batches import Batches, batches_of, gathered_batch, held_out_batch, last_training_batch
-from normexp.monitors.guard import eager_steps, guard_depth, passes_as_in, to_module, untouched
+from normexp.monitors.guard import guard_depth, passes_as_in, run_eagerly, to_module, untouched
 from normexp.monitors.sites import described, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
@@ -210,7 +210,7 @@ class StepMonitor(Monitor):
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
         self.watching = True
-        eager_steps.enter(self, module)
+        run_eagerly(module, True)
         self.watch(module, self.training_batch, step)
 
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
@@ -237,23 +237,24 @@ class StepMonitor(Monitor):
         with passes_as_in(trainer):
             values = self.collect(module)
         if values is not None:
-            self.release()
+            self.release(module)
             self.record(trainer.loggers, to_floats(values), self.started_at)
 
-    def release(self) -> None:
+    def release(self, module: nn.Module) -> None:
+        if self.watching:
+            run_eagerly(module, False)
         self.watching = False
-        eager_steps.leave(self)
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
-        self.release()
+        self.release(module)
         super().on_train_end(trainer, module)
 
     def on_exception(self, trainer: Trainer, module: LightningModule, exception: BaseException) -> None:
-        self.release()
+        self.release(module)
 
     def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        self.release()
+        self.release(module)
         super().teardown(trainer, module, stage)

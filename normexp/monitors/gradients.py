@@ -170,7 +170,7 @@ class Gradients(StepMonitor):
         self.watch(module, batches.training, step)
         parameters = trained_parameters(module)
         gradients = gradients_of(loss_of(module, batches.training), parameters)
-        self.release()
+        self.release(module)
         self.before_update(dict(zip(parameters, gradients, strict=True)), backward_scale=1.0)
         self._before = {}  # no step was taken
         return self.collect(module)

@@ -5,7 +5,7 @@ import copy
 import inspect
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -88,25 +88,11 @@ def _eager(module: nn.Module) -> contextlib.AbstractContextManager:
     return torch.compiler.set_stance("force_eager") if is_compiled(module) else contextlib.nullcontext()
 
 
-class _EagerSteps:
+def run_eagerly(module: nn.Module, measured: bool) -> None:
     """Compiled code never runs hooks that were attached after compilation, so a compiled module runs measured steps
-    uncompiled. Several monitors may measure one step. Compiled code returns when the last one is done."""
-
-    watching: ClassVar[set[Any]] = set()
-
-    def enter(self, monitor: Any, module: nn.Module) -> None:
-        if is_compiled(module):
-            self.watching.add(monitor)
-            torch.compiler.set_stance("force_eager")
-
-    def leave(self, monitor: Any) -> None:
-        if monitor in self.watching:
-            self.watching.remove(monitor)
-            if not self.watching:
-                torch.compiler.set_stance("default")
-
-
-eager_steps = _EagerSteps()
+    uncompiled."""
+    if is_compiled(module):
+        torch.compiler.set_stance("force_eager" if measured else "default")
 
 
 @contextlib.contextmanager

@@ -45,11 +45,10 @@ class Words(nn.Module):
 class Lazy(nn.Module):
     """Its layers learn their sizes from the first input."""
 
-    def __init__(self, num_classes: int, unused: bool = False):
+    def __init__(self, num_classes: int):
         super().__init__()
         self.convolution, self.norm = nn.LazyConv2d(6, 3), nn.LazyBatchNorm2d()
         self.output = nn.LazyLinear(num_classes)
-        self.spare = nn.LazyLinear(3) if unused else None
 
     def forward(self, images):
         return self.output(self.norm(self.convolution(images)).flatten(1))
