@@ -22,9 +22,8 @@ from normexp.check.calls import Call, CalledNorm, Owner, Place
 from normexp.check.inputs import root_of
 from normexp.models.sites import sites_of
 from normexp.monitors.activations import bounds, derivative, flat_fractions, saturated_fraction
-from normexp.monitors.gradients import norms_of as gradient_norms
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import FUNCTIONS, CalledFunction, channel_dim, first_tensor, to_rows
+from normexp.monitors.sites import FUNCTIONS, CalledFunction, channel_dim, first_tensor, to_rows, wide
 
 KINDS = ("norm", "activation", "linear")
 MANY = 2**22  # values; a larger activation is measured on as many of its first samples as stay below
@@ -312,7 +311,7 @@ def gradients_of(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | 
 
 def size(x: Tensor) -> float:
     """The L2 norm of a tensor."""
-    return float(gradient_norms([x])[0])
+    return float(wide(x.detach()).norm())
 
 
 def few(x: Tensor) -> Tensor:
