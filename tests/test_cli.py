@@ -120,13 +120,6 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_interruption_keeps_its_traceback_where_that_was_asked_for(monkeypatch):
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
-    monkeypatch.delenv("NORMEXP_ONE_LINE", raising=False)
-    with pytest.raises(KeyboardInterrupt), one_line_errors():
-        raise KeyboardInterrupt
-
-
 def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):
     """Hydra's parser takes words at one place only."""
     words = ["norm=none", "-m", "seed=0,1", "--config-dir", str(tmp_path), "name=x"]
