@@ -123,7 +123,6 @@ def refused(text: str, message: str, folder: Path) -> None:
         ("kind: every", "kind=every: give at_most, at_least or equals"),
         ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
         ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
-        ("kind: every, at_most: 1, at_least: {a: 0, b: [1, 2]}", "at_most=1: is below at_least=2; no value"),
         ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
         ("kind: equivalent, arm: a, baseline: b, margin: 1.5", "margin=1.5: no two values of test/accuracy"),
         ("kind: equivalent, arm: a, baseline: b", "kind=equivalent: needs a margin above 0"),

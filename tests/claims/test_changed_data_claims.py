@@ -32,14 +32,6 @@ def test_every_arm_takes_its_first_steps_and_has_its_number(name, tmp_path):
         (asked,) = specs(words)
         check_metric(claim, claim.metric_of(arm), asked.config)
         train(asked)
-        value, censored = read_metric(claim.metric_of(arm), read_summary(asked.folder), asked.folder)
+        value = read_metric(claim.metric_of(arm), read_summary(asked.folder), asked.folder)
         assert math.isfinite(value)
         assert -1 <= value <= 1
-        assert not censored
-
-
-def test_arms_that_read_one_run_share_it():
-    for name in ("P30", "P30a"):
-        first, second = CLAIMS[name].arms.values()
-        assert first == second
-        assert len(set(CLAIMS[name].metric.values())) == 2

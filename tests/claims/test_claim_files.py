@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 from asked import over_settings, verify
@@ -138,16 +136,6 @@ def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
     assert said.startswith(f"Error: {argument}")
     assert said.count("\n") == 1
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.integration
-@pytest.mark.skipif(sys.platform == "win32", reason="pipes end otherwise there")
-def test_help_into_a_closed_pipe_ends_quietly():
-    done = subprocess.run(
-        f"{sys.executable} scripts/verify.py --help | head -1", shell=True, cwd=ROOT, capture_output=True
-    )
-    assert done.stdout.startswith(b"Name a claim")
-    assert not done.stderr
 
 
 def test_page_shows_verdicts_of_the_present_protocol_only(tmp_path):

@@ -38,10 +38,8 @@ def folder(tmp_path):
     ],
 )
 def test_logged_values_are_averaged_and_ranges_are_differences(folder, metric, value):
-    assert read_metric(metric, {"status": "completed", "steps": 10}, folder) == (value, False)
-    diverged, censored = read_metric(metric, {"status": "diverged", "steps": 10}, folder)
-    assert math.isnan(diverged)
-    assert not censored
+    assert read_metric(metric, {"status": "completed", "steps": 10}, folder) == value
+    assert math.isnan(read_metric(metric, {"status": "diverged", "steps": 10}, folder))
 
 
 def test_what_was_not_logged_is_named(folder):
@@ -49,14 +47,14 @@ def test_what_was_not_logged_is_named(folder):
         read_metric("logged/high/* - hessian*", {"status": "completed", "steps": 10}, folder)
 
 
-def test_a_target_never_reached_is_censored_at_the_steps_taken(folder):
+def test_a_target_never_reached_counts_as_the_steps_taken(folder):
     unreached = dict.fromkeys(("steps_to_0.9", "epochs_to_0.9", "seconds_to_0.9"))
     summary = {"status": "completed", "steps": 100, "epochs": 2.5, "seconds": 7.0, "convergence": unreached}
-    assert read_metric("convergence/epochs_to_0.9", summary, folder) == (2.5, True)
-    assert read_metric("convergence/seconds_to_0.9", summary, folder) == (7.0, True)
-    assert read_metric("convergence/steps_to_0.9", summary, folder) == (100.0, True)
+    assert read_metric("convergence/epochs_to_0.9", summary, folder) == 2.5
+    assert read_metric("convergence/seconds_to_0.9", summary, folder) == 7.0
+    assert read_metric("convergence/steps_to_0.9", summary, folder) == 100.0
     summary["convergence"]["steps_to_0.9"] = 40
-    assert read_metric("convergence/steps_to_0.9", summary, folder) == (40.0, False)
+    assert read_metric("convergence/steps_to_0.9", summary, folder) == 40.0
 
 
 FINAL = {"train/loss": 0.2, "test/loss": 0.1, "test/accuracy": 0.9}
@@ -64,8 +62,8 @@ FINAL = {"train/loss": 0.2, "test/loss": 0.1, "test/accuracy": 0.9}
 
 def test_a_final_metric_is_nan_where_the_run_diverged_and_only_there(folder):
     finished = {"status": "completed", "metrics": FINAL}
-    assert read_metric("test/accuracy", finished, folder) == (0.9, False)
-    assert math.isnan(read_metric("test/accuracy", finished | {"status": "diverged"}, folder)[0])
+    assert read_metric("test/accuracy", finished, folder) == 0.9
+    assert math.isnan(read_metric("test/accuracy", finished | {"status": "diverged"}, folder))
     finished["metrics"] = FINAL | {"test/loss": None}
     with pytest.raises(ValueError, match=r"metric=test/loss: .* no number there, yet did not diverge"):
         read_metric("test/loss", finished, folder)
@@ -94,8 +92,8 @@ def test_a_log_that_was_cut_is_refused(folder):
 
 def test_an_error_is_one_minus_the_accuracy(folder):
     finished = {"status": "completed", "metrics": FINAL}
-    assert read_metric("test/error", finished, folder)[0] == pytest.approx(0.1)
-    assert math.isnan(read_metric("test/error", finished | {"status": "diverged"}, folder)[0])
+    assert read_metric("test/error", finished, folder) == pytest.approx(0.1)
+    assert math.isnan(read_metric("test/error", finished | {"status": "diverged"}, folder))
 
 
 CONFIG = {"accuracies": [0.5, 0.9], "monitor": {}}

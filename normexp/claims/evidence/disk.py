@@ -116,7 +116,7 @@ class DiskRuns:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif not in_summary(metric):
-                more[metric] = read_metric(metric, summary, folder)[0]
+                more[metric] = read_metric(metric, summary, folder)
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more

@@ -91,11 +91,11 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
         _check_known(metric, [*FINAL, *["failed"] * bool(claim.settings)], f"{where}no run will have it")
 
 
-def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[float, bool]:
-    """(value, censored) of one run.
+def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> float:
+    """The number of one run.
 
     - `test/accuracy` and the like: the final metric, `test/error` one minus it; nan for a diverged run
-    - `convergence/steps_to_0.9` (also epochs, seconds): if the run never reached the target, all its steps, censored
+    - `convergence/steps_to_0.9` (also epochs, seconds): if the run never reached the target, all its steps
     - `logged/<glob>`: the mean of all matching rows of metrics.csv
     - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
     - `logged/last:<glob>`: the mean of the last row of each matching tag, that of the trained network
@@ -106,28 +106,27 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> tuple[flo
     diverged = summary["status"] == "diverged"
     if group == "logged":
         means = [_mean(folder, summary["steps"], tag) for tag in name.split(" - ")]
-        return (math.nan if diverged else means[0] - sum(means[1:])), False
+        return math.nan if diverged else means[0] - sum(means[1:])
     if group == "convergence":
         keys = [f"convergence/{key}" for key in summary["convergence"]]
         _check_known(metric, keys, f"metric={metric}: {folder} has no such metric")
         value = summary["convergence"][name]
         if value is not None or diverged:
-            return (math.nan if value is None else float(value)), False
+            return math.nan if value is None else float(value)
         if name in CURVE:
             raise ValueError(f"metric={metric}: {folder} was never validated, so it has no such number")
-        return float(summary[name.partition("_to_")[0]]), True
+        return float(summary[name.partition("_to_")[0]])
     if name == "error" and metric not in summary["metrics"]:
-        accuracy, censored = read_metric(f"{group}/accuracy", summary, folder)
-        return 1 - accuracy, censored
+        return 1 - read_metric(f"{group}/accuracy", summary, folder)
     _check_known(metric, list(summary["metrics"]), f"metric={metric}: {folder} has no such metric")
     value = summary["metrics"][metric]
     if diverged:
-        return math.nan, False
+        return math.nan
     if value is None:
         raise ValueError(
             f"metric={metric}: {folder} has no number there, yet did not diverge; train it again"
         )
-    return float(value), False
+    return float(value)
 
 
 def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:

@@ -1,8 +1,6 @@
 """What of a claim does not belong together, though each key is good: said before anything is trained."""
 
-import itertools
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS, Comparison
 from normexp.claims.spec.cell import value_of
@@ -145,11 +143,6 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
-    if comparison.at_most is not None and comparison.at_least is not None:
-        for arm, place in itertools.product(bounded, range(len(claim.levels))):
-            most, least = (_bound(bound, arm, place) for bound in (comparison.at_most, comparison.at_least))
-            if most < least:
-                yield f"at_most={most}: is below at_least={least}; no value is both"
 
 
 def _same(claim: Claim, comparison: Comparison, arm: str, other: str) -> bool:
@@ -157,12 +150,6 @@ def _same(claim: Claim, comparison: Comparison, arm: str, other: str) -> bool:
     of_check = claim.manipulation is not None and comparison is claim.manipulation.comparison
     one_metric = claim.evidence != "training" or of_check or claim.metric_of(arm) == claim.metric_of(other)
     return claim.arms[arm] == claim.arms[other] and one_metric
-
-
-def _bound(bound: Any, arm: str, place: int) -> float:
-    """The number of a bound for an arm at a level."""
-    values = bound[arm] if isinstance(bound, dict) else bound
-    return values[place] if isinstance(values, list) else values
 
 
 def _keys(words: Iterable[str]) -> set[str]:
