@@ -51,13 +51,6 @@ def test_reflected_borders_equal_a_loop_over_pixels(shift, shape):
     assert torch.equal(augmentation(images, draws), augment_one_by_one(images, draws, None))
 
 
-def test_unknown_border_and_tta_are_refused_with_their_choices():
-    with pytest.raises(ValueError, match=r"data\.border=white: unknown; use one of black, reflect"):
-        Digits(batch_size=8, eval_batch_size=8, border="white").load()
-    with pytest.raises(ValueError, match=r"data\.tta=crop: unknown; use one of none, flip"):
-        Digits(batch_size=8, eval_batch_size=8, tta="crop").load()
-
-
 def test_draws_are_a_pure_function_of_seed_and_epoch_and_leave_the_global_rng_alone():
     state = torch.get_rng_state()
     shape = (5, 8)

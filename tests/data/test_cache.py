@@ -84,14 +84,6 @@ def test_it_is_built_anew_where_a_file_changed_and_the_old_one_goes(change, fold
     assert len(list((tmp_path / "mine").rglob("pixels.u8"))) == 1
 
 
-def test_options_that_shape_the_pixels_have_caches_of_their_own(folder, tmp_path):
-    options = {"cache": str(tmp_path / "mine")}
-    assert load(folder, **options).input_shape == (3, 6, 6)
-    assert load(folder, image_size=5, channels=1, **options).input_shape == (1, 5, 5)
-    assert load(folder, **options).input_shape == (3, 6, 6)
-    assert len(list((tmp_path / "mine").rglob("pixels.u8"))) == 2
-
-
 def test_an_archive_reads_as_the_folder_in_it(folder, tmp_path):
     archive = tmp_path / "images.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:

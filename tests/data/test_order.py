@@ -47,11 +47,6 @@ def test_training_windows_do_not_overlap_and_leave_room_for_the_next_token(num_t
         assert unused < 2 * length
 
 
-def test_training_windows_start_at_every_offset_in_some_epoch():
-    order = WindowOrder(100, context_length=4, batch_size=1, seed=0)
-    assert {int(order.batches(epoch).min()) for epoch in range(50)} == {0, 1, 2, 3}
-
-
 @pytest.mark.parametrize(("batch_size", "samples_per_class"), [(20, 2), (20, 4), (8, 8), (15, 3)])
 def test_class_paired_batches_hold_so_many_samples_of_so_many_classes(batch_size, samples_per_class):
     labels = torch.randint(10, (600,), generator=torch.Generator().manual_seed(0))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from normexp.data import CIFAR10JPEG, MNIST, TextFile
+from normexp.data import MNIST, TextFile
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 SMALL = {"batch_size": 64, "eval_batch_size": 2048, "train_size": 5000, "val_size": 5000}
@@ -46,16 +46,3 @@ def test_tinyshakespeare_is_a_byte_a_character():
     assert sum(len(split.x) + 1 for split in data.splits.values()) == 1_115_394
     assert data.splits["train"].x.dtype == torch.uint8
     assert data.decode(data.splits["train"].x[:14]) == "First Citizen:"
-
-
-@pytest.mark.slow
-@needs("cifar10_jpeg.tar.gz")
-def test_cifar10_jpeg_is_found_and_cut_small():
-    data = CIFAR10JPEG(**SMALL)
-    data.load()
-    assert data.input_shape == (3, 32, 32)
-    assert_stratified(data)
-    pixels = data.splits["train"].pixels
-    assert pixels.shape == (60_000, 3, 32, 32)
-    # mean of CIFAR-10's own pixels, (0.4914, 0.4822, 0.4465): JPEG keeps it
-    assert data.mean.tolist() == pytest.approx([0.4914, 0.4822, 0.4465], abs=0.01)

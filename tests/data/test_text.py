@@ -41,14 +41,6 @@ def test_text_file_is_cut_90_5_5_without_loss(path):
     assert [len(part) for part in parts] == [1800, 100, 100]
 
 
-def test_vocabulary_is_the_distinct_characters_in_order(path):
-    data = text_file(path)
-    assert data.vocabulary == "".join(sorted(set(TEXT)))
-    assert data.num_classes == len(set(TEXT))
-    assert data.decode(data.encode("α€😀 abc")) == "α€😀 abc"
-    assert text_file(path, train_size=20, batch_size=1).vocabulary == data.vocabulary
-
-
 def test_gzip_and_byte_order_mark_change_nothing(path, tmp_path):
     plain = text_file(path)
     packed = tmp_path / "text.gz"
@@ -81,13 +73,6 @@ def test_evaluation_windows_tile_the_split_from_its_beginning(path, split):
     count = (len(tokens) - 1) // 16
     assert torch.equal(torch.cat([x for x, _ in batches]).flatten(), tokens[: 16 * count])
     assert torch.equal(torch.cat([y for _, y in batches]).flatten(), tokens[1 : 16 * count + 1])
-
-
-def test_probe_batch_is_the_first_validation_windows(path):
-    data = text_file(path)
-    x, y = data.probe_batch(2)
-    assert data.decode(x.flatten()) == TEXT[1800:1832]
-    assert data.decode(y.flatten()) == TEXT[1801:1833]
 
 
 def test_train_size_keeps_the_first_characters(path):

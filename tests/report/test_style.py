@@ -15,10 +15,3 @@ def test_a_norm_without_a_color_of_its_own_looks_like_none_beside_it(norm):
     assert color[norm] == OWN[norm]
     for first, second in itertools.combinations(color.values(), 2):
         assert math.dist(to_rgb(first), to_rgb(second)) > 1 / 3
-
-
-def test_arms_of_one_norm_have_colors_of_their_own():
-    style = Style(["layernorm · pre", "layernorm · post", "batchnorm · pre", "batchnorm · post"])
-    assert style.color["layernorm · pre"] == OWN["layernorm"]
-    for first, second in itertools.combinations(style.color.values(), 2):
-        assert math.dist(to_rgb(first), to_rgb(second)) > 0.2

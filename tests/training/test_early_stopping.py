@@ -4,9 +4,6 @@ import csv
 
 import pytest
 
-from normexp.config.compose import compose
-from normexp.config.identity import config_hash
-from normexp.config.run_spec import resolved
 from normexp.config.schema import early_stop
 
 
@@ -27,16 +24,6 @@ def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
         assert max(curve[end - 2 : end]) > max(curve[: end - 2])
     whole, _ = train("max_epochs=2")
     assert "stopped_early" not in whole
-
-
-def test_identity_counts_it_only_where_it_is_asked_for():
-    def hashed(*overrides: str) -> str:
-        return config_hash(resolved(compose(list(overrides))[0]))
-
-    plain = resolved(compose([])[0])
-    assert config_hash({key: value for key, value in plain.items() if key != "early_stopping"}) == hashed()
-    assert hashed("early_stopping=5") != hashed()
-    assert hashed("early_stopping=5") != hashed("early_stopping=6")
 
 
 @pytest.mark.parametrize(

@@ -84,11 +84,3 @@ def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, option
     assert same(saved["lr_schedulers"], expected["lr_schedulers"])
     assert same(saved["loops"], expected["loops"])
     assert (curve, metrics) == (expected_curve, expected_metrics)
-
-
-class Keep(Callback):
-    def __init__(self, into):
-        self.into = into
-
-    def on_train_start(self, trainer, module):
-        self.into.append(trainer)

@@ -56,12 +56,6 @@ def test_the_recorded_metrics_come_again(evaluate, trained, override):
     assert "last.ckpt" not in said.partition("\n")[2]
 
 
-def test_other_weights_stand_beside_what_was_recorded_of_the_last(evaluate, trained):
-    status, said, _ = evaluate(trained, "checkpoint=best")
-    assert status == 0
-    assert "recorded, last.ckpt" in said
-
-
 def test_a_run_without_its_configuration_is_evaluated_by_its_summary(evaluate, folder):
     for name in ("config.yaml", "hydra.yaml", "overrides.yaml"):
         (folder / ".hydra" / name).unlink()
@@ -107,9 +101,3 @@ def test_a_broken_checkpoint_is_one_line(evaluate, folder, kept):
     status, said, wrong = evaluate(folder)
     assert (status, said) == (2, "")
     assert re.fullmatch(r"Error: .*last\.ckpt: damaged .*run it again\n", wrong)
-
-
-def test_a_folder_that_is_no_run_is_one_line(evaluate, tmp_path):
-    status, _, wrong = evaluate(tmp_path)
-    assert status == 2
-    assert re.fullmatch(r"Error: .*name the folder of a run that was trained\n", wrong)

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import tempfile
 import time
 from pathlib import Path
 
@@ -304,12 +303,6 @@ def test_nothing_in_a_strangers_checkpoint_runs(write, train, tmp_path):
 
 
 # How checkpoints are written.
-
-
-def test_run_uses_no_temporary_folder(train, tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    _, folder = train()
-    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["best.ckpt", "last.ckpt"]
 
 
 @pytest.mark.parametrize("where", ["fsync", "replace"])

@@ -65,14 +65,6 @@ def result(tmp_path, rows: list[tuple], **changes) -> str:
     return screen(show_result, own, tmp_path, width=160)
 
 
-def test_the_result_has_one_number_of_convergence_and_the_speed(tmp_path):
-    text = result(tmp_path, [(1, "train/loss", 1.0)])
-    assert "best validation accuracy on the way 95.00% at step 4; 90% at step 4 (2.0 s)\n" in text
-    assert "4 steps in 2.0 s of training, 16 samples a second\n" in text
-    assert "gradient" not in text
-    assert "one batch" not in text
-
-
 @pytest.mark.parametrize("own", [False, True])
 def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     """Not all outputs: TensorBoard starts with no run ticked above 40. `run_dir` may lie elsewhere."""
@@ -80,7 +72,3 @@ def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     folder.mkdir(parents=True)
     text = result(folder, [], logger="tensorboard", run_dir=str(folder) if own else None)
     assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
-
-
-def test_text_is_told_in_bits(tmp_path):
-    assert "bits per character" in result(tmp_path, [], data={"context_length": 8})
