@@ -22,7 +22,7 @@ from normexp.check.calls import Call, CalledNorm, Owner, Place
 from normexp.check.inputs import root_of
 from normexp.models.sites import sites_of
 from normexp.monitors.activations import bounds, derivative, flat_fractions, saturated_fraction
-from normexp.monitors.guard import step_output
+from normexp.monitors.guard import gradients_or_none, step_output
 from normexp.monitors.sites import FUNCTIONS, CalledFunction, channel_dim, first_tensor, to_rows, wide
 
 KINDS = ("norm", "activation", "linear")
@@ -272,7 +272,7 @@ class _Watch(TorchFunctionMode):
         gradients: list[Tensor | None] = [None] * len(names)
         if loss.requires_grad and names:
             self.again = {}
-            gradients = gradients_of(loss, list(names.values()))
+            gradients = gradients_or_none(loss, list(names.values()))
             before = self.again.items()
             self.trace.recomputed = [p.path for p, mean in before if not mean.equal(p.module.running_mean)]
         for name, gradient in zip(names, gradients, strict=True):
@@ -285,28 +285,6 @@ class _Watch(TorchFunctionMode):
 def skipping(step: nn.Module, places: list[Place], called: Iterable[str]) -> AbstractContextManager:
     """In this context some norms that are called as functions are the identity. Use it in `untouched`."""
     return _Watch(step, places, called) if called else nullcontext()
-
-
-def gradients_of(loss: Tensor, parameters: list[nn.Parameter]) -> list[Tensor | None]:
-    """The gradients of the parameters; None where the loss does not depend on one. `.grad` stays as it is."""
-    hooked = any(p._post_accumulate_grad_hooks for p in parameters)
-    try:
-        found = list(torch.autograd.grad(loss, parameters, allow_unused=True, retain_graph=True))
-        if hooked or all(gradient is not None for gradient in found):
-            return found
-    except RuntimeError as error:
-        if "use_reentrant" not in str(error) or hooked:
-            raise
-    # Reentrant checkpoints know only `backward`. One that begins the network gives None and no error.
-    before = [p.grad for p in parameters]
-    try:
-        for p in parameters:
-            p.grad = None
-        loss.backward()
-        return [p.grad for p in parameters]
-    finally:
-        for p, gradient in zip(parameters, before, strict=True):
-            p.grad = gradient
 
 
 def size(x: Tensor) -> float:

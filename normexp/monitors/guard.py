@@ -3,16 +3,19 @@
 import contextlib
 import copy
 import inspect
+import random
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
-COPIED = (Tensor, dict, list, deque, tuple, set)
+RANDOM = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+COPIED = (Tensor, dict, list, deque, tuple, set, *RANDOM)
 
 _guarded: list[nn.Module] = []
 _precision: list[Any] = []  # Lightning's precision plugins in which passes run
@@ -63,6 +66,8 @@ def _own(value: Any, made: dict[int, Any]) -> Any:
                 own[place] = _own(item, made)
     elif type(value) is tuple:
         own = tuple(_own(item, made) for item in value)
+    elif isinstance(value, RANDOM):
+        own = copy.deepcopy(value)
     else:
         return copy.copy(value) if isinstance(value, set) else value
     made[id(value)] = own
@@ -157,7 +162,36 @@ def loss_of(module: nn.Module, batch: Any) -> Tensor:
 
 def gradients_of(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
     """Gradient of each parameter, zeros if the loss does not depend on it. `.grad` stays as it is."""
-    return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+    found = gradients_or_none(loss, parameters)
+    return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
+
+
+def gradients_or_none(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor | None]:
+    """The gradients of the parameters; None where the loss does not depend on one. `.grad` stays as it is."""
+    if not has_reentrant(loss) or any(p._post_accumulate_grad_hooks for p in parameters):
+        return list(torch.autograd.grad(loss, parameters, allow_unused=True))
+    before = [p.grad for p in parameters]
+    try:
+        for p in parameters:
+            p.grad = None
+        loss.backward()
+        return [p.grad for p in parameters]
+    finally:
+        for p, gradient in zip(parameters, before, strict=True):
+            p.grad = gradient
+
+
+def has_reentrant(loss: Tensor) -> bool:
+    """Whether a loss was computed with reentrant checkpoints. They know only `backward`: `torch.autograd.grad` leaves
+    out what is inside them, with an error, or without one where they begin the network."""
+    nodes, seen = [loss.grad_fn], set()
+    while nodes:
+        if (node := nodes.pop()) is not None and node not in seen:
+            seen.add(node)
+            nodes += [before for before, _ in node.next_functions]
+            if "CheckpointFunction" in node.name():
+                return True
+    return False
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:

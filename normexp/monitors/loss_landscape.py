@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from normexp.monitors.base import Monitor
 from normexp.monitors.batch_statistics import error_on
 from normexp.monitors.batches import Batches, images_of
-from normexp.monitors.guard import flat, gradients_of, loss_of, trained_parameters, weights
+from normexp.monitors.guard import flat, gradients_of, has_reentrant, loss_of, trained_parameters, weights
 
 
 def along_gradient(
@@ -74,6 +74,10 @@ class Smoothness(Monitor):
 
 def hessian_product(loss: Tensor, parameters: Sequence[nn.Parameter]) -> Callable[[Tensor], Tensor]:
     """v (P,) -> H v (P,), by a second backward pass through the gradient (Pearlmutter 1994)."""
+    if has_reentrant(loss):
+        raise ValueError(
+            "use_reentrant=True: such a checkpoint has no second derivatives; set use_reentrant=False"
+        )
     gradient = flat(torch.autograd.grad(loss, parameters, create_graph=True, materialize_grads=True))
 
     def product(vector: Tensor) -> Tensor:

@@ -1,13 +1,16 @@
 """Monitors leave training as it is where a module keeps state in unusual places, and measure what training sees."""
 
 from collections import deque
+from random import Random
 
+import numpy as np
 import pytest
 import torch
 from small_module import Small, batches, fit
 from test_base import EVERY
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from normexp.monitors.guard import loss_of, untouched
 
@@ -65,7 +68,20 @@ class Draws(Small):
         self.model[2], self.model[4] = nn.RReLU(), Noisy()
 
 
+class OwnRandom(Small):
+    """Draws from generators of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.generator, self.others = torch.Generator().manual_seed(0), [np.random.default_rng(0), Random(0)]
+
+    def loss(self, batch):
+        x = batch[0] + torch.randn(batch[0].shape, generator=self.generator)
+        return super().loss((x + self.others[0].normal() + self.others[1].random(), batch[1]))
+
+
 MODULES = {
+    "generators of its own": OwnRandom,
     "teacher in place": lambda: Teacher(in_place=True),
     "teacher anew": lambda: Teacher(in_place=False),
     "teacher in place, larger than the rest": lambda: Teacher(in_place=True, size=300),
@@ -82,6 +98,30 @@ def test_training_is_bit_identical_with_a_monitor_on_and_off(kind, name):
     fit(watched, [EVERY[name](2)])
     for (key, expected), found in zip(plain.state_dict().items(), watched.state_dict().values(), strict=True):
         assert torch.equal(expected, found), key
+
+
+class Checkpointed(Small):
+    """A reentrant checkpoint begins the network, so that `torch.autograd.grad` gives nothing for what is inside."""
+
+    def __init__(self, reentrant: bool):
+        super().__init__(dropout=0.0)
+        self.reentrant = reentrant
+
+    def loss(self, batch):
+        x, y = batch
+        x = x.clone().requires_grad_()
+        x = checkpoint(self.model[:2], x, use_reentrant=True) if self.reentrant else self.model[:2](x)
+        return F.cross_entropy(self.model[2:](x), y)
+
+
+def test_gradients_inside_a_reentrant_checkpoint_are_measured():
+    plain, inside, batch = Checkpointed(False), Checkpointed(True), next(iter(batches(1)))
+    for name in ("gradients", "smoothness"):
+        expected, found = (EVERY[name](2).measure(module, batch) for module in (plain, inside))
+        assert found == pytest.approx(expected, rel=1e-5, abs=1e-9)
+        assert inside.model[0].weight.grad is None
+    with pytest.raises(ValueError, match="set use_reentrant=False"):
+        EVERY["hessian"](2).measure(inside, batch)
 
 
 def test_a_buffer_of_two_layers_is_one_in_an_extra_pass():
