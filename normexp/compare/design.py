@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
@@ -98,6 +99,8 @@ def design_of(options: Mapping[str, Any], words: Sequence[str], *, recipe: str, 
         raise ValueError(
             f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
         )
+    if Path(options["name"]).is_absolute() or ".." in Path(options["name"]).parts:
+        raise ValueError(f"name={options['name']}: the page lies below out; set out for another place")
     for key in ("batch_sizes", "rates"):
         values = options[key] or ()
         if twice := [value for place, value in enumerate(values) if value in values[:place]]:

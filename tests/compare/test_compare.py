@@ -72,6 +72,7 @@ def test_words_become_a_design_with_its_looks():
     [
         ({"norms": "none"}, "norms=none: name two or more"),
         ({"norms": "none,none"}, "norms=none,none"),
+        ({"name": "../x"}, "name=../x: the page lies below out"),
         ({"batch_sizes": "32,8,32"}, "batch_sizes=32,8,32: 32 stands there twice; keep one"),
         ({"rates": "0.003,0.0030"}, "rates=0.003,0.003: 0.003 stands there twice; keep one"),
         ({"seeds": "4"}, "seeds=4: must be >= 5"),
