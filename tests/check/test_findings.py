@@ -35,6 +35,16 @@ def test_statistics_unused():
     assert found("statistics_unused", check(used, data), check(new, data)).number == 2
 
 
+def test_running_statistics_of_instancenorm_are_no_new_ones():
+    """pytorch 58843: its eval mode uses them, and it counts no batches."""
+    model, (x, y) = cnn(), images(64)
+    model[1] = nn.InstanceNorm2d(8, track_running_stats=True)
+    train(model, [(x * torch.rand(64, 1, 1, 1), y)], steps=50)
+    result = check(model, (x, y), samples=64)
+    assert "statistics_unused" in result.healthy
+    assert "mode_gap" not in result.not_checked
+
+
 def test_mode_gap():
     batches = [(x, (x[:, 0] > 0) + (x[:, 1] > 0).long()) for x in (torch.randn(64, 6), torch.randn(64, 6))]
     right = train(mlp(), batches, 150)

@@ -28,7 +28,10 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     the network computes another function when it is evaluated."""
     if not network.tracked:
         return
-    if all(place.seen == 0 or not place.follows_batches for place in network.tracked):
+    if all(
+        place.seen == 0 or not (place.follows_batches or place.kind == "instance")
+        for place in network.tracked
+    ):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
         raise NotChecked("pass loss=, or batches with targets")
