@@ -3,9 +3,10 @@
 import math
 import re
 
+import pandas as pd
 import pytest
 
-from normexp.claims.evidence.metric import check_metric, read_metric
+from normexp.claims.evidence.metric import check_metric, read_metric, with_values
 from normexp.claims.spec.claim import Claim
 from normexp.runs.read import HEADER
 
@@ -143,3 +144,12 @@ def test_a_run_that_gives_up_before_its_target_is_refused():
 
 
 CLAIM = Claim(id="X1", name="x", sentence="x", source="x", covers=[], evidence="training")
+
+
+def test_a_diverged_run_has_no_number_whatever_its_row_says():
+    claim = Claim(
+        id="x", name="x", sentence="x", source="x", covers=["x"], evidence="training", measure="x",
+        metric="test/error", arms={"a": ["norm=none"]},
+    )  # fmt: skip
+    runs = pd.DataFrame({"arm": "a", "status": ["completed", "diverged"], "test_accuracy": [0.75, 0.1]})
+    assert with_values(claim, runs)["value"].tolist() == [0.25, pytest.approx(math.nan, nan_ok=True)]

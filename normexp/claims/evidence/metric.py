@@ -36,7 +36,7 @@ def measure_of(claim: Claim) -> str:
 
 def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with the claim's number of each, of its arm's own metric (`value`), and that of its manipulation check
-    (`check`), which is nan in an arm that it does not compare."""
+    (`check`), which is nan in an arm that it does not compare. Both are nan of a run that diverged."""
     values = {name: np.full(len(runs), np.nan) for name in ("value", "check")}
     for arm in claim.arms:
         here = (runs["arm"] == arm).to_numpy()
@@ -44,7 +44,8 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
         for name, metric in metrics.items():
             if metric and metric != "failed" and here.any():
                 values[name][here] = column_of(metric, runs[here])
-    return runs.assign(**values)
+    ended = (runs["status"] == "completed").to_numpy()  # what a diverged run came to is no number
+    return runs.assign(**{name: np.where(ended, numbers, np.nan) for name, numbers in values.items()})
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:

@@ -310,6 +310,8 @@ def over_settings(result: dict[str, Any], measure: str, *, drawn: bool, count: b
 def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any) -> str:
     """`with batchnorm 2% higher than without a norm (11% lower to 18% higher)`."""
     values = [float(value) for value in (*(interval or (math.nan, math.nan)), effect)]
+    if math.isnan(values[-1]):
+        return "no number"
     arm, against = (arm_in_words(comparison.get(key, "")) for key in ("arm", "baseline"))
     arm += f" at {comparison['at']}" if "at" in comparison else ""
     trend = comparison["kind"] in TRENDS

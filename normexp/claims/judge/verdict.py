@@ -165,7 +165,7 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     elif universal and word == SUPPORTED and claim.expected != SUPPORTED:
         word, scope = NO_COUNTEREXAMPLE, f"in {len(table)} cases"
     elif claim.evidence != "law" and not universal:
-        word = SEEN if word == SUPPORTED else NOT_SEEN
+        word = SEEN if word == SUPPORTED else NOT_SEEN if math.isfinite(decided["effect"]) else UNDECIDED
     return {
         **_head(claim, word, scope),
         **decided,
