@@ -101,6 +101,7 @@ def compute(run: str) -> dict[str, Any]:
         places = {"{text}": str(text), "{images}": str(images)}
         words = [f"{key}={places.get(value, value)}" for key, value in chosen.items()]
         made = normexp.train(*words, outputs=place)
+        assert made.folder is not None
         state = torch.load(made.folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
     metrics = made.summary["metrics"]
     content = hashlib.sha256(json.dumps(metrics, sort_keys=True).encode())

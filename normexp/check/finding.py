@@ -93,7 +93,7 @@ class Kind:
         """The finding in words."""
         number, layers, path = measured.number, measured.layers, measured.path
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
-        words = {"number": number, "count": len(layers), "of": len(network.places)}
+        words: dict[str, Any] = {"number": number, "count": len(layers), "of": len(network.places)}
         words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}

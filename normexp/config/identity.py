@@ -56,7 +56,7 @@ def _differing(
 ) -> dict[str, Any]:
     """The options of a node that differ from the defaults of its class, and from `more` defaults."""
     target = str(node.get("_target_", ""))
-    defaults = _defaults(target, allowed) | (more or {})
+    defaults = {**_defaults(target, allowed), **(more or {})}
     kept: dict[str, Any] = {"_target_": target} if target else {}
     for key, value in node.items():
         if not key.startswith("_") and (key not in defaults or value != defaults[key]):

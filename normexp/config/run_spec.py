@@ -105,7 +105,7 @@ def specs_of(lists: Sequence[Sequence[str]]) -> list[RunSpec | ValueError]:
 
 def _pair(words: Sequence[str]) -> tuple[int | None, float | None]:
     """The seed and the learning rate that words name."""
-    asked = dict(match.groups() for word in words if (match := FREE.fullmatch(word)))
+    asked = dict((match[1], match[2]) for word in words if (match := FREE.fullmatch(word)))
     numbers = {key: int(text) if re.fullmatch(r"-?\d+", text) else float(text) for key, text in asked.items()}
     return numbers.get("seed"), numbers.get("lr")  # type: ignore[return-value]
 

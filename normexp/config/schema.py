@@ -168,7 +168,7 @@ def _yaml_kind(kind: Any) -> Any:
         return Any if only_null else Union[tuple(kinds)]  # noqa: UP007
     if isinstance(origin, type) and issubclass(origin, Sequence):
         items = tuple(_yaml_kind(own) for own in inner if own is not Ellipsis)
-        return list[Union[items]] if items else list  # noqa: UP007
+        return list[Union[items]] if items else list  # type: ignore[valid-type]  # noqa: UP007
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return dict
     return Any

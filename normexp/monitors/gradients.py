@@ -95,10 +95,10 @@ class Gradients(StepMonitor):
         self._layers = self._linear | layer_weights(sites, "embedding")
         for site in sites:
             if site.kind == "activation":
-                self.hear(site.module, lambda _, named, output, layer=site.layer: self._hear(layer, output))
+                self.hear(site.module, lambda _, named, output, layer=site.layer: self._hear(layer, output))  # type: ignore[misc]
         if not names_its_sites(module):
             self.handles.append(
-                listen(module, sites, lambda site, x: functools.partial(self._hear, site.layer))
+                listen(module, sites, lambda site, x: functools.partial(self._hear, site.layer))  # type: ignore[misc]
             )
 
     def _hear(self, layer: str, output: Tensor) -> None:

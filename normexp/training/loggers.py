@@ -140,7 +140,7 @@ def open_loggers(
     Raises ValueError with one line if a service cannot be used.
     """
     with contextlib.ExitStack() as stack:
-        loggers: list[Logger] = []
+        loggers: list[Any] = []
         names = names_of(parts.config["logger"]) if folder else []
         if folder and "tensorboard" in names:
             loggers.append(TensorBoard(folder, resumed["global_step"] if resumed else None))

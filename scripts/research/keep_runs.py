@@ -50,8 +50,8 @@ def main(name: str, cache: Path) -> None:
         marks = {*str(all_runs.at[place, "asked_by"] or "").split(), words} - {"nan"}
         all_runs.at[place, "asked_by"] = " ".join(sorted(marks))
     all_runs["failed"] = all_runs["failed"].astype(bool)
-    types = {column: "category" if type_ == "category" else type_ for column, type_ in types.items()}
-    all_runs.astype(types).to_parquet(EVIDENCE / RUNS, index=False, compression="zstd")
+    kinds = {column: "category" if type_ == "category" else type_ for column, type_ in types.items()}
+    all_runs.astype(kinds).to_parquet(EVIDENCE / RUNS, index=False, compression="zstd")
     print(f"{EVIDENCE / RUNS}: {len(new)} runs more")
 
 

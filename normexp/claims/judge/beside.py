@@ -50,7 +50,7 @@ def moderators(rows: Sequence[Row]) -> list[dict[str, Any]]:
         if len(counts) == 2 and min(n for _, n in counts.values()) >= FEWEST_A_SIDE:
             p = stats.fisher_exact([[holds, n - holds] for holds, n in counts.values()]).pvalue
             found.append({"name": name, "groups": counts, "p": float(p)})
-    adjusted = holm([moderator["p"] for moderator in found]) if found else []
+    adjusted = holm([moderator["p"] for moderator in found]).tolist()
     return [moderator | {"p": float(p)} for moderator, p in zip(found, adjusted, strict=True)]
 
 

@@ -99,8 +99,10 @@ def beside(result: dict[str, Any], *, drawn: bool) -> list[str]:
             for moderator in tested
             if moderator["p"] <= ALPHA
         ]
-        names = " or ".join(moderator["name"] for moderator in tested)
-        parts.append(f"depends on {', '.join(depends)}" if depends else f"no dependence on {names} was found")
+        all_names = " or ".join(moderator["name"] for moderator in tested)
+        parts.append(
+            f"depends on {', '.join(depends)}" if depends else f"no dependence on {all_names} was found"
+        )
     if failed := [
         f"{who(arm)} {lost} of {result['runs'][arm]}" for arm, lost in result["failures"].items() if lost
     ]:

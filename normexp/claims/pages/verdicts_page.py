@@ -83,8 +83,8 @@ def tested(verdicts: dict[str, dict[str, Any]]) -> dict[tuple[str, int], dict[st
 def under_holm(verdicts: dict[str, dict[str, Any]]) -> dict[tuple[str, int], bool]:
     """Whether the word of each comparison stays if none of the page may be false with 95%."""
     words = tested(verdicts)
-    stays = holm([result["p"] for result in words.values()]) <= ALPHA if words else []
-    return dict(zip(words, map(bool, stays), strict=True))
+    adjusted = holm([result["p"] for result in words.values()]).tolist()
+    return {key: p <= ALPHA for key, p in zip(words, adjusted, strict=True)}
 
 
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:

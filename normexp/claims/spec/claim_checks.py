@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from normexp.claims.judge.comparison import EQUAL, PRACTICAL, TRENDS, Comparison
+from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL, TRENDS, Comparison
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_SEEDS
@@ -68,6 +68,12 @@ def _overwritten(claim: Claim) -> Iterator[str]:
             is_option = claim.evidence != "training" and "." not in key  # of the function, not an override
             if key in keys and (isinstance(words, dict) or not is_option):
                 yield f"{where}={words!s:.60}: the factor sets {key} in every arm; leave it out, or take another factor"
+    for key in _keys(claim.fixed) & set(claim.factor):
+        yield f"fixed: the factor sets {key} in every arm; leave it out there"
+    if claim.settings and claim.rate == "own":
+        for where, words in {**arms, "fixed": claim.fixed}.items():
+            if "lr" in _keys(words):
+                yield f"{where}={words!s:.60}: over settings each seed takes its own best rate; leave lr out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -81,7 +87,9 @@ def _unanswerable(claim: Claim) -> Iterator[str]:
         if name in BEST and claim.better not in (None, BEST[name]):
             yield f"better={claim.better}: {metric} is better {BEST[name]}; change it or leave it out"
         margins = [
-            c.margin for c in claim.comparisons if c.kind in EQUAL and not c.log and c.margin != PRACTICAL
+            abs(float(c.margin))
+            for c in claim.comparisons
+            if c.kind in DIFFERENCES and not c.log and c.margin != PRACTICAL
         ]
         if name in ("error", "accuracy") and margins and max(margins) >= 1:
             yield f"margin={max(margins)}: no two values of {metric} differ by more; give one below 1"

@@ -94,6 +94,7 @@ def tuned(runs: Runs, cell: dict[str, Any], norm: str, text: bool) -> float:
         for rate in rates:
             if rate not in scores:
                 summary = runs(cell["overrides"], norm, 0, rate)
+                assert summary is not None
                 value = summary["metrics"].get("val/loss" if text else "val/accuracy")
                 failed = summary["status"] != "completed" or value is None
                 scores[rate] = -math.inf if failed else (-value if text else value)
