@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from committed import CLAIMS, ROOT, judged
 from matplotlib.image import imread
 
-from normexp.claims.pages.findings import draw
+from normexp.claims.evidence.table import EVIDENCE, values_of
+from normexp.claims.pages.figure import draw
 
 IMAGES = ROOT / "docs" / "images"
 FINDINGS = sorted(path.stem.removeprefix("finding_") for path in IMAGES.glob("finding_*.png"))
@@ -29,5 +31,10 @@ def test_a_difference_is_seen(tmp_path):
 @pytest.mark.integration
 @pytest.mark.parametrize("name", FINDINGS)
 def test_findings_are_drawn_as_committed(name, tmp_path):
-    draw(CLAIMS[name], judged(name), tmp_path / "f.png", ROOT)
+    verdict = judged(name)
+    draw(
+        pd.DataFrame() if verdict["settings"] else values_of(EVIDENCE, CLAIMS[name]),
+        verdict,
+        tmp_path / "f.png",
+    )
     assert difference(tmp_path / "f.png", IMAGES / f"finding_{name}.png") < NEAR

@@ -3,7 +3,7 @@
     python scripts/research/keep_runs.py S22 outputs/claims/cache
 
 The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
-marked as asked for by the claim's present protocol.
+marked as asked for by the claim's present protocol, and no other run is.
 """
 
 import sys
@@ -46,9 +46,10 @@ def main(name: str, cache: Path) -> None:
     )
     all_runs = pd.concat([kept, new.reindex(columns=kept.columns)], ignore_index=True)
     asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), asked_of(claim)
-    for place in all_runs.index[asked]:
-        marks = {*str(all_runs.at[place, "asked_by"] or "").split(), words} - {"nan"}
-        all_runs.at[place, "asked_by"] = " ".join(sorted(marks))
+    marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
+    all_runs["asked_by"] = [
+        " ".join(sorted(own | ({words} if here else set()))) for own, here in zip(marks, asked, strict=True)
+    ]
     all_runs["failed"] = all_runs["failed"].astype(bool)
     kinds = {column: "category" if type_ == "category" else type_ for column, type_ in types.items()}
     all_runs.astype(kinds).to_parquet(EVIDENCE / RUNS, index=False, compression="zstd")

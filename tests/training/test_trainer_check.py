@@ -9,7 +9,7 @@ import pytest
     [
         ("trainer.gradient_clip_val=0", "must be above 0; use trainer.gradient_clip_val=null"),
         ("trainer.gradient_clip_val=-1", "must be above 0; use trainer.gradient_clip_val=null"),
-        ("trainer.accumulate_grad_batches=0", "must be at least 1"),
+        ("trainer.accumulate_grad_batches=0", "too small; use 1 or more"),
         ("+trainer.max_epochs=3", "is decided by normexp; set max_epochs instead"),
         ("+trainer.check_val_every_n_epoch=3", "is decided by normexp; set val_every_n_steps instead"),
         ("+trainer.limit_val_batches=1", "is decided by normexp; set data.val_size instead"),
