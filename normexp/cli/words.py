@@ -56,7 +56,7 @@ def app_of(name: str, function: Callable[..., int | None]) -> App:
         version_flags=(),
         help_format="markdown",
         group_parameters=Group("Options, as key=value or --key value"),
-        default_parameter=Parameter(negative=(), allow_repeating=True, show_default=_shown),
+        default_parameter=Parameter(negative=(), allow_repeating=False, show_default=_shown),
     )
 
 
@@ -114,6 +114,10 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         if key in keys:
             return f"--{key.replace('_', '-')}: a value is missing; write {key}=VALUE"
         return f"{key}: is missing; --help explains"
+    if isinstance(mistake, mistakes.RepeatArgumentError):
+        key = (mistake.token.keyword or "").removeprefix("--").replace("-", "_")
+        once = "write it once, several values with commas where it takes them"
+        return f"{key}={mistake.token.value}: the key stands there twice; {once}"
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         said = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
