@@ -9,8 +9,9 @@ from statsmodels.stats.multitest import multipletests
 from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.effect_words import describe_effect, describe_question
 from normexp.claims.judge.estimate import SeedMean, holm
-from normexp.claims.judge.plain_words import describe_effect, describe_question, in_words
+from normexp.claims.judge.plain_words import in_words
 from normexp.claims.judge.verdict import deciding
 from normexp.claims.judge.verdict import judge_one_setting as judge
 

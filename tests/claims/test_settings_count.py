@@ -11,9 +11,10 @@ from committed import CLAIMS, altered
 from scipy import optimize, special
 
 from normexp.claims.judge.comparison import Comparison, practical_margin
+from normexp.claims.judge.effect_words import ends
 from normexp.claims.judge.estimate import median_interval, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.plain_words import ends, paragraph, with_scope
+from normexp.claims.judge.plain_words import paragraph, with_scope
 from normexp.claims.judge.settings_count import (
     count,
     near_margin,

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.effect_words import named_effect
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.outcomes import Setting, paired_runs
@@ -26,7 +27,6 @@ from normexp.claims.judge.plain_words import (
     WITHDRAWN_WORD,
     arm_words,
     holds_in,
-    named_effect,
 )
 from normexp.claims.judge.settings_count import (
     FEWEST,

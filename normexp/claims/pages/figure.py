@@ -12,7 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
-from normexp.claims.judge.plain_words import SHARES, title, with_arm_words
+from normexp.claims.judge.effect_words import SHARES
+from normexp.claims.judge.plain_words import title, with_arm_words
 from normexp.claims.pages import save_figure
 from normexp.report.drawing import new_figure
 from normexp.report.style import INK, Style, shorten

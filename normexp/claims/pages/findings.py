@@ -9,16 +9,9 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.table import PLACE, values_of
+from normexp.claims.judge.effect_words import compared, describe_question
 from normexp.claims.judge.limits import chosen_by
-from normexp.claims.judge.plain_words import (
-    BEGUN,
-    SUPPORTED,
-    WITHDRAWN_WORD,
-    capital,
-    compared,
-    describe_question,
-    in_words,
-)
+from normexp.claims.judge.plain_words import BEGUN, SUPPORTED, WITHDRAWN_WORD, capital, in_words
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page
 from normexp.claims.pages.figure import draw

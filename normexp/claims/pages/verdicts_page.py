@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from normexp.claims.judge.effect_words import number, stated
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.plain_words import (
     BEGUN,
@@ -12,8 +13,6 @@ from normexp.claims.judge.plain_words import (
     besides,
     capital,
     comparisons_in_words,
-    number,
-    stated,
     with_arm_words,
     with_scope,
 )
