@@ -67,7 +67,13 @@ def vanishing_gradients() -> None:
     runs = runs[runs["optimizer"] == "sgd"].assign(depth=lambda rows: rows["depth"].astype(int))
     kinds = [kind for kind in ("sigmoid", "tanh", "relu") if kind in set(runs["activation"])]
     figure, axes = plt.subplots(
-        2, len(kinds), figsize=(4.5 * len(kinds), 5.4), layout="constrained", sharex=True, squeeze=False
+        2,
+        len(kinds),
+        figsize=(4.5 * len(kinds), 5.4),
+        layout="constrained",
+        sharex=True,
+        sharey="row",
+        squeeze=False,
     )
     for column, kind in zip(axes.T, kinds, strict=True):
         for norm in ("none", "batchnorm", "layernorm"):
