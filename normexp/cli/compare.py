@@ -78,6 +78,6 @@ def compare(
         return
     page = write(result, folder, typed(sys.argv))
     print(
-        f"\nseen here ({result.ended}): {finding(result.last, design.baseline, design.measure)}\n"
+        f"\nin this setting ({result.ended}): {finding(result.last, design.baseline, design.measure)}\n"
         f"page: {page}, with table.tex, methods.txt and figures/*.pdf"
     )

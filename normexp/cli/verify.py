@@ -54,7 +54,7 @@ def verify(
     - `normexp verify find='batch size'`: the claims about it
     - `normexp verify 2503.10622`: all claims whose source is the paper with this arXiv id
 
-    A verdict is a word, a count of settings, or what was seen here; each is a result: the exit status is 0. Flags of
+    A verdict is a word or a count of settings; each is a result, so the exit status is 0. Flags of
     sweeps (--plan, --workers 4, --place slurm, ...; docs/sweeps.md) say where runs are trained.
 
     Args:

@@ -64,7 +64,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
             f"{len(looks)} of {len(design.looks)} looks",
             f"{result.runs['seconds'].sum() / 60:.1f} minutes of training",
         ],
-        finding=f"Seen here: {text}",
+        finding=f"In this setting: {text}",
         cautions=["One setting: this says nothing of other data, networks or lengths."],
         sections=[
             {
@@ -96,7 +96,7 @@ def difference_table(look: Look, design: Design) -> pd.DataFrame:
             "margin": show(difference.margin, measure),
             "p, adjusted": f"{difference.p:.2g}",
             "failed runs": difference.failed,
-            "seen here": difference.word,
+            "verdict": difference.word,
         }
         for difference in look.differences
     )

@@ -52,7 +52,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     shown = rows if few else clear
     text = f"{in_a_sentence(study, shown.loc[shown['difference'].abs().idxmax()], set(table['baseline']), unit, how)}."
     if few:
-        text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. Seen here: {text}"
+        text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. In these runs {text}"
     elif len(rows) > 1:
         others, more = pluralize(len(rows) - 1, "difference"), len(clear) - 1
         excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"

@@ -31,24 +31,24 @@ def test_a_drawn_finding_says_how_sure_and_where():
     verdict = drawn_verdict("P01")
     true = verdict["holds"]
     found = findings.finding(CLAIMS["P01"], verdict)
-    assert found["known"] == ("Yes" if verdict["verdict"] == "supported" else "Not known yet")
+    assert found["known"] == verdict["verdict"].capitalize()
     low, high = verdict["share_interval"]
     assert found["sure"].startswith(
         f"It holds in {true} of 24 drawn settings ({100 * low:.0f} to {100 * high:.0f}% of all such); the sign is"
     )
     # "more accurate" and "lower" stand in one finding: it says what is lower
-    assert "Share of wrong answers on test: lower by enough to matter in practice was asked" in found["sure"]
-    assert f"so in {true} of 24 settings, too little to matter in {24 - true}." in found["sure"]
+    assert "Share of wrong answers on test: claimed is lower by enough to matter in practice" in found["sure"]
+    assert f"holds in {true} of 24 settings, too little to matter in {24 - true}." in found["sure"]
     assert found["where"].startswith("CIFAR-10, MNIST; CNN, MLP; updates ")
 
 
 def test_chosen_settings_and_laws_promise_no_more_than_they_have():
     chosen = drawn_verdict("P01", drawn=False)
-    assert answer(chosen) == f"True in {chosen['holds']} of 24 settings that we chose"
+    assert answer(chosen) == f"Holds in {chosen['holds']} of 24 hand-picked settings"
     assert "this says nothing about others" in how_sure(chosen)
     law = judged("P17b")
-    assert (answer(law), how_sure(law)) == ("No", "By a counterexample, after a search of 400 cases.")
-    assert "was asked; so in " in (worse := how_sure(judged("X02")))
+    assert (answer(law), how_sure(law)) == ("Refuted", "By a counterexample, after a search of 400 cases.")
+    assert "; holds in " in (worse := how_sure(judged("X02")))
     assert "too little to matter" not in worse  # a margin below 0 asks for no worse than that
 
 
@@ -84,6 +84,6 @@ def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
 
 
 @pytest.mark.parametrize("word", ["supported", "refuted", "divided", "undecided"])
-def test_every_word_of_a_population_has_a_plain_answer(word):
+def test_every_word_of_a_population_has_an_answer(word):
     verdict = {"settings": [1], "comparisons": [{"word": word, "learned": None, "holds": 1, "asked": 1}]}
-    assert answer(verdict) in ("Yes", "No", "In some settings", "Not known yet")
+    assert answer(verdict) in ("Supported", "Refuted", "Divided", "Undecided")

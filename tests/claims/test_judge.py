@@ -224,26 +224,26 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
     ("comparison", "measure", "numbers", "words"),
     [
         ({"kind": "smaller", "margin": 0.105, "log": True}, "loss", (0.0232, -0.1145, 0.1639),
-         "loss: with a 2.3% higher than without a norm (11% lower to 18% higher); more than 10% lower was asked."),
+         "loss: with a 2.3% higher than without a norm (11% lower to 18% higher); claimed is more than 10% lower."),
         ({"kind": "equivalent", "margin": 0.01}, "share of errors", (0.002, -0.003, 0.007),
          "share of errors: with a 0.2 points higher than without a norm (0.3 points lower to 0.7 points higher); "
-         "no difference beyond 1 point was asked."),
+         "claimed is no difference beyond 1 point."),
         ({"kind": "greater", "margin": 0.5, "log": True}, "loss", (2.3, 1.1, 3.0),
          "loss: with a 9.97 times as high as without a norm (3 to 20.1 times as high); "
-         "more than 65% higher was asked."),
+         "claimed is more than 65% higher."),
         ({"kind": "smaller", "margin": 2}, "steps", (-8, -11.1, -4.9),
-         "steps: with a 8 lower than without a norm (11.1 to 4.9 lower); more than 2 lower was asked."),
+         "steps: with a 8 lower than without a norm (11.1 to 4.9 lower); claimed is more than 2 lower."),
         ({"kind": "increasing", "margin": 0.05, "log": True, "log2_factor": True}, "loss", (0.0598, 0.0337, 0.164),
          "loss: with a 6.2% higher for each doubling than without a norm (3.4% to 18% higher); "
-         "more than 5.1% higher for each doubling was asked."),
+         "claimed is more than 5.1% higher for each doubling."),
         ({"kind": "flat", "margin": 0.05, "baseline": None}, "loss", (0.01, -0.02, 0.04),
          "loss: with a 0.01 higher for each step of the factor (0.02 lower to 0.04 higher); "
-         "no change beyond 0.05 for each step of the factor was asked."),
+         "claimed is no change beyond 0.05 for each step of the factor."),
         ({"kind": "equivalent", "margin": 0.01}, "share of errors", (0.002, "-inf", "inf"),  # of too few settings
          "share of errors: with a 0.2 points higher than without a norm (no interval); "
-         "no difference beyond 1 point was asked."),
+         "claimed is no difference beyond 1 point."),
         ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
-         "loss: with a, off that slope by 0.01 (-0.02 to 0.04); a slope of -0.3466 within 0.1 was asked."),
+         "loss: with a, off that slope by 0.01 (-0.02 to 0.04); claimed is a slope of -0.3466 within 0.1."),
     ],
 )  # fmt: skip
 def test_an_effect_is_told_in_natural_words(comparison, measure, numbers, words):

@@ -230,7 +230,7 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     out = tmp_path / "outputs" / "compare" / "their_net.Net-digits"
     shown, result = (out / "index.html").read_text(), json.loads((out / "result.json").read_text())
     assert result["finding"] in shown.replace("&#43;", "+")
-    assert "Seen here" in shown
+    assert "In this setting: " in shown
     assert len(result["looks"][-1]["arms"]) == 2
     assert (out / "figures" / "differences.pdf").stat().st_size > 2000
     assert "booktabs" in (out / "table.tex").read_text()

@@ -44,7 +44,7 @@ def test_fewer_than_five_seeds_rank_nothing_and_say_so(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 32), seeds=4, examples=500))
     table = comparison(study, "none")
     assert finding(study, table).startswith(
-        "With 4 seeds no arm can be ranked; 5 are needed. Seen here: batchnorm at"
+        "With 4 seeds no arm can be ranked; 5 are needed. In these runs batchnorm at"
     )
     assert not table["best"].any()
     assert "Bold" not in how_to_read(study, table)

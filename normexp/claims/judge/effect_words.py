@@ -1,5 +1,5 @@
 """An effect in words: what its number means, its size as one would say it (`with batchnorm 2% higher than without a
-norm (11% lower to 18% higher)`), and what was asked (`more than 10% lower was asked`)."""
+norm (11% lower to 18% higher)`), and what is claimed (`claimed is more than 10% lower`)."""
 
 import math
 from typing import Any
@@ -96,7 +96,7 @@ def stated(comparison: dict[str, Any], measure: str, effect: Any, interval: Any)
 
 
 def threshold_in_words(comparison: dict[str, Any], measure: str) -> str:
-    """`more than 10% lower was asked`."""
+    """`claimed is more than 10% lower`."""
     kind, margin = comparison["kind"], comparison.get("margin", 0.0)
     sides: dict[str, str]
     step, below = per_step(comparison) if kind in TRENDS else "", kind in ("smaller", "decreasing")
@@ -122,7 +122,7 @@ def threshold_in_words(comparison: dict[str, Any], measure: str) -> str:
     else:
         bound = difference(-margin if below else margin, comparison, measure)
         words = f"{'more than' if margin > 0 else 'at most'} {bound}{step}"
-    return f"{words} was asked"
+    return f"claimed is {words}"
 
 
 def per_step(comparison: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ from normexp.format import pluralize
 
 SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
 NO_COUNTEREXAMPLE = "no counterexample"
-SEEN, NOT_SEEN = "seen here", "not seen here"
+SEEN, NOT_SEEN = "holds here", "not shown here"
 COUNTED = "counted"  # of settings that make no word about a population
 BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
 NOT_RUN = "not yet run"
@@ -141,13 +141,13 @@ def title(verdict: dict[str, Any], *, upper: bool = False) -> str:
 
 def with_scope(verdict: dict[str, Any], *, upper: bool = False) -> str:
     """The word with its scope: "supported: beyond the margin in 20 of 24 drawn settings"; counts alone where they make
-    no word; in one setting what was seen there."""
+    no word; in one setting its effect."""
     word, scope = verdict["verdict"], verdict.get("scope", "")
     if word == COUNTED:
         return scope
     if word in (SEEN, NOT_SEEN):
         seen = f"{number(verdict['effect'])}{ends(verdict['interval'])}, {verdict['n_seeds']} seeds"
-        scope = seen if word == SEEN else f"{seen}, asked was {describe_question(verdict['comparison'])}"
+        scope = seen if word == SEEN else f"{seen}, claimed is {describe_question(verdict['comparison'])}"
     says = word.upper() if upper else word
     margin = (verdict.get("comparison") or {}).get("margin", 0)
     if isinstance(margin, int | float) and margin < 0:  # the sentence alone would say more
@@ -189,14 +189,14 @@ def section(verdict: dict[str, Any]) -> str:
 
 
 def in_words(verdict: dict[str, Any]) -> str:
-    """The measure, the effect, and what was asked."""
+    """The measure, the effect, and what is claimed."""
     verdict = with_arm_words(verdict)
     comparison, measure = verdict["comparison"], verdict["measure"]
     if verdict.get("verdict") == BEGUN:
         question = threshold_in_words(comparison, measure)
         return f"{measure}: {question}. Nothing is counted before all settings are finished."
     if comparison["kind"] == "every":
-        return f"{measure}: {values_in_words(verdict)}; asked: {describe_question(comparison)}."
+        return f"{measure}: {values_in_words(verdict)}; claimed is {describe_question(comparison)}."
     if not verdict["settings"]:
         effect_text = stated(comparison, measure, verdict["effect"], verdict["interval"])
         return f"{measure}: {effect_text}; {threshold_in_words(comparison, measure)}."
@@ -249,10 +249,10 @@ def over_settings(result: dict[str, Any], measure: str, *, drawn: bool, count: b
     elif "baseline" not in comparison and comparison["kind"] in ("greater", "smaller"):
         rest = {"not so": within + opposite}
     rest |= {"cannot be asked (failed runs)": result["failed"]} if count else {}
-    parts = [f"so in {holds} of {pluralize(result['asked'], 'setting')}"] * count
+    parts = [f"holds in {holds} of {pluralize(result['asked'], 'setting')}"] * count
     parts += [f"{word} in {cases}" for word, cases in rest.items() if cases]
     text = f"{', '.join(parts)}." * bool(parts)
     if not drawn or result["median"] is None:
         return text
     middle = stated(comparison, measure, result["median"], result["median_interval"])
-    return f"{text} In the middle of the settings: {middle}.".lstrip()
+    return f"{text} Median over settings: {middle}.".lstrip()

@@ -154,7 +154,7 @@ def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: 
 
 def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     """The verdict from one setting. A law has no scope. Cases never support a universal sentence that mathematics does
-    not prove; it then has "no counterexample" among them. Networks show what was seen here, and no more."""
+    not prove; it then has "no counterexample" among them. Networks show what holds in them, and no more."""
     trained, setting = claim.evidence == "training", Setting.of_table(table)
     judgements = judge_one_setting(table, claim.comparisons, trained=trained)
     decided = asdict(deciding(judgements))
@@ -192,7 +192,7 @@ def _failures(settings: Sequence[Setting]) -> dict[str, dict[str, int]]:
 def _what_failed_are(settings: Sequence[Setting]) -> str:
     """What becomes of failed runs, in words; see `runs_with_guesses`."""
     if any(setting.measure == "failed" for setting in settings):
-        return "which is what was asked"
+        return "which is what the claim is about"
     guessed = all(setting.guess is not None for setting in settings)
     return "counted as guesses" if guessed else "left out with their seeds"
 

@@ -18,7 +18,7 @@ from normexp.claims.pages import save_figure
 from normexp.report.drawing import new_figure
 from normexp.report.style import INK, Style, shorten
 
-KINDS = {"supported": "for", "no counterexample": "for", "seen here": "for", "refuted": "against"}
+KINDS = {"supported": "for", "no counterexample": "for", "holds here": "for", "refuted": "against"}
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666", "aside": "#999999", "paper": "#332288"}
 MOST_NAMED = 40  # rows; of more, single settings stand close together and have no names
 CLOSE = 0.35  # the height of such a row, as a share of another's

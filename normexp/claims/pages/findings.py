@@ -11,7 +11,16 @@ import pandas as pd
 from normexp.claims.evidence.table import PLACE, values_of
 from normexp.claims.judge.effect_words import compared, describe_question
 from normexp.claims.judge.limits import chosen_by
-from normexp.claims.judge.plain_words import BEGUN, SUPPORTED, WITHDRAWN_WORD, capital, in_words
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    DIVIDED,
+    REFUTED,
+    SUPPORTED,
+    UNDECIDED,
+    WITHDRAWN_WORD,
+    capital,
+    in_words,
+)
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page
 from normexp.claims.pages.figure import draw
@@ -26,7 +35,6 @@ QUESTIONS = (
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
 SPANS = {"updates": "max_steps", "batch size": "batch_size", "depth": "model.depth", "width": "model.width"}
-ANSWERS = {"supported": "Yes", "refuted": "No", "divided": "In some settings", "undecided": "Not known yet"}
 
 
 def write_findings(
@@ -70,7 +78,7 @@ def finding(claim: Claim, verdict: Mapping[str, Any]) -> dict[str, str]:
 def answer(verdict: Mapping[str, Any]) -> str:
     """What is known, in a few words: of drawn settings those that networks learn, of several comparisons each."""
     if not verdict["settings"]:
-        return ANSWERS.get(verdict["verdict"], capital(verdict["verdict"]))
+        return capital(verdict["verdict"])
     results = verdict["comparisons"]
     words = [_answer(result) for result in results]
     if len(words) == 1:
@@ -82,7 +90,10 @@ def answer(verdict: Mapping[str, Any]) -> str:
 
 def _answer(result: Mapping[str, Any]) -> str:
     word = word_where_learned(result)
-    return ANSWERS.get(word, f"True in {result['holds']} of {result['asked']} settings that we chose")
+    if word not in (SUPPORTED, REFUTED, DIVIDED, UNDECIDED):
+        return f"Holds in {result['holds']} of {result['asked']} hand-picked settings"
+    learned = result["learned"] and result["learned"]["asked"] >= FEWEST
+    return f"{capital(word)}{' where networks learn' if learned else ''}"
 
 
 def word_where_learned(result: Mapping[str, Any]) -> str:
@@ -99,7 +110,7 @@ def how_sure(verdict: Mapping[str, Any]) -> str:
         seen = "found" if verdict["verdict"] == SUPPORTED else "not found"
         question = describe_question(verdict["comparison"])
         return (
-            f"{capital(verdict['measure'])}: {question} was asked, and {seen} with "
+            f"{capital(verdict['measure'])}: claimed is {question}, and it was {seen} with "
             f"{verdict['n_seeds']} seeds."
         )
     effect_text = capital(in_words(dict(verdict)))

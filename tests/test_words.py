@@ -1,0 +1,75 @@
+"""What users read has one vocabulary, the twelve words of docs/words.md."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from normexp.claims.judge.plain_words import WORDS
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "words.md"
+PAGES = [*ROOT.glob("README.md"), *ROOT.glob("CONTRIBUTING.md"), *(ROOT / "docs").glob("*.md")]
+PRINTS = [
+    "cli",
+    "claims",
+    "report",
+    "compare",
+    "advise",
+    "sweeps",
+    "check",
+    "training",
+]  # rooms that write to a terminal or page
+
+# Words that nobody needs beside the twelve: old -> what stands in its place.
+REPLACED = {
+    r"(?:not )?seen here": "holds here, not shown here",
+    r"not known yet": "undecided",
+    r"\bin some settings\*": "divided",
+    r"no words? of (?:its|their) own": "no verdict",
+    r"settings that (?:we|somebody|someone) chose": "hand-picked settings",
+    r"in the middle of the settings": "median over settings",
+    r"next to none": "almost none",
+    r"was asked; so in": "claimed is ...; holds in",
+}  # fmt: skip
+
+
+def printed_texts() -> dict[str, str]:
+    """Where each text stands that a user may read -> the text, pages and notebooks whole, of code its strings."""
+    texts = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
+    for path in (ROOT / "docs").glob("*.ipynb"):
+        cells = json.loads(path.read_text())["cells"]
+        texts[path.name] = "\n".join(
+            "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+        )
+    for room in PRINTS:
+        for path in (ROOT / "normexp" / room).rglob("*"):
+            if path.suffix == ".py":
+                strings = [
+                    node.value
+                    for node in ast.walk(ast.parse(path.read_text()))
+                    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                ]
+                texts[str(path.relative_to(ROOT))] = "\n".join(strings)
+            elif path.suffix in (".j2", ".yaml"):
+                texts[str(path.relative_to(ROOT))] = path.read_text()
+    return texts
+
+
+@pytest.mark.parametrize("old", REPLACED)
+def test_a_word_that_was_replaced_is_gone(old):
+    found = [place for place, text in printed_texts().items() if re.search(old, text, re.I)]
+    assert found == [], f"write: {REPLACED[old]}"
+
+
+def test_the_page_has_twelve_words_at_most_and_every_verdict():
+    tables = [part for part in PAGE.read_text().split("\n\n") if part.startswith("|")]
+    words, verdicts = (re.findall(r"^\| ([^|]+) \|", part, re.M)[1:] for part in tables)
+    assert len(words) <= 12
+    assert set(WORDS) == {word for row in verdicts for word in row.split(", ")}
+
+
+def test_readme_links_the_page():
+    assert "(docs/words.md)" in (ROOT / "README.md").read_text()
