@@ -194,7 +194,7 @@ def saved_spec(run: Path, summary: dict[str, Any], overrides: list[str]) -> RunS
     except Exception as error:  # OmegaConf and the parser raise a dozen types
         raise ValueError(f"{saved}: cannot be read ({one_line(error)}); train the run again") from None
     cfg.pop("replicas", None)  # of runs of earlier versions, as the next
-    if cfg.data.get("_target_") == "normexp.data.TextFile":
+    if cfg.data.get("_target_") not in ("normexp.data.ImageFolder", "normexp.data.CIFAR10JPEG"):
         cfg.data.pop("cache", None)
     cfg.logger, cfg.monitor = [], {}  # nothing is trained; what the run wanted may not be installed here
     for override in overrides:

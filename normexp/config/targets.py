@@ -111,7 +111,7 @@ def refused(path: str, what: str) -> Iterator[None]:
         raise ValueError(f"{path}: {what} refuses its options: {reason}") from error
 
 
-_recent: list["DataModule"] = []  # what the last fingerprint read; the next run that is built shares it
+_recent: dict[str, "DataModule"] = {}  # what a fingerprint read last; the run with these options takes it
 _standard: set[str] = set()  # classes whose data are the same everywhere
 
 
@@ -121,22 +121,25 @@ def fingerprint(config: dict[str, Any], allowed: Sequence[str] | None, known: di
     Args:
         known: what earlier calls of this launch found, by the data's options. Files may change until the next launch.
     """
-    key = json.dumps(config["data"], sort_keys=True, default=str)
+    key = _key(config["data"], without=("seed",))
     target = str(config["data"].get("_target_"))
     if target not in _standard and key not in known:
-        _recent.clear()
         data = load_data(config, allowed)
-        _recent.append(data)
+        _recent[_key(config["data"])] = data
         known[key] = data.fingerprint
         if not data.fingerprint:
             _standard.add(target)
     return known.get(key, "")
 
 
+def _key(data: dict[str, Any], without: Sequence[str] = ()) -> str:
+    content = {key: value for key, value in data.items() if key not in without}
+    return json.dumps(content, sort_keys=True, default=str)
+
+
 def load_data(config: dict[str, Any], allowed: Sequence[str] | None) -> "DataModule":
-    """The data module of a configuration, loaded. It shares the splits of what was read last for a fingerprint, if only
-    the order of batches differs."""
-    data = construct("data", config["data"], allowed)
-    data.load(like=_recent)
+    """The data module of a configuration, loaded."""
+    data = _recent.get(_key(config["data"])) or construct("data", config["data"], allowed)
     _recent.clear()  # files may change before the next run
+    data.load()
     return data

@@ -2,8 +2,8 @@
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -201,17 +201,10 @@ class DataModule(LightningDataModule):
         """The sequence of tasks, of a run that has several."""
         return None
 
-    def load(self, like: Iterable["DataModule"] = ()) -> None:
-        """Read and check everything, once. Share what one of `like` has read if only the order of batches differs.
-
-        Raises ValueError with one line.
-        """
+    def load(self) -> None:
+        """Read and check everything, once. Raises ValueError with one line."""
         if self.splits:
             return
-        for other in like:
-            if other.splits and type(other) is type(self) and other._content() == self._content():
-                vars(self).update({f.name: getattr(other, f.name) for f in fields(self) if not f.init})
-                return
         for option, name in ((self.batch_size, "batch_size"), (self.eval_batch_size, "data.eval_batch_size")):
             if option < 1:
                 raise ValueError(f"{name}={option}: a batch holds at least one sample; choose 1 or more")
@@ -235,10 +228,6 @@ class DataModule(LightningDataModule):
     def class_counts(self, split: str) -> Tensor:
         """How many targets of a split have each class, or each character: int64 (num_classes,)."""
         return torch.bincount(self.splits[split].y.flatten(), minlength=self.num_classes)
-
-    def _content(self) -> dict[str, Any]:
-        """The options on which the content of the splits depends."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "seed"}
 
     def setup(self, stage: str) -> None:
         self.load()

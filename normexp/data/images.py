@@ -1,24 +1,19 @@
 """Image data sets: all images as bytes with their labels, validation cut from train, and a subset; and the set that
 needs no file."""
 
-import json
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from normexp.data.base import DIGESTED, DataModule, digest
-from normexp.data.cache import mapped
 from normexp.data.orders import ClassPairedOrder, ShuffledOrder, stratified_order
 from normexp.data.rows import PixelRows, Rows
 from normexp.data.transforms import Augmentation, Border, Kind, Scaling, Tasks, count_values, moments
 from normexp.format import require_choice
 
-PIXELS, LABELS, ABOUT = "pixels.u8", "labels.npz", "about.json"
 Tta = Literal["none", "flip"]  # test-time augmentation
 TEST_SIZE = 360  # of the digits, a fifth
 
@@ -41,26 +36,6 @@ class Images:
     test: Tensor
     num_classes: int
     fingerprint: str = ""
-
-    def write(self, folder: Path) -> None:
-        """Write them into a folder: a file of pixels, unless it is there, and files of everything else."""
-        if not (folder / PIXELS).exists():
-            self.pixels.contiguous().numpy().tofile(folder / PIXELS)
-        np.savez(folder / LABELS, **{n: getattr(self, n).numpy() for n in ("labels", "train", "test")})
-        about = {
-            "shape": list(self.pixels.shape),
-            "num_classes": self.num_classes,
-            "fingerprint": self.fingerprint,
-        }
-        (folder / ABOUT).write_text(json.dumps(about))
-
-    @classmethod
-    def read(cls, folder: Path) -> "Images":
-        """The images of a folder, mapped."""
-        about = json.loads((folder / ABOUT).read_text())
-        with np.load(folder / LABELS, allow_pickle=False) as arrays:
-            rows: dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        return cls(mapped(folder / PIXELS, about.pop("shape")), **rows, **about)
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,7 +2,7 @@
 
 import hashlib
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -13,14 +13,7 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    Dataset,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-)
+from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SequentialSampler
 
 from normexp.data.base import DataModule
 from normexp.data.orders import ShuffledOrder, keyed_number
@@ -29,10 +22,8 @@ from normexp.data.transforms import Batch
 from normexp.format import printable
 
 CPU = torch.device("cpu")
+SPLITS = ("train", "val", "test")
 CHUNK = 64  # number of items that are read at once
-# What a loader may use to choose items: all of them, in order or shuffled.
-ORDERS = {SequentialSampler, RandomSampler, BatchSampler, type(None)}
-FEW = 16  # chunks that are read without worker processes
 # What a batch must be, by `kind`.
 FORMS = {
     "image": "float32 inputs (N, C, H, W) or (N, F) and int64 classes (N,)",
@@ -47,13 +38,17 @@ def seed_all(number: int) -> None:
     np.random.seed(number % 2**32)
 
 
+def call_seeded(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """Call a function of the user with generators that always start alike. So a split that is drawn without a generator
+    of its own is the same one for training and validation, for every norm, seed and launch."""
+    with isolate_rng(include_cuda=False):
+        seed_all(0)
+        return make(*arguments, **named)
+
+
 def said(error: Exception) -> str:
-    """The words of an error of the user's code, in one line."""
-    return printable(" ".join(str(error).split()) or "no message")
-
-
-class LabelError(ValueError):
-    """A class or a token that the model has no output for, in one line."""
+    """An error of the user's code, in one line; that of a worker process ends with its cause."""
+    return printable(f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[-1]}")
 
 
 class ItemRows(Rows, Dataset):
@@ -64,28 +59,20 @@ class ItemRows(Rows, Dataset):
 
     Args:
         loader: of the user; its map-style Dataset gives items (input, target), its `collate_fn` makes a batch of them.
-        name: of the items, for errors.
         classes: number of classes that targets may have; 0: not known yet.
         workers: number of processes that read ahead, 0 for none; None: as many as the loader has.
         seed: of random transforms.
         device: of the batches.
 
-    Reading raises LabelError for a target out of range.
+    Reading raises ValueError for a target out of range.
     """
 
     def __init__(
-        self,
-        loader: DataLoader,
-        *,
-        name: str,
-        classes: int,
-        workers: int | None,
-        seed: int,
-        device: torch.device,
+        self, loader: DataLoader, *, classes: int, workers: int | None, seed: int, device: torch.device
     ) -> None:
         self.items: Any = loader.dataset
         self.collate = loader.collate_fn
-        self.name, self.classes = name, classes
+        self.classes = classes
         self.workers = loader.num_workers if workers is None else workers
         self.seed, self.epoch = seed, 0
         self._device = device
@@ -112,8 +99,7 @@ class ItemRows(Rows, Dataset):
     @property
     def y(self) -> Tensor:  # type: ignore[override]
         """All targets. Every item is read."""
-        chunks = self.batches([slice(start, start + CHUNK) for start in range(0, len(self), CHUNK)])
-        return torch.cat([y for _, y in chunks])
+        return torch.cat([y for _, y in self.batches(torch.arange(len(self)).split(CHUNK))])
 
     def begin(self, epoch: int) -> None:
         self.epoch = epoch
@@ -136,30 +122,17 @@ class ItemRows(Rows, Dataset):
         )
         with isolate_rng(include_cuda=False):
             batches = iter(loader)
-        for chosen_rows in rows:
+        for _ in rows:
             with isolate_rng(include_cuda=False):
                 x, y = next(batches)
-            self.check_targets(chosen_rows, torch.stack([x, y], -1) if x.shape == y.shape else y)
+            for labels in (x, y) if x.shape == y.shape else (y,):  # inputs of a text are tokens too
+                if self.classes and not 0 <= labels.min() <= labels.max() < self.classes:
+                    found = f"{int(labels.min())}..{int(labels.max())}"
+                    wanted = f"{self.classes} classes are 0..{self.classes - 1}"
+                    raise ValueError(
+                        f"data.path: a batch has labels {found}, and {wanted}; repair them, or set data.classes=N"
+                    )
             yield x.to(self._device, non_blocking=True), y.to(self._device, non_blocking=True)
-
-    def check_targets(self, rows: Sequence[int], targets: Tensor) -> None:
-        """Raise LabelError with one line unless the targets of these items, (N, ...), are classes."""
-        wrong = ((targets < 0) | (targets >= self.classes)).nonzero()
-        if self.classes and len(wrong):
-            first = wrong[0].tolist()
-            item = rows[first[0]] if len(rows) == len(targets) else f"one of {rows[0]}..{rows[-1]}"
-            raise LabelError(
-                f"data.path: {self.name}: item {item} has the label {int(targets[tuple(first)])}, and {self.classes} "
-                f"classes are 0..{self.classes - 1}; repair the labels, or set data.classes=N"
-            )
-
-
-def call_seeded(make: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Call a function of the user with generators that always start alike. So a split that is drawn without a generator
-    of its own is the same one for training and validation, for every norm, seed and launch."""
-    with isolate_rng(include_cuda=False):
-        seed_all(0)
-        return make(*arguments, **named)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -193,16 +166,25 @@ class OwnData(DataModule):
         return tuple(self.splits["train"].take(slice(1))[0].shape[1:])
 
     def read(self) -> dict[str, Rows]:
-        own = self._make_loaders()
+        try:
+            own = self._make_loaders()
+        except Exception as error:  # the user's code may raise anything
+            raise ValueError(f"data.path: {self.class_name}: {said(error)}") from error
         for split, loader in self.loaders.items():
             self._check_loader(split, loader)
-            self._check_batch(split, self._rows_of(split, CPU, self.seed))
-        self.num_classes = self._count_classes(own)
-        splits: dict[str, Rows] = {split: self._rows_of(split, CPU, self.seed) for split in self.loaders}
+            self._check_batch(split)
+        names = getattr(self.loaders["train"].dataset, "classes", None)
+        count = self.classes or getattr(own, "num_classes", None) or (len(names) if names else None)
+        if count is None:
+            raise ValueError(
+                f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
+            )
+        self.num_classes = int(count)
+        splits = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
         if named := getattr(own, "fingerprint", None):
             digests, content = {}, named
         else:
-            digests = {split: self._count(split) for split in self.loaders}
+            digests = {split: self._count(split) for split in SPLITS}
             content = [[len(rows) for rows in splits.values()], digests]
         self.fingerprint = hashlib.sha256(repr(content).encode()).hexdigest()
         self.test_set = digests.get("test", self.fingerprint[:16])
@@ -211,105 +193,76 @@ class OwnData(DataModule):
 
     def _make_loaders(self) -> Any:
         """Set a loader for each split. Returns the module, or the training Dataset."""
-        splits = ("train", "val", "test")
         kind: Any = getattr(self.module, "func", self.module)
-        try:
-            if not issubclass(kind, LightningDataModule):
-                sets = {split: call_seeded(self.module, split=split) for split in splits}
-                self.loaders = {split: DataLoader(items) for split, items in sets.items()}
-                return sets["train"]
-            own = call_seeded(self.module)
-            call_seeded(own.prepare_data)
-            call_seeded(own.setup, "fit")
-            call_seeded(own.setup, "test")
-            self.loaders = {split: call_seeded(getattr(own, f"{split}_dataloader")) for split in splits}
-        except Exception as error:  # the user's code may raise anything
-            raise ValueError(
-                f"data.path: {self.class_name}: {type(error).__name__}: {said(error)}"
-            ) from error
+        if not issubclass(kind, LightningDataModule):
+            sets = {split: call_seeded(self.module, split=split) for split in SPLITS}
+            self.loaders = {split: DataLoader(items) for split, items in sets.items()}
+            return sets["train"]
+        own = call_seeded(self.module)
+        call_seeded(own.prepare_data)
+        call_seeded(own.setup, "fit")
+        call_seeded(own.setup, "test")
+        self.loaders = {split: call_seeded(getattr(own, f"{split}_dataloader")) for split in SPLITS}
         return own
 
     def _check_loader(self, split: str, loader: Any) -> None:
         """Refuse a loader whose Dataset cannot be read in any order, or has other items than the loader."""
         made = f"data.path: {self.class_name}.{split}_dataloader()"
-        if not isinstance(loader, DataLoader):
-            raise ValueError(f"{made} gives {type(loader).__name__}; give one DataLoader")
-        items: Any = loader.dataset
-        if isinstance(items, IterableDataset) or not len(items):
-            raise ValueError(f"data.path: {self.class_name} has no items to choose from for {split}")
-        batches = loader.batch_sampler
-        orders = (loader.sampler, batches, getattr(batches, "sampler", None))
-        others = [type(order).__name__ for order in orders if type(order) not in ORDERS]
-        if others:
+        if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+            raise ValueError(f"{made}: give one DataLoader of a Dataset with numbered items")
+        chooses = getattr(loader.batch_sampler, "sampler", None)
+        if type(chooses) not in (SequentialSampler, RandomSampler):
             raise ValueError(
-                f"{made} chooses items by {others[0]}, and normexp would use all; "
+                f"{made} chooses items by {type(chooses).__name__}, and normexp would use all; "
                 "give a Dataset of these items alone, such as torch.utils.data.Subset"
             )
 
-    def _rows_of(self, split: str, device: torch.device, seed: int) -> ItemRows:
+    def make_rows(self, split: str, device: torch.device, *, training: bool) -> ItemRows:
         return ItemRows(
-            self.loaders[split],
-            name=f"{self.class_name}, {split}",
-            classes=self.num_classes,
-            workers=self.workers,
-            seed=seed,
-            device=device,
+            self.loaders[split], classes=self.num_classes, workers=self.workers, seed=self.seed, device=device
         )
 
-    def _check_batch(self, split: str, rows: ItemRows) -> None:
+    def _check_batch(self, split: str) -> None:
         wanted = f"data.path: {self.class_name} must give, for {split} and data.kind={self.kind}, {FORMS[self.kind]}"
         try:
-            x, y = rows.take(slice(1))
-            found = f"{x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}".replace("torch.", "")
+            x, y = self.make_rows(split, CPU, training=False).take(slice(1))
+            found = f"it gives {x.dtype} {tuple(x.shape)} and {y.dtype} {tuple(y.shape)}"
         except Exception as error:  # the user's transforms may raise anything
-            raise ValueError(f"{wanted}; {type(error).__name__}: {said(error)}") from error
+            raise ValueError(f"{wanted}; {said(error)}") from error
         if self.kind == "image":
             fits = x.dtype == torch.float32 and x.dim() in (2, 4) and y.dim() == 1
         else:
             fits = x.dtype == torch.int64 and x.dim() == 2 and y.shape == x.shape
         if not fits or y.dtype != torch.int64:
-            raise ValueError(f"{wanted}; it gives {found}")
-
-    def _count_classes(self, own: Any) -> int:
-        names = getattr(self.loaders["train"].dataset, "classes", None)
-        count = self.classes or getattr(own, "num_classes", None) or (len(names) if names else None)
-        if count is None:
-            raise ValueError(
-                f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
-            )
-        return int(count)
+            raise ValueError(f"{wanted}; {found.replace('torch.', '')}")
 
     def _count(self, split: str) -> str:
         """Read all items of a split once: hash them, check their targets, count the classes. Returns the hash."""
-        rows = self._rows_of(split, CPU, seed=0)
-        chunks, screen = torch.arange(len(rows)).split(CHUNK), Console(stderr=True)
-        if len(chunks) < FEW:  # processes would take longer to start
-            rows.workers = 0
-        content, targets = hashlib.sha256(str(len(rows)).encode()), []
-        shown: dict[str, Any] = {"total": len(chunks), "transient": True, "disable": not screen.is_terminal}
+        rows, screen = self.make_rows(split, CPU, training=False), Console(stderr=True)
+        rows.seed = 0
+        chunks = torch.arange(len(rows)).split(CHUNK)
+        content, counts = hashlib.sha256(str(len(rows)).encode()), torch.zeros(self.num_classes).long()
         try:
-            for x, y in track(rows.batches(chunks), f"reading {rows.name}", console=screen, **shown):
+            for x, y in track(
+                rows.batches(chunks), f"reading {split}", len(chunks), console=screen,
+                disable=not screen.is_terminal,
+            ):  # fmt: skip
                 content.update(x.contiguous().numpy().tobytes())
                 content.update(y.contiguous().numpy().tobytes())
-                targets.append(y)
-        except LabelError:
-            raise
+                counts += torch.bincount(y.flatten(), minlength=self.num_classes)
         except Exception as error:  # the user's transforms may raise anything
-            why = f"{type(error).__name__}: {said(error)}"
-            raise ValueError(f"data.path: {rows.name}: an item cannot be read ({why})") from error
-        counts = torch.bincount(torch.cat(targets).flatten(), minlength=self.num_classes)
+            raise ValueError(
+                f"data.path: {self.class_name}, {split}: an item cannot be read ({said(error)})"
+            ) from error
         self._class_counts[split] = counts
         return content.hexdigest()[:16]
 
     def class_counts(self, split: str) -> Tensor:
-        if split not in self._class_counts:
-            listed = getattr(self.loaders[split].dataset, "targets", None)
-            targets = self.splits[split].y if listed is None else torch.as_tensor(listed)
-            self._class_counts[split] = torch.bincount(targets.flatten(), minlength=self.num_classes)
-        return self._class_counts[split]
-
-    def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
-        return self._rows_of(split, device, self.seed)
+        if split in self._class_counts:
+            return self._class_counts[split]
+        listed = getattr(self.loaders[split].dataset, "targets", None)
+        targets = self.splits[split].y if listed is None else torch.as_tensor(listed)
+        return torch.bincount(targets.flatten(), minlength=self.num_classes)
 
     def training_order(self, train: Rows) -> ShuffledOrder:
         return ShuffledOrder(len(train), self.batch_size, self.seed)

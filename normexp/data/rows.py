@@ -12,24 +12,7 @@ Chosen = Tensor | slice  # numbers of rows, or a stretch of them
 GATHERED_ELEMENTS = 2**19  # numbers of inputs that are taken at once, at least one batch
 ALIGNMENT = 16  # numbers: 64 bytes, where memory of its own would start
 SMALL_BYTES = 2**26  # bytes; a split up to this size is kept as the network's numbers, so a batch is one copy
-CONVERTED_SHARE, BYTES_SHARE = (
-    0.1,
-    1 / 3,
-)  # most of a GPU's free memory that a split takes as numbers, or as bytes
-
-
-def keep_converted(nbytes: int, device: torch.device) -> bool:
-    """Whether a device keeps a split of `nbytes` as numbers."""
-    return nbytes <= SMALL_BYTES or (device.type == "cuda" and nbytes <= CONVERTED_SHARE * _free(device))
-
-
-def fits(nbytes: int, device: torch.device) -> bool:
-    """Whether a whole split of `nbytes` fits on a device. A device that is no GPU shares the memory of the host."""
-    return device.type != "cuda" or nbytes <= BYTES_SHARE * _free(device)
-
-
-def _free(device: torch.device) -> int:
-    return torch.cuda.mem_get_info(device)[0]
+DEVICE_BYTES = 2**32  # a larger split stays on the host, and each batch is moved
 
 
 class Rows:
@@ -93,23 +76,11 @@ class Rows:
 
 
 class Windows(Rows):
-    """Windows of a text, (N, T): views of one stream. Tokens are kept in a small type; batches are int64.
-
-    Args:
-        device: of the batches, if the stream does not fit there.
-    """
-
-    def __init__(self, x: Tensor, y: Tensor, device: torch.device) -> None:
-        super().__init__(x, y)
-        self._device = device
-
-    @property
-    def device(self) -> torch.device:
-        return self._device
+    """Windows of a text, (N, T): views of one stream. Tokens are kept in a small type; batches are int64."""
 
     def take(self, chosen: Chosen) -> Batch:
         x, y = super().take(chosen)
-        return x.to(self._device).long(), y.to(self._device).long()
+        return x.long(), y.long()
 
 
 class PixelRows(Rows):
@@ -147,31 +118,21 @@ class PixelRows(Rows):
     def on(self, device: torch.device) -> Rows:
         """Rows for a device: numbers if they take little room, else bytes if they fit, else each batch is moved."""
         nbytes = len(self) * self.pixels[0].numel()
-        if keep_converted(4 * nbytes, device):
-            return Rows(*(self if device == self.device else self._copied(device)))
-        if device == self.device:
-            return self
-        if fits(nbytes, device):
-            return self._copied(device)
-        return PixelRows(self.pixels, self.indices, self.y, self.scaling, device)
-
-    def _copied(self, device: torch.device) -> "PixelRows":
-        """Only the bytes of these rows, copied to a device in pieces, so the host holds few at a time."""
-        pixels = torch.empty(len(self), *self.pixels.shape[1:], dtype=torch.uint8, device=device)
-        for start in range(0, len(self), 4096):
-            some = slice(start, start + 4096)
-            pixels[some] = self._bytes_of(some)[0].to(device)
-        return PixelRows(pixels, torch.arange(len(self), device=device), self.y.to(device), self.scaling)
+        if 4 * nbytes <= SMALL_BYTES:
+            return super().on(device)
+        if device == self.device or nbytes > DEVICE_BYTES:
+            return PixelRows(self.pixels, self.indices, self.y, self.scaling, device)
+        pixels, y = self._bytes_of(slice(None))
+        return PixelRows(
+            pixels.to(device), torch.arange(len(self), device=device), y.to(device), self.scaling
+        )
 
     def take(self, chosen: Chosen) -> Batch:
-        return self._scaled(self._bytes_of(chosen))
+        pixels, y = (part.to(self._device, non_blocking=True) for part in self._bytes_of(chosen))
+        return self.scaling(pixels), y
 
     def _bytes_of(self, chosen: Chosen) -> Batch:
         if isinstance(chosen, slice):
             return self.pixels.index_select(0, self.indices[chosen]), self.y[chosen]
         indices = self.indices.index_select(0, chosen)
         return self.pixels.index_select(0, indices), self.y.index_select(0, chosen)
-
-    def _scaled(self, batch: Batch) -> Batch:
-        pixels, y = (part.to(self._device, non_blocking=True) for part in batch)
-        return self.scaling(pixels), y

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import stat
 import zlib
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -15,11 +14,11 @@ from torch import Tensor
 
 from normexp.data.base import DIGESTED, AbsentData, DataModule, digest
 from normexp.data.orders import WindowOrder, split_random
-from normexp.data.rows import Rows, Windows, fits, keep_converted
+from normexp.data.rows import Rows, Windows
 
 CODE_POINTS = 0x110000
 EVALUATION_SHARE = 0.05  # of Python's documentation, for validation and again for test
-MAX_RATIO = 100  # of a text to its packed file
+GZIP = b"\x1f\x8b"  # how such a file begins
 
 
 def code_points(text: str) -> np.ndarray:
@@ -97,15 +96,9 @@ class TextData(DataModule):
 
     def make_rows(self, split: str, device: torch.device, *, training: bool) -> Rows:
         step = 1 if training else self.context_length  # row i of training starts at token i
-        stream = self.splits[split]
-        converted = keep_converted(16 * len(stream), device)
-        home = (
-            device if converted or fits(2 * len(stream) * stream.x.itemsize, device) else torch.device("cpu")
-        )
-        streams = (tokens.to(home).long() if converted else tokens.to(home) for tokens in stream)
         # (N, T), views of one stream
-        x, y = (tokens.unfold(0, self.context_length, step) for tokens in streams)
-        return Rows(x, y) if converted else Windows(x, y, device)
+        streams = (tokens.to(device).unfold(0, self.context_length, step) for tokens in self.splits[split])
+        return Windows(*streams)
 
     def training_order(self, train: Rows) -> WindowOrder:
         return WindowOrder(len(train) + 1, self.context_length, self.batch_size, self.seed)
@@ -125,13 +118,15 @@ class TextFile(TextData):
     def read_tokens(self) -> dict[str, Tensor]:
         if self.path is None:
             raise ValueError("data.path is not set: name a text file with data.path=FILE, plain or .gz")
-        content = self._content_of(Path(self.path).expanduser())
         try:
+            content = Path(self.path).expanduser().read_bytes()
+            if content.startswith(GZIP):
+                content = gzip.decompress(content)
             text = content.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise ValueError(
-                f"data.path={self.path}: no text in UTF-8 ({error.reason}); convert it first"
-            ) from error
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            kind = AbsentData if isinstance(error, FileNotFoundError) else ValueError
+            raise kind(f"data.path={self.path}: {reason}; give a text file, plain or .gz") from error
         if not text:
             raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
         self.fingerprint = hashlib.sha256(content).hexdigest()
@@ -139,25 +134,6 @@ class TextFile(TextData):
         train_end, val_end = len(text) * 90 // 100, len(text) * 95 // 100
         tokens = self.encode(text)
         return {"train": tokens[:train_end], "val": tokens[train_end:val_end], "test": tokens[val_end:]}
-
-    def _content_of(self, path: Path) -> bytes:
-        """The bytes of a text, unpacked."""
-        try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait forever
-                raise OSError(0, "Is a directory" if path.is_dir() else "Is no file")
-            content = path.read_bytes()
-            if content.startswith(b"\x1f\x8b"):
-                most = max(2**28, MAX_RATIO * status.st_size)
-                with gzip.open(path) as packed:
-                    content = packed.read(most + 1)
-                if len(content) > most:  # a few bytes can unpack to more than memory holds
-                    raise OSError(f"unpacks to more than {MAX_RATIO} times its size, no text does")
-            return content
-        except (OSError, EOFError, zlib.error) as error:
-            reason = getattr(error, "strerror", None) or error
-            kind = AbsentData if isinstance(error, FileNotFoundError) else ValueError
-            raise kind(f"data.path={self.path}: {reason}; give a text file, plain or .gz") from error
 
 
 @dataclass(kw_only=True, eq=False)

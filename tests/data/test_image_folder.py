@@ -117,7 +117,7 @@ def sixteen_bits(folder):
         (break_nothing, {"image_size": 0}, "data.image_size=0: choose a side of 1 pixel or more"),
         (remove("test"), {}, "it has no image for test; expected train/CLASS/"),
         (no_classes, {}, "it has no image for train; expected train/CLASS/"),
-        (empty("train/sky"), {}, "cannot read train/sky .it has no image"),
+        (empty("train/sky"), {}, "sky in only one of train and test"),
         (only_one_class, {}, "train has one class, grass; two are needed"),
         (remove("test/sky"), {}, "sky in only one of train and test"),
         (

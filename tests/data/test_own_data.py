@@ -98,29 +98,27 @@ def test_a_fingerprint_of_the_users_is_believed_and_reads_little():
 def test_a_label_out_of_range_is_refused_before_training(split, label):
     """It ended in an IndexError, in the evaluation after all training."""
     with pytest.raises(
-        ValueError, match=rf"data.path: Edited, {split}: item 170 has the label {label}, and 3"
+        ValueError, match=rf"data.path: Edited, {split}: .* a batch has labels .*, and 3"
     ) as e:
         own(own_sets.Edited, {"edited": split, "label": (170, label)})
-    assert str(e.value).endswith("classes are 0..2; repair the labels, or set data.classes=N")
+    assert str(e.value).endswith("classes are 0..2; repair them, or set data.classes=N)")
 
 
 def test_a_token_out_of_range_is_refused_before_training():
-    with pytest.raises(
-        ValueError, match=r"Tokens, train: item \d+ has the label 4, and 4 classes are 0..3; "
-    ):
+    with pytest.raises(ValueError, match=r"Tokens, train: .* labels 0..4, and 4 classes are 0..3; "):
         own(own_sets.Tokens, kind="text", classes=4)
 
 
 def test_a_label_that_was_not_read_at_the_start_is_named_when_its_batch_comes():
     data = own(own_sets.Named, {"edited": "train", "label": (170, 7), "listed": False})
-    with pytest.raises(ValueError, match=r"Named, train: item 170 has the label 7, and 3 classes are 0..2"):
+    with pytest.raises(ValueError, match=r"a batch has labels 0..7, and 3 classes are 0..2"):
         list(data.train_dataloader())
 
 
 def test_an_item_that_cannot_be_read_is_one_line_before_training():
     for workers in (0, 2):
         with pytest.raises(
-            ValueError, match=r"Edited, val: an item cannot be read \(OSError: item 290\)"
+            ValueError, match=r"Edited, val: an item cannot be read \(OSError: .*item 290\)"
         ) as error:
             own(own_sets.Edited, {"edited": "val", "broken": 290}, workers=workers)
         assert "\n" not in str(error.value)
@@ -152,11 +150,11 @@ def test_own_text_is_read_as_tokens():
             {},
             r"must give, for train .* float32 inputs .*; it gives uint8 \(1, 3, 8, 8\) and int64",
         ),
-        (own_sets.Broken, {}, "RuntimeError: a file is gone"),
-        (own_sets.Stream, {}, "Stream has no items to choose from for train"),
+        (own_sets.Broken, {}, "RuntimeError: is gone"),
+        (own_sets.Stream, {}, "Stream.train_dataloader.*give one DataLoader of a Dataset with numbered"),
         (own_sets.NoSplits, {}, "NoSplits: TypeError: .*'split'"),
         (own_sets.WithoutTest, {}, "WithoutTest: .*test_dataloader"),
-        (own_sets.TwoLoaders, {}, r"TwoLoaders.val_dataloader\(\) gives list; give one DataLoader"),
+        (own_sets.TwoLoaders, {}, r"TwoLoaders.val_dataloader\(\): give one DataLoader"),
         (own_sets.Noisy, {"batch_size": 61}, "batch_size=61: the training split has 60 samples"),
     ],
 )

@@ -1,14 +1,11 @@
-"""In whichever form a split is kept, its batches have the same bits: as numbers, as bytes, mapped."""
+"""In whichever form a split is kept, its batches have the same bits: as numbers or as bytes."""
 
-import numpy as np
 import pytest
 import torch
 
 from normexp.data import Digits, PythonDocs, rows
-from normexp.data.cache import mapped
-from normexp.data.rows import PixelRows, Rows, Windows
+from normexp.data.rows import PixelRows, Rows
 from normexp.data.text import vocabulary_of
-from normexp.data.transforms import Scaling
 
 CPU = torch.device("cpu")
 
@@ -65,47 +62,16 @@ def test_batches_that_are_taken_together_are_those_taken_alone(at_once, monkeypa
         assert all(x.data_ptr() % 64 == 0 for x, _ in found)
 
 
-def test_rows_of_a_mapped_file_are_the_same(tmp_path):
-    pixels = np.random.default_rng(0).integers(0, 256, (200, 3, 37, 41), dtype=np.uint8)
-    pixels.tofile(tmp_path / "pixels")
-    place, y = torch.randperm(200)[:150], torch.arange(150) % 10
-    scaling = Scaling(
-        255, binarize=False, mean=torch.tensor([0.4, 0.5, 0.6]), std=torch.tensor([0.2, 0.3, 0.4])
-    )
-    plain = PixelRows(torch.from_numpy(pixels), place, y, scaling)
-    of_file = PixelRows(mapped(tmp_path / "pixels", pixels.shape), place, y, scaling)
-    chosen = torch.randperm(150)[:140].view(70, 2)
-    assert_same(of_file.batches(chosen), plain.batches(chosen))
-    slices = [slice(start, start + 11) for start in range(0, 150, 11)]
-    assert_same(of_file.batches(slices), plain.batches(slices))
-
-
 def test_images_that_do_not_fit_a_device_are_streamed_to_it(monkeypatch):
     expected = digits()
     monkeypatch.setattr(rows, "SMALL_BYTES", 0)
-    monkeypatch.setattr(rows, "fits", lambda nbytes, device: False)
+    monkeypatch.setattr(rows, "DEVICE_BYTES", 0)
     streamed = digits().rows("test", torch.device("meta"))
     assert (streamed.device.type, streamed.index_device.type) == ("meta", "cpu")
     x, _ = streamed.take(torch.tensor([0, 5]))
     assert (x.device.type, x.shape, x.dtype) == ("meta", (2, 1, 8, 8), torch.float32)
     on_cpu = digits().rows("test", CPU)
     assert torch.equal(on_cpu.x, expected.splits["test"].x)
-
-
-def test_text_kept_in_small_tokens_gives_the_same(monkeypatch):
-    def python_docs() -> PythonDocs:
-        data = PythonDocs(batch_size=32, eval_batch_size=64, context_length=32, train_size=20_000)
-        data.load()
-        return data
-
-    expected = python_docs()
-    assert expected.splits["train"].x.dtype == torch.uint8
-    monkeypatch.setattr(rows, "SMALL_BYTES", 0)
-    data = python_docs()
-    assert isinstance(data.rows("val", CPU), Windows)
-    assert_same(batches(data), batches(expected))
-    x, y = next(iter(data.train_dataloader()))
-    assert x.dtype == y.dtype == torch.int64
 
 
 @pytest.mark.parametrize(
@@ -119,15 +85,3 @@ def test_tokens_are_of_the_smallest_type_that_holds_them(count, kind):
     tokens = data.encode(letters)
     assert tokens.dtype == getattr(torch, kind)
     assert tokens.tolist() == list(range(count))
-
-
-def test_data_of_the_same_content_is_shared_and_of_another_is_not():
-    first = digits(split_seed=3)
-    same = Digits(batch_size=64, eval_batch_size=100, val_size=288, split_seed=3, seed=5)
-    same.load(like=[digits(), first])
-    assert same.splits is first.splits
-    assert same.rows("train", CPU, training=True) is first.rows("train", CPU, training=True)
-    other = Digits(batch_size=64, eval_batch_size=100, val_size=288, split_seed=4)
-    other.load(like=[first])
-    assert other.splits is not first.splits
-    assert other.test_set != first.test_set

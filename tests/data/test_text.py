@@ -95,7 +95,7 @@ def test_chance_loss_is_the_entropy_of_the_counted_characters(path, split):
     [
         (None, {}, "No such file or directory"),
         (b"", {}, "the file is empty"),
-        (b"\x89PNG\xff\xfe", {}, "no text in UTF-8 .* convert it first"),
+        (b"\x89PNG\xff\xfe", {}, "give a text file, plain or .gz"),
         (b"\x1f\x8b\x08garbage", {}, "give a text file, plain or .gz"),
         (gzip.compress(TEXT.encode())[:-20], {}, "give a text file, plain or .gz"),
         (b"too short", {}, "the train split has 8 characters and must hold a context"),

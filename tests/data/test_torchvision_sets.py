@@ -87,31 +87,6 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, no_network):
     assert "\n" not in str(error.value)
 
 
-def test_files_under_the_name_of_mnist_that_are_not_mnist_have_an_identity_of_their_own(tmp_path, capsys):
-    """FashionMNIST's files have the same names: their runs were filed as MNIST's."""
-    make_idx(tmp_path / "MNIST" / "raw")
-    data = MNIST(root=str(tmp_path), **OPTIONS)
-    data.load()
-    assert len(data.fingerprint) == 64
-    assert "not the original MNIST; runs on it have an identity of their own" in capsys.readouterr().err
-    labels = tmp_path / "MNIST" / "raw" / "train-labels-idx1-ubyte"
-    labels.write_bytes(labels.read_bytes()[:-1] + bytes([9 - labels.read_bytes()[-1]]))
-    changed = MNIST(root=str(tmp_path), **OPTIONS)
-    changed.load()
-    assert changed.fingerprint != data.fingerprint
-
-
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"the real MNIST is not at {REAL}")
-@pytest.mark.parametrize("target", [FashionMNIST, KMNIST])
-def test_mnist_in_the_folder_of_another_set_is_refused(target, tmp_path, no_network):
-    raw = tmp_path / target.__name__ / "raw"
-    raw.mkdir(parents=True)
-    for archive in REAL.glob("*.gz"):
-        (raw / archive.name).symlink_to(archive)
-    with pytest.raises(ValueError, match=rf"raw holds MNIST; put the files of {target.__name__} there"):
-        target(root=str(tmp_path), **OPTIONS).load()
-
-
 @pytest.mark.skipif(not REAL.is_dir(), reason=f"the real MNIST is not at {REAL}")
 def test_real_mnist_has_its_standard_sizes_and_moments(tmp_path, no_network):
     raw = tmp_path / "MNIST" / "raw"
