@@ -1,38 +1,61 @@
 """Advice in words: what to expect of each norm in a setting, and the labels of a setting that is typed."""
 
+import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.advise.forecast import LEVEL, Forecast
+from normexp.advise.forecast import LEVEL, Forecast, change
 from normexp.advise.measured import Measured
 from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.process import fast_imports
 
-# The official training images of standard data: to know their number, nobody needs to read them, nor torch.
+LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions/export.py
+SMALL = math.log(1.2)  # a difference that most norms have in most settings
+# The official training images of standard data: their number is known without reading them.
 IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10": 50_000, "cifar100": 50_000}
 
 
 def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
-    """What to expect in a setting, in lines."""
+    """What to expect in a setting, in lines: how far outside of what was measured it lies, the forecast, what it is
+    worth, and measured settings."""
     first, expected = forecast.norms[0], forecast.expect(labels)
-    width = max(map(len, forecast.norms))
-    rows = [*((row.effect, row.norm, str(row)) for row in expected), (0.0, first, "")]
+    outside = forecast.outside(labels)
+    count = f"{len(forecast.settings)} settings of bank {bank}"
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
-        f"expected errors on test against {first}, the best norm first ({LEVEL:.0%} intervals, from "
-        f"{len(forecast.settings)} settings of bank {bank}):",
-        *(f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in sorted(rows, key=lambda row: row[0])),
+        f"outside of what was measured: {'; '.join(outside)}. No interval holds there, so none is given."
+        if outside
+        else f"inside of what was measured, by {count}",
+        f"test errors to expect against {first}, the best norm first, from {count}"
+        + (":" if outside else f"; {LEVEL:.0%} intervals:"),
     ]
-    if all(row.low <= 0 <= row.high for row in expected):
+    width = max(map(len, forecast.norms))
+    rows = [(row.effect, row.norm, change(row.effect) if outside else str(row)) for row in expected]
+    rows.append((0.0, first, ""))
+    lines += [
+        f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in sorted(rows, key=lambda row: row[0])
+    ]
+    if all(abs(row.effect) < SMALL for row in expected):
+        lines.append(
+            "each differs by less than a fifth, as most norms do in most settings: this forecast adds nothing"
+        )
+    elif not outside and all(row.low <= 0 <= row.high for row in expected):
         lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
-    if outside := forecast.outside(labels):
-        lines.append(f"outside what was measured: {'; '.join(outside)}: the intervals do not count there")
-    lines.append(f"nearest measured settings, errors of {', '.join(forecast.norms)}:")
+    lines.append("networks that have learned, test errors at each norm's best rate, mean over seeds:")
+    lines += [learned(row, forecast.norms) for row in json.loads(LEARNED.read_text())]
+    lines.append(f"nearest of the {count}, errors of {', '.join(forecast.norms)}:")
     lines += [f"  {point.name}  {point.in_words}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
               for point in forecast.nearest(labels)]  # fmt: skip
     return "\n".join(lines)
+
+
+def learned(row: Mapping[str, Any], norms: Sequence[str]) -> str:
+    """A setting whose networks have learned."""
+    found = ", ".join(f"{norm} {100 * row['errors'][norm]:.2f}%" for norm in norms if norm in row["errors"])
+    return f"  {row['model']} on {row['data']}, {row['updates']:,} updates: {found} ({row['seeds']} seeds)"
 
 
 def errors(point: Measured, norms: Sequence[str]) -> str:

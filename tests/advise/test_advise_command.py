@@ -9,6 +9,7 @@ from test_forecast import planted
 
 import normexp.advise.measured as evidence
 from normexp.advise.advice import labels_of_own
+from normexp.advise.forecast import Forecast
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import Length
 from normexp.cli.main import run
@@ -80,16 +81,33 @@ def test_labels_of_a_drawn_setting_are_those_that_its_own_words_give():
         assert {"data", "model", "batch size", "examples", "optimizer", "width"} <= shared
 
 
-def test_advice_names_the_order_the_nearest_and_what_is_outside(bank, capsys):
+def test_advice_says_first_what_is_outside_then_the_order_and_measured_settings(bank, capsys):
     words = ["model=mlp", "data=digits", "batch_size=4096", "max_steps=1000", "data.train_size=1000"]
     assert run("advise", [bank, *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    norms = [line.split()[0] for line in lines[2:5]]
+    assert lines[1].startswith("outside of what was measured: data digits (measured: ")
+    norms = [line.split()[0] for line in lines[3:6]]
     assert sorted(norms) == sorted(NORMS)
     assert norms[0] == "batchnorm"
-    assert re.fullmatch(r"  batchnorm  -\d+% \(-\d+% to -\d+%\)", lines[2])
-    assert any(line.startswith("outside what was measured: data digits (measured: ") for line in lines)
+    assert re.fullmatch(r"  batchnorm  -\d+%", lines[3])  # no interval outside
+    assert any(re.match(r"  MLP on MNIST, 4,300 updates: none \d\.\d+%, batchnorm ", line) for line in lines)
     assert sum(re.match(r"  d0\d\d  (MLP|CNN), ", line) is not None for line in lines) == 4
+
+
+def test_inside_of_what_was_measured_intervals_stand_and_a_useless_forecast_says_so(
+    bank, capsys, monkeypatch
+):
+    words = ["model=mlp", "data=mnist", "data.val_size=1000", "batch_size=100", "max_steps=1000"]
+    monkeypatch.setattr(Forecast, "outside", lambda self, labels: [])
+    monkeypatch.setattr("normexp.advise.advice.SMALL", 0.0)
+    assert run("advise", [bank, *words]) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[1].startswith("inside of what was measured")
+    assert re.search(r"  batchnorm  [-+]\d+% \([-+]\d+% to [-+]\d+%\)", text)
+    assert "adds nothing" not in text
+    monkeypatch.setattr("normexp.advise.advice.SMALL", 9.0)
+    assert run("advise", [bank, *words]) == 0
+    assert "this forecast adds nothing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

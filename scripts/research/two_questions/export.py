@@ -18,6 +18,9 @@ from normexp.runs.read import load_test_examples
 
 TABLE = Path(__file__).parents[3] / "docs" / "data" / "two_questions.parquet"
 ANSWERS = TABLE.with_suffix(".npz")
+LEARNED = Path(__file__).parents[3] / "normexp" / "advise" / "learned.json"
+NAMES = {"mnist": "MNIST", "cifar10_jpeg": "CIFAR-10", "text_file": "tinyshakespeare", "mlp": "MLP", "cnn": "CNN",
+         "resnet": "ResNet", "gpt": "GPT", "transformer": "Transformer"}  # fmt: skip
 OWN = ("train", "val", "test", "lr")  # not of monitors
 
 
@@ -74,6 +77,18 @@ def keep_answers(rows: list[dict[str, Any]], paths: list[Path]) -> None:
     np.savez_compressed(ANSWERS, **answers)
 
 
+def keep_learned(table: pd.DataFrame) -> None:
+    """Write what `normexp advise` shows: each learned setting's mean test error of each norm."""
+    runs = table[(table["plan"] == "learned") & (table["seed"] > 0) & (table["affine"] != "none")]
+    rows = []
+    for (data, model), own in runs.groupby(["data", "model"]):
+        errors = 1 - own.groupby("norm")["test_accuracy"].mean()
+        about = {"model": NAMES[model], "data": NAMES[data], "updates": int(own["steps"].max())}
+        seeds = int(own.groupby("norm").size().min())
+        rows.append(about | {"seeds": seeds, "errors": errors.round(5).to_dict()})
+    LEARNED.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+
+
 def main(outputs: Path) -> None:
     """Add the finished runs of a folder to the table."""
     paths = sorted(outputs.rglob("summary.json"))
@@ -82,6 +97,7 @@ def main(outputs: Path) -> None:
     kept = [pd.read_parquet(TABLE)] if TABLE.exists() else []
     table = pd.concat([*kept, pd.DataFrame(rows)], ignore_index=True).drop_duplicates("key", keep="last")
     table.to_parquet(TABLE, index=False, compression="zstd")
+    keep_learned(table)
     print(f"{TABLE}: {len(table)} runs; {table.groupby('plan').size().to_dict()}")
 
 
