@@ -1,8 +1,7 @@
-"""The norms of a network, as layers and as functions that a forward calls, and what a call of one shows."""
+"""The norms of a network, and what a call of one shows."""
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from torch import Tensor, nn
 
@@ -13,29 +12,6 @@ from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
 
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
-
-
-class Owner(NamedTuple):
-    """An open call of a layer: the layer, and what it was called with."""
-
-    module: nn.Module
-    args: tuple
-    kwargs: dict
-
-
-class CalledNorm(nn.Module):
-    """A norm without a layer of its own.
-
-    Attributes:
-        axes: over which its statistics run; empty for groups.
-        owner: the innermost layer in whose forward it is called.
-    """
-
-    def __init__(self, name: str, kind: str, axes: tuple[int, ...], owner: Owner, *, groups: int = 0) -> None:
-        super().__init__()
-        self.name, self.axes, self.owner, self.batch_statistics = name, axes, owner, kind == "batch"
-        if groups:
-            self.num_groups = groups
 
 
 @dataclass(frozen=True)
@@ -99,9 +75,6 @@ class Place:
         module, axis = self.module, channel_dim(self.module, x.ndim)
         x = x.detach()
         x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
-        if isinstance(module, CalledNorm) and module.axes:
-            last = tuple(range(-len(module.axes), 0))
-            return x.movedim(module.axes, last).flatten(-len(last)).flatten(0, -2)
         if self.kind == "batch":
             return x.movedim(axis, 0).flatten(1)
         if self.kind == "instance":
@@ -140,20 +113,16 @@ class Call:
     """One call of a norm in the training pass.
 
     Attributes:
-        run: which call of the whole network it belongs to.
         mean, var: of each statistic (correction 0), before the layer adds eps, (statistics,).
         values: how many values enter one statistic.
         largest: largest absolute value that arrives.
         x: what arrived; shares its memory with the pass.
         masked: whether the layer was told what is padding.
         training: the mode of the layer in the pass.
-        after: the norm that gave x, with nothing between; None if another layer or function did.
-        maker: the layer that gave x, maybe as a view of its output.
         learns: whether gradients were recorded.
     """
 
     place: Place
-    run: int
     mean: Tensor
     var: Tensor
     values: int
@@ -161,8 +130,6 @@ class Call:
     x: Tensor
     masked: bool
     training: bool
-    after: Place | None
-    maker: nn.Module | None
     learns: bool
 
     @property

@@ -2,9 +2,7 @@
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +11,10 @@ import yaml
 
 from normexp.check.calls import Call, Place
 from normexp.check.network import Network
-from normexp.check.result import Finding, Link
+from normexp.check.result import Finding
 
-PACKAGE = Path(__file__).parents[1]
-FOLDER = PACKAGE / "check" / "findings"
+FOLDER = Path(__file__).parent / "findings"
 TEXTS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))
-VERDICTS = (PACKAGE.parent / "docs" / "verdicts.md", PACKAGE / "docs" / "verdicts.md")  # checkout, wheel
-# | [P10](file) | the sentence. *source* note | **word** | ...
-ROW = re.compile(r"\| \[?(\w+)\]?(?:\(\S*\))? \| (.+?) \*[^|]*\| \**([^|*]+)\**")
 MOST_NAMED = 8  # layers in a line of code
 
 
@@ -97,9 +91,7 @@ class Kind:
         words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
-        return Finding(
-            self.id, number=number, layers=layers, why=self.why, links=links(self.verdicts), **said
-        )
+        return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **said)
 
 
 def codes(network: Network, layers: tuple[str, ...], id: str) -> str:
@@ -126,17 +118,3 @@ def declared() -> dict[str, Kind]:
     for file in pkgutil.iter_modules([str(FOLDER)]):
         importlib.import_module(f"normexp.check.findings.{file.name}")
     return KINDS
-
-
-@cache
-def verdicts() -> dict[str, Link]:
-    """Id -> verdict, with its word and scope as docs/verdicts.md has them."""
-    page = next((path.read_text(encoding="utf-8") for path in VERDICTS if path.is_file()), "")
-    matches = [match for line in page.splitlines() if (match := ROW.match(line))]
-    return {match[1]: Link(match[1], match[2].replace("\\*", "*"), match[3].strip()) for match in matches}
-
-
-def links(ids: tuple[str, ...]) -> tuple[Link, ...]:
-    """The verdicts with these ids, those without a word last; those that the page does not have are left out."""
-    verdict_links = [verdicts()[name] for name in ids if name in verdicts()]
-    return tuple(sorted(verdict_links, key=lambda link: link.word.startswith(("not yet run", "begun"))))

@@ -22,22 +22,12 @@ PROBE = "a fixed random sum of the outputs, since no loss is known"
 TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64": torch.float64}
 PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
 PRECISIONS |= {str(kind).removeprefix("torch."): kind for kind in TYPES.values()}
-LIBRARIES = ("keras", "tensorflow", "jax", "flax")
 NEEDED = {
     "averaged": "averaged=, the averaged model (EMA, SWA) or its state dict",
-    "converted_from": "converted_from= (keras, tensorflow, jax, flax) if the weights come from there",
-    "devices": "devices=, the processes that train together",
     "optimizer": "optimizer=",
     "precision": "precision=, such as 16-mixed or bf16-mixed",
     "state_dict": "state_dict=, what you save",
 }
-
-
-def require_whole(name: str, value: Any) -> None:
-    """Raise a ValueError unless a value is None or a whole number of at least 1."""
-    if not isinstance(value, int | None):
-        raise ValueError(f"{name}={value}: must be a whole number")
-    require_at_least(name, value, 1)
 
 
 @dataclass
@@ -51,8 +41,7 @@ class CheckOptions:
         devices: processes that train together, each with a batch of the loader's size.
         averaged: averaged weights (EMA, SWA): a module such as `AveragedModel`, or a state dict.
         state_dict: what is saved, such as an adapter's state dict.
-        mask: True at real tokens, (N, T); or `mask(batch)`. Guessed from rows of zeros otherwise.
-        converted_from: the library whose weights these are: keras, tensorflow, jax or flax.
+        mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
         steps: batches before the first validation. Known of a DataLoader.
     """
 
@@ -63,24 +52,14 @@ class CheckOptions:
     averaged: Any = None
     state_dict: Any = None
     mask: Any = None
-    converted_from: str | None = None
     steps: int | None = None
 
     def __post_init__(self) -> None:
         if self.precision is not None:
             self.precision = str(self.precision)
             require_choice("precision", self.precision, PRECISIONS)
-        if self.converted_from is not None:
-            require_choice("converted_from", self.converted_from, LIBRARIES)
         for name in ("accumulate", "devices", "steps"):
-            require_whole(name, getattr(self, name))
-        fits = {"optimizer": hasattr(self.optimizer, "param_groups")}
-        fits |= {
-            name: isinstance(getattr(self, name), nn.Module | Mapping) for name in ("averaged", "state_dict")
-        }
-        for name, fit in fits.items():
-            if not fit and (value := getattr(self, name)) is not None:
-                raise ValueError(f"{name}={type(value).__name__}: cannot be read; pass {NEEDED[name]}")
+            require_at_least(name, getattr(self, name), 1)
 
     def need(self, name: str) -> Any:
         """What was said. Raises NotChecked with what to pass if nothing was."""

@@ -11,10 +11,10 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from normexp.check.calls import Call, CalledNorm, Place, norms_of
+from normexp.check.calls import Call, Place, norms_of
 from normexp.check.inputs import PROBE, CheckOptions, Step, called_with, root_of, size_of, split, tensor_of
 from normexp.check.result import NotChecked
-from normexp.check.trace import Trace, copied, skipping, trace
+from normexp.check.trace import Trace, copied, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, untouched, weights
 
@@ -82,10 +82,8 @@ class Network:
                 self.step.train()
             for place in without:
                 place.module.register_forward_hook(keep_input)
-            called = [place.path for place in without if isinstance(place.module, CalledNorm)]
             try:
-                with skipping(self.step, self.places, called):
-                    yield self.step
+                yield self.step
             except Exception as raised:  # isolate_rng puts nothing back behind an error
                 error = raised
         if error is not None:
@@ -145,13 +143,6 @@ class Network:
             raise NotChecked("no output for each sample of a batch of two and more")
         return y.detach().double()
 
-    @property
-    def precision(self) -> str | None:
-        """The precision of the training that the user named, else that of the parameters if they are in half."""
-        kinds = {torch.float16: "16-true", torch.bfloat16: "bf16-true"}
-        held = [kinds[p.dtype] for p in self.root.parameters() if p.dtype in kinds]
-        return self.options.precision or next(iter(held), None)
-
     def parameters(self) -> dict[nn.Parameter, str]:
         """The parameters of the norms themselves -> their names."""
         return {
@@ -162,9 +153,6 @@ class Network:
 
     def code(self, path: str) -> str:
         """The module at a path as code: `model.layer1[0].bn1`."""
-        if path.endswith("()"):  # a norm that is called as a function
-            owner, _, name = path.rpartition(".")
-            return f"# in the forward of {self.code(owner)}: {name}"
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 

@@ -1,4 +1,4 @@
-"""The words of the command line, made into objects: `my_package:Model`, `torchvision:resnet18`, a run's folder.
+"""The words of the command line, made into objects: `my_package:Model`, `file.py:Model`, a run's folder.
 
 `package:name` is imported, and called if it is a class or function. Only the command line names it, never a file.
 Weights are loaded with `weights_only=True`.
@@ -6,6 +6,7 @@ Weights are loaded with `weights_only=True`.
 
 import pkgutil
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +21,16 @@ MOST = 120  # characters of an error that are shown
 
 
 def imported(word: str, argument: str) -> Any:
-    """The object that `package.module:name` names. Raises ValueError with one line if there is none."""
+    """The object that `package.module:name` or `file.py:name` names. Raises ValueError with one line if there is
+    none."""
     path, _, name = word.partition(":")
     if not name:
-        raise ValueError(f"{argument}={word}: write package.module:name")
-    if "/" in path or path.endswith(".py"):
-        module = path.removesuffix(".py").strip("./").replace("/", ".")
-        raise ValueError(
-            f"{argument}={word}: names a file; write {module}:{name}, in the folder where {module} is"
-        )
+        raise ValueError(f"{argument}={word}: write package.module:name, or file.py:name")
+    if path.endswith(".py"):
+        sys.path.insert(0, str(Path(path).parent))
+        path = Path(path).stem
     try:
-        return pkgutil.resolve_name(word)
+        return pkgutil.resolve_name(f"{path}:{name}")
     except Exception as error:
         remedy = "check its spelling, or install it, or start `python -m normexp check` in its folder"
         raise ValueError(f"{argument}={word}: {shown(error)}; {remedy}") from error
@@ -56,30 +56,11 @@ def made(word: str, argument: str, *args: Any) -> Any:
 
 
 def network_named(word: str) -> tuple[nn.Module, Any]:
-    """(the network, the data that belongs to it or None) of `package:Model`, `torchvision:NAME`, `timm:NAME`, a name
-    of torchvision, or the folder of a run of this project."""
+    """(the network, the data that belongs to it or None) of `package:Model`, or of the folder of a run."""
     if ((folder := Path(word)) / "checkpoints").is_dir():
         parts = trained(folder, read_summary(folder) or {})
         return parts.module, parts.data
-    library, _, name = word.rpartition(":")
-    if library == "timm":
-        try:
-            import timm
-        except ImportError:
-            raise ValueError(f"{word}: timm is not installed; pip install normexp[timm]") from None
-        if not timm.is_model(name):
-            raise ValueError(f"{word}: no such network of timm; timm.list_models() names them")
-        return timm.create_model(name, pretrained=False), None
-    if library not in ("", "torchvision"):
-        return made(word, "MODEL"), None
-    import torchvision
-
-    if name not in torchvision.models.list_models():
-        raise ValueError(
-            f"{word}: no network of torchvision, and no run's folder; write package:Model, timm:NAME or a name of "
-            "torchvision.models.list_models()"
-        )
-    return torchvision.models.get_model(name, weights=None), None
+    return made(word, "MODEL"), None
 
 
 def data_named(word: str) -> Any:

@@ -1,32 +1,26 @@
-"""What a check found, as plain values. Imports nothing heavy."""
+"""What a check found, as plain values, as a table in the terminal, and as a page."""
 
+import io
 import json
 import textwrap
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
 from normexp.format import printable
+from normexp.runs.files import write_text
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+COLORS = {"error": "bold red", "warning": "bold yellow", "note": "cyan"}
 
 
 class NotChecked(Exception):
     """Raised by a finding that lacks an input. The message says what to pass."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """A verdict of this project that supports a finding.
-
-    Attributes:
-        word: the verdict with its scope, as docs/verdicts.md has it.
-    """
-
-    id: str
-    sentence: str
-    word: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class Finding:
         fix: the line of code that mends it.
         layers: paths of the layers concerned.
         why: the reason, in a sentence or two.
-        links: the verdicts that support it.
+        verdicts: the ids of the verdicts that support it, in docs/verdicts.md.
     """
 
     id: str
@@ -54,7 +48,7 @@ class Finding:
     fix: str
     layers: tuple[str, ...] = ()
     why: str = ""
-    links: tuple[Link, ...] = ()
+    verdicts: tuple[str, ...] = ()
 
     def line(self) -> str:
         """The finding in one line, with the first line of its fix."""
@@ -114,25 +108,19 @@ class Result:
         listed = ", ".join(f"{n} {s}{'s' * (n != 1)}" for n, s in counts if n) or "nothing found"
         return f"{self.name}: {listed}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked"
 
-    def lines(self, most: int = 5) -> list[str]:
-        """The result in at most `most` lines, worst first."""
-        shown = [f for f in self.findings if f.severity != "note"] or self.findings
-        room = most - 1
-        lines = [finding.line() for finding in shown[:room]]
-        if len(shown) > room:
-            lines[-1] = f"and {len(shown) - room + 1} more; `normexp.check(module, loader)` lists all"
-        return [printable(line) for line in (f"normexp check, {self.headline()}", *lines)]
-
     def to_json(self) -> str:
         """Everything as JSON. A number that is not finite becomes null."""
         text = json.dumps(asdict(self) | {"ok": self.ok})
         return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=1)
 
     def page(self, folder: str | Path = "outputs/check", *, made_by: str = "normexp.check(...)") -> Path:
-        """Write `index.html`. Returns its path."""
-        from normexp.check.show import write_page
-
-        return write_page(self, Path(folder), made_by=made_by)
+        """Write the table as `index.html` under a folder. Returns its path."""
+        console, file = Console(record=True, width=140, file=io.StringIO()), Path(folder) / "index.html"
+        show(self, console)
+        console.print(shown(f"Made by {made_by} in {self.seconds:.1f} s.", style="dim"))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_text(file, console.export_html())
+        return file
 
     def __str__(self) -> str:
         fixes = (
@@ -141,3 +129,39 @@ class Result:
         return printable("\n".join([self.headline(), *fixes]))
 
     __repr__ = __str__
+
+
+def show(result: Result, console: Console | None = None) -> None:
+    """Print the findings, worst first, and what was not checked."""
+    console = console or Console()
+    console.print(shown(result.headline(), style="bold"))
+    for fact in result.facts:
+        console.print(shown(fact, style="dim"))
+    if result.findings:
+        table = Table(show_edge=False, show_lines=True, pad_edge=False)
+        for column in ("", "finding"):
+            table.add_column(column, no_wrap=True)
+        table.add_column("what was measured, why, and what mends it")
+        for finding in result.findings:
+            severity = shown(finding.severity, style=COLORS[finding.severity])
+            table.add_row(severity, shown(finding.id), details(finding))
+        console.print(table)
+    if result.healthy:
+        console.print(shown(f"healthy: {', '.join(result.healthy)}", style="green"))
+    for name, what in result.not_checked.items():
+        console.print(shown(f"not checked: {name}: {what}", style="dim"))
+
+
+def shown(text: str, style: str = "") -> Text:
+    """A text that may hold names and errors of a stranger's modules."""
+    return Text(printable(text), style)
+
+
+def details(finding: Finding) -> Group:
+    """The sentence, the layers, the reason with its verdicts, and the fix."""
+    parts = [shown(finding.sentence)]
+    if finding.layers:
+        parts.append(shown(f"in {finding.where()}", style="dim"))
+    verdicts = f" (verdicts {', '.join(finding.verdicts)})" if finding.verdicts else ""
+    parts.append(shown(f"why: {finding.why}{verdicts}", style="dim"))
+    return Group(*parts, shown(finding.fix, style="bold"))

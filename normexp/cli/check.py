@@ -23,7 +23,6 @@ def check(
     devices: Annotated[int | None, at_least(1)] = None,
     averaged: Path | None = None,
     state_dict: Path | None = None,
-    converted_from: str | None = None,
     steps: Annotated[int | None, at_least(1)] = None,
     samples: Count = 32,
     json: bool = False,
@@ -33,10 +32,10 @@ def check(
     """Find what is wrong with the norms of a network, by a few passes. Nothing of it is changed or written.
 
     - `normexp check my_package:Model --data my_package:loader`
-    - `normexp check resnet18`
+    - `normexp check torchvision.models:resnet18`
 
     Args:
-        network: package:Model, which is imported and called; a name of torchvision; timm:NAME; or a run's folder
+        network: package:Model or file.py:Model, which is imported and called; or a run's folder
         data: package:loader, package:DataModule, or a shape for random numbers, 32x3x224x224
         loss: package:function(output, target); else guessed from the targets
         weights: a state dict or checkpoint for the network
@@ -46,7 +45,6 @@ def check(
         devices: processes that train together
         averaged: averaged weights (EMA, SWA)
         state_dict: what you save, such as an adapter
-        converted_from: keras, tensorflow, jax or flax
         steps: batches before the first validation
         samples: of a batch that are used
         json: print the findings as JSON
@@ -58,7 +56,7 @@ def check(
     from normexp.check import run
     from normexp.check.inputs import matched
     from normexp.check.resolve import data_named, imported, made, network_named, state_named
-    from normexp.check.show import show
+    from normexp.check.result import show
 
     model, own_data = network_named(network)
     if weights:
@@ -76,7 +74,6 @@ def check(
         precision=precision,
         accumulate=accumulate,
         devices=devices,
-        converted_from=converted_from,
         steps=steps,
         samples=samples,
     )

@@ -26,21 +26,16 @@ def found(name, healthy, faulty):
 
 
 class HandRMS(nn.Module):
-    """RMSNorm by hand, which squares in float32 or in the type of its input, with a gain of w, or of 1 + w."""
+    """RMSNorm by hand, which squares in float32 or in the type of its input."""
 
-    def __init__(self, width, *, wide=True, start=1, eps=1e-6):
+    def __init__(self, width, *, wide, eps=1e-6):
         super().__init__()
-        self.weight, self.wide, self.start, self.eps = (
-            nn.Parameter(torch.full((width,), float(start))),
-            wide,
-            start,
-            eps,
-        )
+        self.weight, self.wide, self.eps = nn.Parameter(torch.ones(width)), wide, eps
 
     def forward(self, x):
         y = x.float() if self.wide else x
         y = y * torch.rsqrt((y * y).mean(-1, keepdim=True) + self.eps)
-        return ((1 - self.start + self.weight.to(y.dtype)) * y).to(x.dtype)
+        return (self.weight.to(y.dtype) * y).to(x.dtype)
 
 
 HandRMS.__name__ = "HandRMSNorm"

@@ -57,7 +57,7 @@ def test_nothing_of_network_or_random_state_changes(training):
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
     result = check(
         module, DataLoader(data(), 8, shuffle=True), optimizer=optimizer, precision="16-mixed", accumulate=2, devices=2,
-        averaged=module.state_dict(), state_dict=module.state_dict(), converted_from="keras",
+        averaged=module.state_dict(), state_dict=module.state_dict(),
     )  # fmt: skip
     assert len(result.healthy) + len(result.findings) > 12
     after = everything(module)
@@ -85,22 +85,20 @@ def fit(callbacks, folder, norm=nn.BatchNorm1d):
     return module
 
 
-def test_callback_says_at_most_five_lines_and_the_training_keeps_its_bits(tmp_path, caplog):
+def test_callback_says_what_it_found_and_the_training_keeps_its_bits(tmp_path, caplog):
     alone = fit([], tmp_path)
     callback = CheckNorms()
     with caplog.at_level("INFO", logger="pytorch_lightning.utilities.rank_zero"):
         watched = fit([callback], tmp_path)
     assert alone.losses == watched.losses
     assert all(map(torch.equal, alone.state_dict().values(), watched.state_dict().values()))
-    records = [r for r in caplog.records if r.name.startswith("pytorch_lightning.utilities.rank_zero")]
-    said = [r.getMessage() for r in records if r.getMessage() in callback.result.lines()]
-    assert 1 < len(said) <= 5
+    assert str(callback.result) in [record.getMessage() for record in caplog.records]
     assert "statistics_cold" in callback.result  # five batches an epoch leave 0.9 ** 5 of the start
     assert "decay_on_norms" in callback.result
 
 
 def test_strict_callback_stops(tmp_path):
-    with pytest.raises(ValueError, match=r"normexp check, Lit: .* warning"):
+    with pytest.raises(ValueError, match=r"Lit: .* warning"):
         fit([CheckNorms(strict=True)], tmp_path)
     assert len(fit([CheckNorms(strict=True)], tmp_path, nn.LayerNorm).losses) == 10
 

@@ -5,13 +5,18 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor, nn
 
 from normexp.check.calls import TINY, Call
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PROBE, matched
 from normexp.check.network import Network, modes
 from normexp.check.result import NotChecked
+from normexp.check.trace import trace
 
+DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+DRAWS = 8  # of dropout, where the first one made a difference
 WORST = 8  # layers that a finding about the whole network names
 
 
@@ -64,32 +69,24 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
 @finding
 def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """BatchNorm's statistics come from the samples of one forward pass on one device. Few samples make them noisy
-    in training and wrong in eval mode. Accumulation adds up gradients, not statistics."""
+    in training and wrong in eval mode. Accumulation adds up gradients, not statistics, and without SyncBatchNorm
+    devices share none."""
     calls = [call for call in network.calls if call.place.follows_batches and call.training]
     if not calls:
         return
     batch, step = network.batch_size, network.options.accumulate or 1
     least = min(calls, key=network.values)
-    samples = least.place.virtual_batch or batch
-    if least.place.synced:
-        samples *= network.options.devices or 1
+    samples, devices = least.place.virtual_batch or batch, network.options.devices or 1
+    samples *= devices if least.place.synced else 1
     if samples < limit.enough:
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         case = "few" if samples < limit.few else ""
-        yield Found(calls, samples, case, least.place.path, values=network.values(least), more=more)
+        case = "devices" if devices > 1 and not least.place.synced else case
+        words = {"values": network.values(least), "more": more, "devices": devices}
+        yield Found(calls, samples, case, least.place.path, **words)
     if step > 1 and (keep := least.place.keep) is not None and keep < 1:
         same = 1 - keep ** (1 / step)
         yield Found(calls, 1 - keep**step, "accumulated", step=step, momentum=1 - keep, same=same)
-
-
-@finding
-def sync_needed(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """Without SyncBatchNorm each device normalizes with its own part of the batch, and only the buffers of the
-    first one are saved."""
-    if lone := [place for place in network.places if place.follows_batches and not place.synced]:
-        batch, devices = network.batch_size, network.options.need("devices")
-        if devices > 1 and batch < limit.enough:
-            yield Found(lone, batch, devices=devices, together=devices * batch)
 
 
 @finding
@@ -121,26 +118,6 @@ def moves(call: Call) -> float:
 
 
 @finding
-def shared_statistics(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """One BatchNorm at two places keeps one running mean and variance for two distributions; eval mode uses their
-    mixture at both."""
-    apart, uses, kinds = {}, {}, {}
-    # The calls of one norm in one call of the network. Two views of a batch are two calls of the network.
-    together: dict[tuple[int, str], list[Call]] = {}
-    for call in network.calls:
-        if call.place.tracked and call.place.follows_batches:
-            together.setdefault((call.run, call.place.path), []).append(call)
-    for (_, path), calls in sorted(together.items()):
-        if len(calls) > 1 and len({call.mean.shape for call in calls}) == 1:
-            means, variances = (torch.stack([getattr(c, name) for c in calls]) for name in ("mean", "var"))
-            between = (means.amax(0) - means.amin(0)) / (variances.mean(0) + calls[0].place.eps).sqrt()
-            ratio = ((variances.amax(0) + TINY) / (variances.amin(0) + TINY)).sqrt().log()
-            apart[path] = max(float(x.square().mean().sqrt()) for x in (between, ratio))
-            uses[path], kinds[path] = len(calls), type(calls[0].place.module).__name__
-    yield from above(apart.items(), limit.apart, uses=uses.get, name=kinds.get)
-
-
-@finding
 def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Averaging weights (EMA, SWA) does not average what the weights make of the data: the copy's running
     statistics belong to other weights until they are estimated anew. How much that costs is not yet judged here."""
@@ -159,3 +136,48 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     own = max(theirs.values(), default=0.0)
     yield from above(stale, limit.apart, own=own, losses="" if network.loss == PROBE else losses)
+
+
+@finding
+def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
+    sample depends on the others that come with it."""
+    calls = [call for call in network.calls if call.place.kind == "batch" and not call.place.tracked]
+    if not calls:
+        return
+    half, batch = network.samples // 2, network.batches.training
+    chosen = [i if i < half else i % max(half, 1) for i in range(network.samples)]
+    repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
+    outputs = []
+    for inputs in (batch, repeated):
+        with network.quiet(train=False), torch.no_grad():
+            outputs.append(network.output(inputs)[:half])
+    change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
+    if change > limit.change:
+        yield Found(calls, change)
+
+
+@finding
+def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
+    et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
+    drops = [m.p for m in network.modules.values() if isinstance(m, DROPOUTS)]
+    if not any(drops) or not any(place.follows_batches for place in network.tracked):
+        return
+    without = {path: var for path, var in network.modes.var.items() if bool((var > 0).any())}
+
+    def ratios(draws: int) -> dict[str, float]:
+        sums = {path: torch.zeros_like(var) for path, var in without.items()}
+        with network.quiet(train=True) as step, torch.no_grad():
+            for seed in range(draws):
+                torch.manual_seed(seed)
+                calls = trace(step, network.batches.training, network.tracked).calls
+                first = {call.place.path: call.var for call in reversed(calls) if call.place.follows_batches}
+                for path in sums.keys() & first.keys():
+                    sums[path] += first[path] / draws / without[path].clamp_min(TINY)
+        return {path: float(ratio[without[path] > 0].median()) for path, ratio in sums.items()}
+
+    found = ratios(1)
+    if max(found.values(), default=0.0) > limit.factor:
+        found = ratios(DRAWS)  # one draw of dropout may be large by chance
+    yield from above(found.items(), limit.factor)

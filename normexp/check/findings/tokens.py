@@ -28,24 +28,7 @@ def mask_of(network: Network) -> tuple[Tensor, str]:
     attended = named.get("attention_mask")
     if isinstance(attended, Tensor) and attended.dim() == 2:
         return attended.bool(), "attention_mask"
-    if (guessed := guess(first_tensor((), named))) is None:
-        raise NotChecked(
-            "no row of zeros was found at the end of a sequence; pass mask=, (N, T), True at real tokens"
-        )
-    return guessed, "rows of zeros"
-
-
-def guess(x: Tensor | None) -> Tensor | None:
-    """The mask of sequences that end in zeros: tokens (N, T), vectors (N, T, C) or (N, C, T). None if there is no
-    padding, or if all sequences end at once."""
-    if x is None or x.dim() != (3 if x.is_floating_point() else 2):
-        return None
-    zero = x == 0
-    for empty in (zero.all(-1), zero.all(1)) if x.dim() == 3 else (zero,):
-        tail = empty.flip(1).long().cumprod(1).flip(1).bool()  # zeros up to the end
-        if tail.any() and not tail.all(1).any() and len(tail.sum(1).unique()) > 1:
-            return ~tail
-    return None
+    raise NotChecked("pass mask=, (N, T), True at real tokens")
 
 
 @finding

@@ -1,21 +1,16 @@
-"""The values that arrive at a norm: too small for eps, too large for the precision, constant. Gradients by depth."""
+"""The values that arrive at a norm: too small for eps, too large for the precision, constant."""
 
 import copy
 import math
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 
-from normexp.check.calls import TINY, Owner
+from normexp.check.calls import TINY, Call
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PRECISIONS, tensor_of
 from normexp.check.network import Network
-from normexp.check.result import NotChecked
-from normexp.check.trace import size
-from normexp.monitors.gradients import growth_rate
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
 MOST_TEXT = 200  # characters of an error's text
@@ -75,55 +70,6 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 
 @finding
-def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
-    written by hand do not. bfloat16 has the range and three digits."""
-    precision = network.precision or network.options.need("precision")
-    kind, finite = PRECISIONS[precision], [call for call in network.calls if math.isfinite(call.largest)]
-    if kind not in (torch.float16, torch.bfloat16) or not finite:
-        return
-    lost, names = [], {}
-    with network.quiet(train=True), torch.no_grad():
-        for call in finite:
-            module, x = call.place.module, call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
-            # as padding gives: an eps that rounds to 0 divides 0 by 0
-            norm = Owner(module, (torch.cat([x, torch.zeros_like(x[:1])]),), {})
-            owner = getattr(module, "owner", norm)  # of one that is called as a function
-            lost.append((call, lost_in(owner, kind, "mixed" in precision, limit.vanished)))
-            names[call.place.path] = getattr(module, "name", type(module).__name__)
-    yield from above(lost, case="lost", precision=precision, name=names.get)
-    most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
-    margin = end / max(most.largest, TINY)
-    if margin < limit.margin:
-        yield Found([most], margin, "margin", largest=most.largest, precision=precision, end=end)
-
-
-def lost_in(owner: Owner, kind: torch.dtype, mixed: bool, vanished: float) -> float:
-    """Share of a layer's outputs that are not finite, or all zero, in a precision and not in float32."""
-    if getattr(owner.module, "running_mean", None) is not None:
-        return 0.0  # BatchNorm in training mode, without moving anything: it is torch's own kernel
-    layer = copy.deepcopy(owner.module).eval()
-
-    def given(dtype: torch.dtype) -> Any:
-        def cast(x: torch.Tensor) -> torch.Tensor:
-            return x.detach().to(dtype) if x.is_floating_point() else x
-
-        return apply_to_collection((owner.args, owner.kwargs), torch.Tensor, cast)
-
-    try:
-        args, kwargs = given(torch.float32)
-        right = tensor_of(layer.float().forward(*args, **kwargs))
-        args, kwargs = given(kind)
-        with torch.autocast(right.device.type, dtype=kind, enabled=mixed):
-            there = tensor_of((layer if mixed else layer.to(kind)).forward(*args, **kwargs))
-    except (RuntimeError, TypeError, NotImplementedError, ValueError):
-        return 0.0  # the kernel does not exist here
-    lost = ~there.isfinite() & right.isfinite()
-    gone = (there == 0) & (right.abs() > vanished)
-    return float((lost | gone).float().mean())
-
-
-@finding
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
@@ -133,26 +79,37 @@ def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 
 
 @finding
-def dead_units(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """A unit that is flat for every sample passes no gradient. Right behind a norm, shift and gain decide that."""
-    for place, case in enumerate(("dead", "saturated")):
-        shares = ((norm, parts[place]) for (norm, _), parts in network.trace.units.items())
-        yield from above(shares, limit.share, case)
+def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
+    written by hand do not. bfloat16 has the range and three digits."""
+    precision = network.options.need("precision")
+    kind, finite = PRECISIONS[precision], [call for call in network.calls if math.isfinite(call.largest)]
+    if kind not in (torch.float16, torch.bfloat16) or not finite:
+        return
+    lost, names = [], {}
+    with network.quiet(train=True), torch.no_grad():
+        for call in finite:
+            lost.append((call, lost_in(call, kind, "mixed" in precision, limit.vanished)))
+            names[call.place.path] = type(call.place.module).__name__
+    yield from above(lost, case="lost", precision=precision, name=names.get)
+    most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
+    margin = end / max(most.largest, TINY)
+    if margin < limit.margin:
+        yield Found([most], margin, "margin", largest=most.largest, precision=precision, end=end)
 
 
-@finding
-def gradient_band(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """If the gradient grows or falls by a factor in each layer, the first layers take steps of another size than
-    the last ones. In networks without skip connections BatchNorm itself makes it grow, by 1.2 a layer."""
-    gradients = {path: g for path, g in network.trace.gradients.items() if g is not None}
-    sizes = {path: g * size(network.modules[path].weight.detach()) for path, g in gradients.items()}
-    fit = [x for x in sizes.values() if x > 0 and math.isfinite(x)]
-    if len(fit) < limit.least:
-        raise NotChecked("fewer than four weights get a gradient; pass a network that trains")
-    rate = float(growth_rate(torch.tensor(fit, dtype=torch.float64))) ** 0.5
-    across = rate ** (len(fit) - 1)
-    if not 1 / limit.band <= across <= limit.band:
-        first, *_, last = sizes
-        word, sign = ("grows", 1) if across > 1 else ("shrinks", -1)
-        words = {"rate": rate**sign, "across": across**sign, "weights": len(fit)}
-        yield Found([first, last], across, word=word, **words)
+def lost_in(call: Call, kind: torch.dtype, mixed: bool, vanished: float) -> float:
+    """Share of a norm's outputs that are not finite, or all zero, in a precision and not in float32."""
+    if call.place.tracked:
+        return 0.0  # BatchNorm is torch's own kernel
+    layer, x = copy.deepcopy(call.place.module).eval(), call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
+    x = torch.cat([x, torch.zeros_like(x[:1])])  # as padding gives: an eps that rounds to 0 divides 0 by 0
+    try:
+        right = tensor_of(layer.float().forward(x.float()))
+        with torch.autocast(x.device.type, dtype=kind, enabled=mixed):
+            there = tensor_of((layer if mixed else layer.to(kind)).forward(x.to(kind)))
+    except (RuntimeError, TypeError, ValueError):
+        return 0.0  # the kernel does not exist here, or it takes more than x
+    lost = ~there.isfinite() & right.isfinite()
+    gone = (there == 0) & (right.abs() > vanished)
+    return float((lost | gone).float().mean())
