@@ -18,7 +18,7 @@ from normexp.claims.spec.select import own_claims
 from normexp.cli import train
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("scripts/research/*.md")]
 TEXT = documentation.README.read_text()
 RECORD = json.loads(documentation.RECORD.read_text())
 

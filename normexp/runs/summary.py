@@ -18,7 +18,7 @@ SUMMARY = "summary.json"
 ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # one value twice
 MOST_LOSS = 10.0  # times the loss of guessing
 # Of the loss of guessing: with a higher final training loss, a run has learned almost nothing. Chosen on the runs
-# behind docs/recipes.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
+# behind docs/models.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
 NEAR_CHANCE = 0.8
 
 Count = Annotated[int, Field(ge=0, le=LARGEST)]

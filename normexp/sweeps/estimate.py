@@ -14,7 +14,7 @@ from normexp.training.lightning import length
 MOST_SECONDS = 20.0  # of building and timing; kinds that are left count as the others do on average
 TIMED = 0.1  # seconds that are timed at least, after a step that warms up
 # Measured around steps, in seconds of one core: build, folder and summary; a validation's records and checkpoints; a
-# step's recorder, loggers and bar. docs/performance.md has them.
+# step's recorder, loggers and bar. scripts/research/performance.md has them.
 RUN_SECONDS, SAVE_SECONDS, LOOP_SECONDS = 0.1, 0.008, 0.0003
 # What a measurement of a monitor takes in training steps.
 IN_STEPS = {"hessian": 75.0, "covariate_shift": 10.0, "gradient_noise": 10.0, "smoothness": 8.0}

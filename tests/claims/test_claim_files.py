@@ -20,7 +20,7 @@ INITIAL = [claim for claim in CLAIMS.values() if claim.evidence == "initializati
 
 
 def test_every_seed_claim_is_a_file_or_covered_by_one():
-    wanted = re.findall(r"^\| (P\w+) \|", (ROOT / "docs" / "wanted.md").read_text(), re.M)
+    wanted = re.findall(r"^\| (P\w+) \|", (ROOT / "scripts" / "research" / "wanted.md").read_text(), re.M)
     assert not set(wanted) & CLAIMS.keys()
     covered = {name for claim in CLAIMS.values() for name in claim.covers} | set(wanted)
     assert {f"S{number:02d}" for number in range(1, 70)} <= covered

@@ -55,7 +55,7 @@ def test_each_claim_asks_24_settings_for_at_most_three_core_hours():
 
 
 def test_page_lists_each_claim_with_its_cost():
-    page = (ROOT / "docs" / "language_models.md").read_text()
+    page = (ROOT / "scripts" / "research" / "language_population.md").read_text()
     rows = dict(re.findall(r"^\| (P\d+\w?) \| (.+) \|$", page, re.M))
     assert rows.keys() == LANGUAGE.keys()
     for name, row in rows.items():
