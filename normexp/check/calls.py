@@ -40,9 +40,7 @@ class Place:
     def seen(self) -> int | None:
         """Batches that its running statistics have seen; None if it does not count them."""
         count = getattr(self.module, "num_batches_tracked", None)
-        return (
-            None if count is None or self.kind == "instance" else int(count)
-        )  # torch's InstanceNorm never counts
+        return None if count is None or self.kind == "instance" else int(count)  # InstanceNorm never counts
 
     @property
     def keep(self) -> float | None:

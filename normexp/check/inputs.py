@@ -78,9 +78,8 @@ class Step(nn.Module):
     def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:
         super().__init__()
         self.model, self.loss = network, loss
-        self.origin = SimpleNamespace(
-            how=""
-        )  # a pass works on copies of lists and dictionaries, and this is neither
+        # a pass works on copies of lists and dictionaries, and this is neither
+        self.origin = SimpleNamespace(how="")
 
     def training_step(self, batch: Any) -> dict[str, Tensor]:
         inputs, target = split(batch)

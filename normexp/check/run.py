@@ -86,10 +86,11 @@ class CheckNorms(Callback):
     ) -> None:
         if self.result is not None:
             return
+        steps = trainer.num_training_batches  # infinite where a loader has no length
         self.result = check(
-            module, [batch], optimizer=next(iter(trainer.optimizers), None), steps=int(trainer.num_training_batches),
-            precision=trainer.precision if trainer.precision in PRECISIONS else None, devices=trainer.world_size,
-            accumulate=trainer.accumulate_grad_batches,
+            module, [batch], optimizer=next(iter(trainer.optimizers), None), devices=trainer.world_size,
+            precision=trainer.precision if trainer.precision in PRECISIONS else None,
+            accumulate=trainer.accumulate_grad_batches, steps=steps if isinstance(steps, int) else None,
         )  # fmt: skip
         rank_zero_info(str(self.result))
         if self.strict and not self.result.ok:

@@ -33,10 +33,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     the network computes another function when it is evaluated."""
     if not network.tracked:
         return
-    if all(
-        place.seen == 0 or not (place.follows_batches or place.kind == "instance")
-        for place in network.tracked
-    ):
+    if all(place.seen == 0 or place.kind not in ("batch", "instance") for place in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
         raise NotChecked("pass loss=, or batches with targets")
@@ -111,8 +108,6 @@ def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
     place, module = call.place, call.place.module
     step = 1 - place.keep if place.keep is not None else 1 / ((place.seen or 0) + 1)
-    if call.mean.shape != module.running_mean.shape:
-        return 0.0
     apart = (call.mean - module.running_mean) / (module.running_var + place.eps).sqrt()
     return float(step * apart.square().mean().sqrt())
 
