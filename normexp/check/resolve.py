@@ -49,10 +49,7 @@ def made(word: str, argument: str, *args: Any) -> Any:
     try:
         return target(*args)
     except Exception as error:
-        given = "its network" if args else "nothing"
-        raise ValueError(
-            f"{argument}={word}: called with {given}, it raises {shown(error)}; mend it"
-        ) from error
+        raise ValueError(f"{argument}={word}: its call raises {shown(error)}; mend it") from error
 
 
 def network_named(word: str) -> tuple[nn.Module, Any]:
@@ -67,10 +64,7 @@ def data_named(word: str) -> Any:
     """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers."""
     if not SHAPE.fullmatch(word):
         return made(word, "--data")
-    sizes = [int(n) for n in word.split("x")]
-    if 0 in sizes:
-        raise ValueError(f"--data={word}: each size must be at least 1")
-    return torch.randn(sizes, generator=torch.Generator().manual_seed(0))
+    return torch.randn([int(n) for n in word.split("x")], generator=torch.Generator().manual_seed(0))
 
 
 def state_named(path: Path, argument: str) -> Any:

@@ -79,7 +79,8 @@ class CheckNorms(Callback):
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        self.strict, self.result = strict, None
+        self.strict = strict
+        self.result: Result | None = None
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
@@ -87,11 +88,11 @@ class CheckNorms(Callback):
         if self.result is not None:
             return
         steps = trainer.num_training_batches  # infinite where a loader has no length
-        self.result = check(
+        self.result = result = check(
             module, [batch], optimizer=next(iter(trainer.optimizers), None), devices=trainer.world_size,
             precision=trainer.precision if trainer.precision in PRECISIONS else None,
             accumulate=trainer.accumulate_grad_batches, steps=steps if isinstance(steps, int) else None,
         )  # fmt: skip
-        rank_zero_info(str(self.result))
-        if self.strict and not self.result.ok:
-            raise ValueError(str(self.result))
+        rank_zero_info(str(result))
+        if self.strict and not result.ok:
+            raise ValueError(str(result))

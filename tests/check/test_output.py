@@ -106,12 +106,12 @@ def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
     [
         (["own_network:Nothing"], "has no attribute 'Nothing'"),
         (["no_such_package:Model"], "No module named 'no_such_package'"),
-        (["own_network:Model", "--data", "own_network:loss"], "called with nothing, it raises TypeError"),
+        (["own_network:Model", "--data", "own_network:loss"], "its call raises TypeError"),
         (
             ["own_network:boom"],
-            "MODEL=own_network:boom: called with nothing, it raises RuntimeError (boom and more)",
+            "MODEL=own_network:boom: its call raises RuntimeError (boom and more)",
         ),
-        (["own_network:Model", "--data", "0x6"], "--data=0x6: each size must be at least 1"),
+        (["own_network:Model", "--data", "0x6"], "loader: gives a batch without samples"),
         (["resnet19"], "MODEL=resnet19: write package.module:name, or file.py:name"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
         (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
