@@ -2,7 +2,7 @@
 
 import sys
 
-from normexp.cli.train import main
+from normexp.cli.main import run
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run("train", sys.argv[1:]))

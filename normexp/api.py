@@ -4,7 +4,6 @@ They take the words of the command line, keywords or dictionaries. They leave no
 seed, number of threads, environment variable, warning filter or logging level.
 """
 
-import html
 import json
 import os
 import shlex
@@ -55,7 +54,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Run(Recorded):
-    """A finished run. A notebook shows it as a table of its result.
+    """A finished run.
 
     Attributes:
         folder: of the run; None for `fast_dev_run`.
@@ -75,14 +74,6 @@ class Run(Recorded):
             "" if metrics["test/accuracy"] is None else f", test accuracy {metrics['test/accuracy']:.2%}"
         )
         return f"Run({names}, {self.summary['status']}{accuracy}, {self.folder})"
-
-    def _repr_html_(self) -> str:
-        metrics, lines = self.summary["metrics"], []
-        for split in ("train", "val", "test"):
-            cells = (_number(metrics[f"{split}/{name}"]) for name in ("loss", "accuracy"))
-            lines.append(f"<tr><th>{split}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>")
-        head = "<tr><th></th><th>loss</th><th>accuracy</th></tr>"
-        return f"<table>{head}{''.join(lines)}</table><small>{html.escape(repr(self))}</small>"
 
 
 @dataclass(frozen=True)
@@ -111,10 +102,6 @@ class Study(Recorded):
         from normexp.report import write_page
 
         return write_page(self.folder, **options)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
 
 
 def words_of(
@@ -223,7 +210,7 @@ def sweep(
     from normexp.config.compose import compose
 
     cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
-    return Study(Path(cfg.outputs) / (study_of(["-m", *words]) or cfg.name))
+    return Study(Path(cfg.outputs) / (study_of(words) or cfg.name))
 
 
 def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:

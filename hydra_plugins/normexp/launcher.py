@@ -1,7 +1,6 @@
-"""The project's launcher and sweeper, and the yaml files of installed packages that the command line allows. Hydra
+"""The project's launcher and sweeper, and the yaml files of the user and of installed packages that are allowed. Hydra
 imports this file at every start, so slow imports stand in `launch`."""
 
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from normexp.config.folder import more_folders, own_folder
+from normexp.config.folder import more_folders
 from normexp.sweeps.options import as_options
 
 
@@ -39,9 +38,6 @@ class NormexpLauncher(Launcher):
         from normexp.sweeps.grid import sweep
 
         folder = Path(self.config.hydra.sweep.dir)
-        place = next(place for place in folder.parents if place.exists())
-        if not place.is_dir() or not os.access(place, os.W_OK):
-            raise ValueError(f"outputs={self.config.outputs}: cannot be written; choose another folder")
         if status := sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv)):
             sys.exit(status)
         return [JobReturn(overrides=own, status=JobStatus.COMPLETED) for own in job_overrides]
@@ -61,9 +57,8 @@ class NormexpSweeper(BasicSweeper):
 
 
 class AllowedPackages(SearchPathPlugin):
-    """Their folders come last, so they replace no file of normexp or of the user."""
+    """The folders of the user and of packages come last, so they replace no file of normexp."""
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         for folder in more_folders():
-            if folder != own_folder():  # Hydra has that one from --config-dir
-                search_path.append("normexp", f"file://{folder.as_posix()}")
+            search_path.append("normexp", f"file://{folder.as_posix()}")

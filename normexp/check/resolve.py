@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from normexp.runs import read_summary
+from normexp.runs import finished_summary
 from normexp.training.result import trained
 
 SHAPE = re.compile(r"\d+(x\d+)+")
@@ -55,7 +55,7 @@ def made(word: str, argument: str, *args: Any) -> Any:
 def network_named(word: str) -> tuple[nn.Module, Any]:
     """(the network, the data that belongs to it or None) of `package:Model`, or of the folder of a run."""
     if ((folder := Path(word)) / "checkpoints").is_dir():
-        parts = trained(folder, read_summary(folder) or {})
+        parts = trained(folder, finished_summary(folder))
         return parts.module, parts.data
     return made(word, "MODEL"), None
 

@@ -1,7 +1,6 @@
 """The command `normexp`: `normexp train norm=layernorm`. It finds the function of each command, and turns every error
 into one line and an exit status."""
 
-import contextlib
 import os
 import pkgutil
 import sys
@@ -9,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from normexp import __version__
-from normexp.config.process import BAD_INPUT, cut_quietly, fail, prepare
+from normexp.config.process import BAD_INPUT, fail
 
 # name -> function, and a line about it
 COMMANDS = {
@@ -21,7 +20,7 @@ COMMANDS = {
     "figure": ("figure:figure", "known figures of papers about normalization, by name"),
     "advise": ("advise:advise", "what to expect of each norm in your own setting, before you train"),
     "report": ("report:report", "figures, tables and one page about the runs of a study"),
-    "runs": ("report:runs", "list what has been trained: studies, or the runs of one"),
+    "runs": ("report:runs", "list what has been trained"),
     "evaluate": ("report:evaluate", "evaluate a saved run again, without training"),
     "new": ("new:new", "begin a norm, model, monitor or claim of your own: the files and a test"),
 }  # fmt: skip
@@ -34,8 +33,6 @@ def main() -> int:
     if "--version" in sys.argv[1:]:
         print(f"normexp {__version__}")
         return 0
-    if name == "train":
-        return run(name, words)
     if name in ("-h", "--help"):
         print(overview())
         return 0
@@ -48,7 +45,9 @@ def main() -> int:
 
 def run(name: str, words: Sequence[str]) -> int:
     """Run a command with its words. Returns the exit status."""
-    prepare()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
+            stream.reconfigure(errors="replace")  # of what the terminal cannot encode
     function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
     if name == "train":
         return function(words)
@@ -56,8 +55,7 @@ def run(name: str, words: Sequence[str]) -> int:
     from normexp.config.errors import one_line_errors
 
     if {"-h", "--help"} & set(words) or (name in HELP_ALONE and not words):
-        with cut_quietly():
-            show_help(name, function)
+        show_help(name, function)
         return 0
     try:
         with one_line_errors("interrupted; what was trained stays, and the same command goes on from there"):
@@ -88,6 +86,5 @@ def overview() -> str:
 def process() -> int:
     """The installed script `normexp`. It finds the user's packages in the present folder, as `python -m` does, but
     last, so that a file there replaces no library."""
-    with contextlib.suppress(FileNotFoundError):  # the folder was deleted
-        sys.path.append(os.getcwd())
+    sys.path.append(os.getcwd())
     return main()

@@ -3,7 +3,7 @@
 Hydra reads the words. Most mistakes are answered before torch is loaded.
 """
 
-import os
+import argparse
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -11,77 +11,99 @@ from typing import TYPE_CHECKING
 from normexp import __version__
 from normexp.config import process
 from normexp.config.command_line import is_sweep, quoted, study_of
-from normexp.config.errors import full_errors, one_line_errors
-from normexp.config.folder import CONFIGS, allow_from, long_flags, use_folder
+from normexp.config.errors import one_line_errors
+from normexp.config.folder import allow_from, use_folder
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
-# What Hydra answers itself, beside sweeps.
-HYDRA_FLAGS = (
-    "--cfg", "--package", "--resolve", "--info", "--hydra-help", "--shell-completion", "-sc", "--run", "--multirun",
-)  # fmt: skip
 OF_VERIFY = ("claim", "page")  # keys of another command
+
+
+class Flags(argparse.ArgumentParser):
+    """The flags of `train`, between words; the others are keys."""
+
+    def __init__(self) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self.add_argument("words", nargs="*")
+        self.add_argument("-m", "--multirun", action="store_true")
+        self.add_argument("-h", "--help", action="store_true")
+        self.add_argument("--version", action="store_true")
+        self.add_argument("--resolve", action="store_true")
+        self.add_argument("-c", "--cfg", choices=("job", "hydra", "all"))
+        self.add_argument("-cd", "--config-dir")
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise ValueError(message)
 
 
 def main(words: Sequence[str]) -> int:
     """Train as the words ask; print every error as one line unless HYDRA_FULL_ERROR=1. Returns the exit status."""
-    process.prepare()
-    arguments = long_flags(words)
-    if "--version" in arguments:
-        print(f"normexp {__version__}")
-    elif "--help" in arguments or "-h" in arguments:
-        show_help(arguments)
-    else:
-        with one_line_errors():
-            train(arguments)
+    with one_line_errors():
+        train(list(words))
     return 0
 
 
 def train(arguments: list[str]) -> None:
     """Train the run that words ask for, or hand a sweep to Hydra."""
-    arguments = launcher_flags(arguments)
-    if mistake := find_mistake(arguments):
-        raise ValueError(mistake)
-    folders = [word.partition("=")[2] for word in arguments if word.startswith("--config-dir=")]
-    use_folder(folders[-1] if folders else None)
-    allow_from(arguments)
-    flags = [word for word in arguments if word.startswith("-")]
-    words = [word for word in arguments if word not in flags]
-    if is_sweep(arguments) or any(flag.partition("=")[0] in HYDRA_FLAGS for flag in flags):
-        study = study_of(arguments)
-        by_hydra([*flags, *words, *([f"name={study}"] if study else [])])
+    from normexp.sweeps.options import take_flags
+
+    rest, placed = take_flags(arguments)
+    flags, unknown = Flags().parse_known_intermixed_args(rest)
+    if flags.version:
+        print(f"normexp {__version__}")
         return
-    from normexp.config.compose import compose
+    if flags.help:
+        from normexp.cli.help import explain, help_text
 
-    run(*compose(words), words)
+        print("\n\n".join(map(explain, flags.words)) or help_text())
+        return
+    many = flags.multirun or is_sweep(flags.words)
+    if mistake := find_mistake(flags.words, unknown, many=many):
+        raise ValueError(mistake)
+    if placed and not many:
+        raise ValueError(f"--{placed[0][0].replace('_', '-')}: is for sweeps; add -m")
+    use_folder(flags.config_dir)
+    allow_from(flags.words)
+    words = [*flags.words, *launcher_words(placed)]
+    if flags.cfg:
+        show_configuration(words, flags.cfg, resolve=flags.resolve)
+    elif many:
+        sweep(words, flags.config_dir)
+    else:
+        from normexp.config.compose import compose
+
+        run(*compose(words), words)
 
 
-def by_hydra(arguments: list[str]) -> None:
-    """Let Hydra answer. The cells of a sweep go to the project's launcher, or to one of Hydra's, which calls `task`."""
-    from hydra import version
-    from hydra._internal.utils import _run_hydra, get_args_parser
+def sweep(words: list[str], own: str | None) -> None:
+    """Hand the cells to the project's launcher, or to one of Hydra's, which calls `task`."""
+    from normexp.config.compose import hydra_itself
 
-    # The command as it is recorded, with the study's name. Lightning starts other processes by it.
-    sys.argv = [*sys.argv[: 2 if sys.argv[1:2] == ["train"] else 1], *arguments]
-    # The first variable makes Hydra raise instead of printing several lines. Worker processes inherit both; the second
-    # tells them that the user did not ask for it.
-    if not full_errors():
-        os.environ["NORMEXP_ONE_LINE"] = "1"
-        os.environ["HYDRA_FULL_ERROR"] = "1"
-    version.setbase("1.3")
-    parser = get_args_parser()
-    _run_hydra(parser.parse_args(arguments), parser, task, str(CONFIGS), "train")
+    if study := study_of(words):
+        words = [*words, f"name={study}"]
+    # The command as it is recorded. Lightning starts other processes by it.
+    folder = [f"--config-dir={own}"] if own else []
+    sys.argv = [*sys.argv[: 2 if sys.argv[1:2] == ["train"] else 1], "-m", *folder, *words]
+    hydra_itself().multirun(config_name="train", task_function=task, overrides=words)
+
+
+def show_configuration(words: list[str], part: str, *, resolve: bool) -> None:
+    """`--cfg job`: print the configuration that the words compose."""
+    from normexp.config.compose import hydra_itself
+
+    hydra_itself().show_cfg(
+        config_name="train", overrides=words, cfg_type=part, package=None, resolve=resolve
+    )
 
 
 def task(cfg: "DictConfig") -> None:
     """Hydra calls this for a run of one of its launchers."""
     from hydra.core.hydra_config import HydraConfig
 
-    with one_line_errors():  # here, before Hydra adds lines of its own
-        node = HydraConfig.get()
-        choices = {key: value for key, value in node.runtime.choices.items() if "hydra/" not in key}
-        run(cfg, choices, list(node.overrides.task))
+    node = HydraConfig.get()
+    choices = {key: value for key, value in node.runtime.choices.items() if "hydra/" not in key}
+    run(cfg, choices, list(node.overrides.task))
 
 
 def run(cfg: "DictConfig", choices: dict[str, str], words: list[str]) -> None:
@@ -95,45 +117,24 @@ def run(cfg: "DictConfig", choices: dict[str, str], words: list[str]) -> None:
         train_run(spec, process.typed(sys.argv))
 
 
-def show_help(arguments: list[str]) -> None:
-    """`--help`, or the help of what stands beside it: `--help norm=batchnorm`, `--help norm`, `--help lr`."""
-    from normexp.cli.help import help_for
-
-    try:
-        text = help_for([argument for argument in arguments if not argument.startswith("-")])
-    except ValueError as error:
-        process.fail(str(error), process.BAD_INPUT)
-    with process.cut_quietly():
-        print(text)
+def launcher_words(given: Sequence[tuple[str, str]]) -> list[str]:
+    """`--place slurm` as Hydra takes it."""
+    return [f"{'++' * ('.' in name)}hydra.launcher.{name}={quoted(value)}" for name, value in given]
 
 
-def launcher_flags(arguments: list[str]) -> list[str]:
-    """`--place slurm` as Hydra takes it; raises ValueError where there is no sweep to run so."""
-    if not any(argument.startswith("--") for argument in arguments):
-        return arguments
-    from normexp.sweeps.options import take_flags
-
-    rest, given = take_flags(arguments)
-    if given and not is_sweep(rest):
-        raise ValueError(f"--{given[0][0].replace('_', '-')}: is for sweeps; add -m")
-    return rest + [f"{'++' * ('.' in name)}hydra.launcher.{name}={quoted(value)}" for name, value in given]
-
-
-def find_mistake(arguments: list[str]) -> str | None:
+def find_mistake(words: Sequence[str], unknown: Sequence[str], *, many: bool) -> str | None:
     """The message for a common mistake, found before Hydra parses anything."""
-    for index, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name.startswith("--") and name not in (*HYDRA_FLAGS, "--config-dir"):
-            key = name.lstrip("-").replace("-", "_")
-            following = arguments[index + 1] if index + 1 < len(arguments) else "VALUE"
-            return f"{name}: keys are set without dashes; write {key}={value if equals else following}"
-        if equals and name in OF_VERIFY:
-            return f"{argument}: claims are verified, not trained by hand; write {process.command('verify')} {argument}"
+    if unknown:
+        flag, equals, value = unknown[0].partition("=")
+        key = flag.lstrip("-").replace("-", "_")
+        return f"{flag}: keys are set without dashes; write {key}={value if equals else 'VALUE'}"
+    for word in words:
+        key, equals, value = word.lstrip("+").partition("=")
+        if equals and key in OF_VERIFY:
+            return (
+                f"{word}: claims are verified, not trained by hand; write {process.command('verify')} {word}"
+            )
         # "." is what Lightning gives to each process that it starts for trainer=ddp.
-        key, sweep = name.lstrip("+"), is_sweep(arguments)
-        if (key == "hydra.run.dir" and value.strip("\"'") != ".") or key in (
-            "hydra.sweep.dir",
-            "hydra.sweep.subdir",
-        ):
-            return f"{argument}: is not read; write {'outputs' if sweep else 'run_dir'}={value}"
+        if key in ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir") and value.strip("\"'") != ".":
+            return f"{word}: is not read; write {'outputs' if many else 'run_dir'}={value}"
     return None

@@ -2,14 +2,14 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from normexp.claims.spec import select
 from normexp.claims.spec.bank import SMALL
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
-from normexp.claims.spec.select import arxiv_id, matching
+from normexp.claims.spec.select import matching
 from normexp.cli.help import columns
 from normexp.cli.words import HERE, Engine, Folder, Packages
 from normexp.config.folder import CONFIGS as FOLDER
@@ -33,7 +33,7 @@ def names_in_lines() -> str:
 
 
 def verify(
-    *papers: str,
+    *,
     claim: str = "demo",
     find: str = "",
     out: Path = OUT,
@@ -52,15 +52,14 @@ def verify(
     - `normexp verify claim=mine.yaml bank=cells.yaml`: a claim of your own, over cells of your own
     - `normexp verify claim=P10 bank=gpu --plan`: what would be trained in settings of the size of papers
     - `normexp verify find='batch size'`: the claims about it
-    - `normexp verify 2503.10622`: all claims whose source is the paper with this arXiv id
+    - `normexp verify claim=2503.10622`: all claims whose source is the paper with this arXiv id
 
     A verdict is a word or a count of settings; each is a result, so the exit status is 0. Flags of
     sweeps (--plan, --workers 4, --place slurm, ...; docs/sweeps.md) say where runs are trained.
 
     Args:
-        papers: by their arXiv ids
-        claim: an id, a name, several with commas, a glob ('S3*'), law, initialization, training, all, or a file of
-            your own (docs/claims.md says what stands in it)
+        claim: an id, a name, the arXiv id of a paper, several with commas, a glob ('S3*'), law, initialization,
+            training, all, or a file of your own (docs/claims.md says what stands in it)
         find: list the claims with all these words in their sentence, source or topic
         out: where ID/verdict.json goes
         bank: the settings: a name such as gpu, or a file of cells of your own
@@ -68,23 +67,16 @@ def verify(
             of another such folder
         registry: where the claims' rows stand, else registry.jsonl here (normexp register)
         page: judge all again from the evidence and write this page, docs/verdicts.md; with a comma also
-            docs/findings.md; with out=DIR the verdicts in DIR
+            docs/findings.md; with out=DIR of the verdicts in DIR
     """
-    for word in papers:
-        if not arxiv_id(word):
-            raise ValueError(f"{word}: write key=value, such as claim={word}; --help explains")
-        claim = word
     if find:
         find_claims(find)
         return 0
     if page:
-        for line in write_pages([Path(name) for name in page.split(",")], claim, out, bank):
-            print(line, flush=True)
+        write_pages(list(map(Path, page.split(","))), out)
         return 0
     chosen, left_out, others = select.find(DEMO if claim == "demo" else claim, bank)
     warn(others)
-    if bank != SMALL:
-        require_settings(bank, chosen)
     if not engine.plan:
         out.mkdir(parents=True, exist_ok=True)
     if sum(own.evidence == "training" for own in chosen) > 1:
@@ -112,16 +104,6 @@ def verify(
     return BAD_INPUT if left_out else status
 
 
-def require_settings(bank: str, chosen: list[Claim]) -> None:
-    """Raise ValueError with one line if a bank changes none of the claims."""
-    if not any(claim.settings for claim in chosen):
-        names = ", ".join(claim.id for claim in chosen[:5])
-        raise ValueError(
-            f"bank={bank}: changes nothing of {names}, which has no `settings`; leave bank= out, or write `settings` "
-            "into the file of the claim"
-        )
-
-
 def ledger(place: str) -> Path | None:
     """The folder of kept runs that an option names: that of the package, another one, or none."""
     from normexp.claims.evidence.table import EVIDENCE
@@ -133,26 +115,15 @@ def ledger(place: str) -> Path | None:
     return Path(place) if place else EVIDENCE
 
 
-def write_pages(paths: Sequence[Path], claim: str, out: Path, bank: str) -> Iterator[str]:
-    """Write pages of verdicts: of the claims that were named, from `out`; of all claims from `out` if that was named,
-    else judged again from the kept runs. Yields a line on each."""
+def write_pages(paths: Sequence[Path], out: Path) -> None:
+    """Write pages of verdicts: those in `out` if it was named, else of all claims, judged again from the kept runs."""
+    from normexp.claims.conclude import judge_all_again
     from normexp.claims.pages.verdicts_page import verdicts_in, write_page
 
-    if some_named := claim != "demo":
-        chosen, left_out, _ = select.find(claim, bank)
-        for mistake in left_out:
-            raise ValueError(mistake)
-        claims = {own.id: own for own in chosen}
-    else:
-        claims = load_claims(CONFIGS)
-    if not some_named and out == OUT:
-        from normexp.claims.conclude import judge_all_again
-
-        verdicts = judge_all_again(claims)
-    else:
-        verdicts = verdicts_in(claims, out)
+    claims = load_claims(CONFIGS)
+    verdicts = judge_all_again(claims) if out == OUT else verdicts_in(claims, out)
     for path in paths:
-        yield write_page(path, claims, verdicts)
+        print(write_page(path, claims, verdicts), flush=True)
 
 
 def lines_of(claims: Iterable[Claim]) -> list[str]:

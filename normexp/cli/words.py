@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from cyclopts import App, Group, Parameter, validators
 from cyclopts import exceptions as mistakes
 
-from normexp.config.folder import allow_from, listed, long_flags, use_folder
+from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
 from normexp.sweeps.options import Options, options_of, take_flags
 
@@ -68,10 +68,9 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     """
     parameters = inspect.signature(function).parameters
     keys = [key for key, own in parameters.items() if own.kind is own.KEYWORD_ONLY and key != "engine"]
-    rest, more = long_flags(words), {}
+    rest, more = list(words), {}
     if "engine" in parameters:
-        rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
-        rest, given = take_flags([word for word in rest if word != "--workers=auto"])
+        rest, given = take_flags([f"--{word}" if word.startswith("workers=") else word for word in rest])
         more["engine"] = options_of(given)
     flags = [_as_flag(word, keys) for word in rest]
     try:
@@ -81,12 +80,7 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     if "config_dir" in keys:
         allow_from([f"allow_targets={bound.arguments.get('allow_targets', '')}"])
         use_folder(bound.arguments.get("config_dir"))
-    try:
-        return function(*bound.args, **bound.kwargs, **more)
-    except OSError as error:  # what the system refuses, such as a file, is the user's to mend
-        if not error.strerror:
-            raise
-        raise ValueError(f"{error.filename or 'standard output'}: {error.strerror}") from error
+    return function(*bound.args, **bound.kwargs, **more)
 
 
 def _as_flag(word: str, keys: Sequence[str]) -> str:
@@ -108,16 +102,11 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         return f"{word}: no such option; {suggest(word, list(keys))}; --help explains"
     if isinstance(mistake, mistakes.UnusedCliTokensError):
         word = (mistake.unused_tokens or [""])[0]
-        written = f"; write key=value with a key of {', '.join(keys)}" if keys else ""
-        return f"{word}: is a word too many{written}; --help explains"
+        return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):
-        if key in keys:
-            return f"--{key.replace('_', '-')}: a value is missing; write {key}=VALUE"
-        return f"{key}: is missing; --help explains"
+        return f"{key}: a value is missing; --help explains"
     if isinstance(mistake, mistakes.RepeatArgumentError):
-        key = (mistake.token.keyword or "").removeprefix("--").replace("-", "_")
-        once = "write it once, several values with commas where it takes them"
-        return f"{key}={mistake.token.value}: the key stands there twice; {once}"
+        return f"{mistake.token.keyword}: stands there twice; write it once, several values with commas"
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         said = getattr(mistake, "exception_message", "") or _wanted(argument.hint)

@@ -3,8 +3,8 @@ choices that are no names, or several where a run has one."""
 
 import hashlib
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import config_file
 from normexp.config.options import GROUPS, choices, suggest
@@ -15,26 +15,22 @@ if TYPE_CHECKING:
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 
 
-def is_sweep(arguments: list[str]) -> bool:
-    """Whether the arguments ask for many runs; presets do so by themselves."""
-    return bool({"-m", "--multirun"} & set(arguments)) or any(
-        argument.startswith(("experiment=", "hydra.mode=")) for argument in arguments
-    )
+def is_sweep(words: Sequence[str]) -> bool:
+    """Whether words ask for many runs without `-m`: presets do so by themselves."""
+    return "hydra.mode=RUN" not in words and any(word.startswith("experiment=") for word in words)
 
 
-def study_of(arguments: list[str]) -> str | None:
+def study_of(words: Sequence[str]) -> str | None:
     """The study of a sweep that names none, so that each kind of sweep has a folder of its own: what is fixed, what
     varies, and the hash of what is fixed. More seeds or norms go to the same study. None where a study is named, by
     `name=` or a preset, and where nothing varies."""
-    words = [word for word in arguments if "=" in word and not word.startswith(("-", "hydra."))]
-    if not is_sweep(arguments) or any(
-        word.lstrip("+").startswith(("name=", "experiment=")) for word in words
-    ):
+    if any(word.lstrip("+").startswith(("name=", "experiment=")) for word in words):
         return None
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     try:
-        overrides = OverridesParser.create().parse_overrides(words)
+        own = [word for word in words if "hydra." not in word]
+        overrides = OverridesParser.create().parse_overrides(own)
     except Exception:  # Hydra says what is wrong with it
         return None
     swept = [str(item.key_or_group).rpartition(".")[2] for item in overrides if item.is_sweep_override()]
@@ -59,19 +55,16 @@ def check_choices(overrides: Iterable["Override"]) -> None:
         key = str(override.key_or_group)
         if key not in GROUPS or override.is_delete() or override.is_sweep_override():
             continue
-        value, one = override.value(), key in ONE
-        if (
-            key in OPTIONAL and isinstance(value, str) and config_file(key, value) is None
-        ):  # Hydra would go on
+        value: Any = override.value()
+        names = value if isinstance(value, list) else [value]
+        # Hydra would pass over a name of these that it does not find.
+        if key in OPTIONAL and isinstance(value, str) and config_file(key, value) is None:
             raise ValueError(f"{key}={value}: no such choice; {suggest(value, list(choices(key)))}")
-        if not all(isinstance(name, str) for name in (value if isinstance(value, list) else [value])):
-            several = "" if one else f", or {key}=[NAME,NAME] for several"
-            raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME{several}")
-        if (
-            one and isinstance(value, list) and len(value) > 1
-        ):  # Hydra would merge them, and call it the last one
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME")
+        if key in ONE and len(names) > 1:  # Hydra would merge them, and call it the last one
             raise ValueError(
-                f"{override.input_line}: a run has one {key}; a sweep has several: -m {key}={','.join(value)}"
+                f"{override.input_line}: a run has one {key}; a sweep has several: -m {key}={','.join(names)}"
             )
 
 

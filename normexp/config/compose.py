@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
+from hydra import initialize_config_dir, version
+from hydra._internal.hydra import Hydra
+from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -40,7 +42,7 @@ def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
         for override in values:
             OmegaConf.update(cfg, override.key_or_group, override.value(), merge=True)
     except (OmegaConfBaseException, AttributeError):
-        return _by_hydra(words, own_folder())  # for Hydra's message
+        return _by_hydra(words)  # for Hydra's message
     return cfg, dict(chosen)
 
 
@@ -62,19 +64,24 @@ def _is_value(override: Override) -> bool:
 def _merged(
     choices: tuple[str, ...], own: Path | None, allowed: tuple[str, ...]
 ) -> tuple[bytes, dict[str, str]]:
-    cfg, chosen = _by_hydra(choices, own)
+    cfg, chosen = _by_hydra(choices)
     return pickle.dumps(cfg), chosen
 
 
-def _by_hydra(words: Sequence[str], own: Path | None) -> tuple[DictConfig, dict[str, str]]:
-    search = [f"hydra.searchpath=['file://{own.as_posix()}']"] if own else []
+def _by_hydra(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     current = GlobalHydra.instance()  # of a sweep, which Hydra runs
     running, current.hydra = current.hydra, None
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return split(hydra_compose("train", overrides=[*words, *search], return_hydra_config=True))
+            return split(hydra_compose("train", overrides=list(words), return_hydra_config=True))
     finally:
         current.hydra = running
+
+
+def hydra_itself() -> Hydra:
+    """Hydra as its own command runs it: over all cells of a sweep, or to print a configuration."""
+    version.setbase("1.3")
+    return Hydra.create_main_hydra2("train", create_config_search_path(str(CONFIGS)))
 
 
 def split(cfg: DictConfig) -> tuple[DictConfig, dict[str, str]]:

@@ -21,27 +21,11 @@ CARRIED = PACKAGE_FOLDER / "configs"  # in a wheel
 CONFIGS = CARRIED if CARRIED.is_dir() else PACKAGE_FOLDER.parent / "configs"
 VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
 KEY = "config_dir"
-FLAGS = {"-cd": "--config-dir", "-p": "--package", "-c": "--cfg"}
 # Groups of entry points, normexp.norms ...: NAME = "package" stands for package/norm/NAME.yaml.
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
 FOLDERS = {"claim": "claims", "bank": "banks"}  # of a group; Hydra's groups have their own names
-MOST_BYTES = 256 * 1024
-LOADER = getattr(
-    yaml, "CSafeLoader", yaml.SafeLoader
-)  # eight times as fast where PyYAML was built with libyaml
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # eight times as fast with libyaml
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-
-
-def long_flags(arguments: Iterable[str]) -> list[str]:
-    """Hydra's flags that take a value as one word each: `-cd X` as `--config-dir=X`."""
-    found, waiting = [], iter(arguments)
-    for argument in waiting:
-        flag, equals, value = argument.partition("=")
-        flag = FLAGS.get(flag, flag)
-        if flag in FLAGS.values() and (value := value if equals else next(waiting, "")):
-            argument = f"{flag}={value}"
-        found.append(argument)
-    return found
 
 
 def use_folder(folder: str | Path | None) -> None:
@@ -108,30 +92,12 @@ def brought_hint(group: str, name: str) -> str:
     return f"an installed package brings it; if you trust {packages[0]}, add allow_targets=[{packages[0]}]"
 
 
-def more_folders(own: Path | None = None, packages: Iterable[str] = ()) -> list[Path]:
-    """The folders beside the project's: the user's own, and those of the installed packages that are allowed, by the
-    command line or by a caller.
-
-    Raises ValueError with one line for a package that brings what another one has, or not what it says.
-    """
-    own, allowed = own or own_folder(), (*allowed_packages(), *packages)
-    folders: dict[str, Path] = {}
-    for (group, name), bringing in brought().items() if allowed else ():
-        several = [package for package in bringing if lies_in(package, allowed)]
-        if not several:
-            continue
-        where = f"{group}={name}: "
-        if (CONFIGS / FOLDERS.get(group, group) / f"{name}.yaml").exists():
-            raise ValueError(
-                f"{where}{several[0]} brings it, and normexp has its own; its author must rename it"
-            )
-        if len(several) > 1:
-            raise ValueError(f"{where}{' and '.join(several)} bring it; allow one of them")
-        folder = folders.setdefault(several[0], _folder_of(several[0]))
-        own_file = Path(FOLDERS.get(group, group), f"{name}.yaml")
-        if not (folder / own_file).is_file():
-            raise ValueError(f"{where}{several[0]} says that it brings it, and {folder} has no {own_file}")
-    return [*([own] if own else []), *folders.values()]
+def more_folders() -> list[Path]:
+    """The folders beside the project's: the user's own, and those of the installed packages that are allowed."""
+    own, allowed = own_folder(), allowed_packages()
+    named = [package for packages in brought().values() for package in packages] if allowed else []
+    packages = dict.fromkeys(package for package in named if lies_in(package, allowed))
+    return [*([own] if own else []), *map(_folder_of, packages)]
 
 
 def _folder_of(package: str) -> Path:
@@ -157,10 +123,8 @@ def lies_in(name: str, packages: Iterable[str]) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """The text of a yaml file. Raises ValueError with one line for a file that cannot be read or is too large."""
+    """The text of a yaml file. Raises ValueError with one line for a file that cannot be read."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise ValueError(f"{path}: cannot be read (larger than {MOST_BYTES // 1024} KiB)")
         return path.read_text("utf-8")
     except FileNotFoundError:
         raise ValueError(f"{path}: not found") from None

@@ -18,7 +18,6 @@ from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
 
 # A run's folder holds this from its first moment.
 LOCK, HYDRA = ".lock", ".hydra"
-HYDRA_FILES = {"config.yaml", "hydra.yaml", "overrides.yaml", "identity"}
 
 OFF = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
 OF_OPTIMIZERS = {"decay": "matrices"}  # an option of normexp that no class of torch takes
@@ -109,13 +108,11 @@ def processes_of(config: dict[str, Any], allowed: Iterable[str] | None = None) -
         return len(devices) * nodes
     if str(devices).isdigit() and int(devices):
         return int(devices) * nodes
-    from normexp.config.targets import construct
+    from normexp.config.targets import construct, refused
 
-    try:
+    with refused("trainer", "Trainer"):
         make_trainer = construct("trainer", trainer, allowed)
         return make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False).world_size
-    except Exception:  # of a dozen types; the same error ends the run in one line when its trainer is checked
-        return 1
 
 
 def default_folder(config: dict[str, Any], choices: dict[str, str], digest: str) -> Path:
@@ -149,7 +146,7 @@ def check_folder(folder: Path, digest: str) -> None:
     if not folder.is_dir():
         raise ValueError(f"run_dir={folder}: is a file; name a folder")
     found = saved_identity(folder)
-    if found is None and not _barely_begun(folder):
+    if found is None and {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA}:
         raise ValueError(
             f"run_dir={folder}: holds files that are no run of normexp; choose an empty or a new folder"
         )
@@ -157,11 +154,3 @@ def check_folder(folder: Path, digest: str) -> None:
         raise ValueError(
             f"run_dir={folder}: holds another run (hash {found[:8]}, this one is {digest[:8]}); choose another folder"
         )
-
-
-def _barely_begun(folder: Path) -> bool:
-    """Whether a folder without identity holds only what a process leaves that was killed at its start."""
-    if {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA}:
-        return False
-    hydra = folder / HYDRA
-    return not hydra.exists() or {entry.name for entry in hydra.iterdir()} <= HYDRA_FILES

@@ -1,28 +1,15 @@
 """The places where a run logs, `logger=[tensorboard,wandb]`: their names, and where to look. Imports nothing heavy."""
 
-import importlib.util
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-INSTALLED = ("wandb", "mlflow")  # by the user
-
 
 def names_of(logger: str | Sequence[str]) -> list[str]:
     """The names in `logger=wandb` or `logger=[tensorboard,wandb]`."""
     return [logger] if isinstance(logger, str) else list(logger)
-
-
-def check_loggers(logger: str | Sequence[str]) -> None:
-    """Raise ValueError with one line for a name that stands twice, or a package that is absent."""
-    names = names_of(logger)
-    for name in names:
-        if name in INSTALLED and importlib.util.find_spec(name) is None:
-            raise ValueError(f"logger={name}: {name} is not installed; pip install normexp[{name}]")
-    if len(set(names)) < len(names):
-        raise ValueError(f"logger=[{','.join(names)}]: names a logger twice; name each once")
 
 
 def mlflow_store(outputs: str | Path) -> str:

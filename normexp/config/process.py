@@ -5,9 +5,7 @@ import contextlib
 import gc
 import logging
 import os
-import random
 import shlex
-import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -62,29 +60,6 @@ def was_interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def prepare() -> None:
-    """Begin a command: text that the terminal cannot encode is replaced, and there must be a present folder."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
-            stream.reconfigure(errors="replace")
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        fail("the present folder was deleted; change to one that exists", BAD_INPUT)
-
-
-@contextlib.contextmanager
-def cut_quietly() -> Iterator[None]:
-    """Inside this context, `| head` ends this process without an error."""
-    if not hasattr(signal, "SIGPIPE"):  # on Windows
-        yield
-        return
-    previous = signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    yield
-    sys.stdout.flush()
-    signal.signal(signal.SIGPIPE, previous)
-
-
 def fail(message: str, status: int) -> NoReturn:
     """Print an error on one line of the error stream and exit."""
     say_and_exit(f"Error: {message}", status)
@@ -101,29 +76,22 @@ def say_and_exit(message: str, status: int) -> NoReturn:
 def preserve_global_state() -> Iterator[None]:
     """Inside this context, a run may set seeds, threads, environment variables, warning filters, logging levels and
     defaults of torch. Afterwards all are restored."""
-    import numpy as np
     import torch
+    from pytorch_lightning.utilities.seed import isolate_rng
 
     environment, levels = dict(os.environ), {name: logging.getLogger(name).level for name in LOGGERS}
-    drawn, numbers, format_warning = random.getstate(), np.random.get_state(), warnings.formatwarning
-    threads, kind = torch.get_num_threads(), torch.get_default_dtype()
-    deterministic = torch.are_deterministic_algorithms_enabled()
-    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
-    precision, benchmark = torch.get_float32_matmul_precision(), torch.backends.cudnn.benchmark
+    threads, kind, format_warning = torch.get_num_threads(), torch.get_default_dtype(), warnings.formatwarning
+    deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
     try:
-        with warnings.catch_warnings(), torch.random.fork_rng():
+        with warnings.catch_warnings(), isolate_rng():
             yield
     finally:
         os.environ.clear()
         os.environ.update(environment)
         for name, level in levels.items():
             logging.getLogger(name).setLevel(level)
-        random.setstate(drawn)
-        np.random.set_state(numbers)
         warnings.formatwarning = format_warning
         torch.set_default_dtype(kind)
-        if torch.get_num_threads() != threads:
-            torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(deterministic, warn_only=warn_only)
-        torch.set_float32_matmul_precision(precision)
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(deterministic)
         torch.backends.cudnn.benchmark = benchmark

@@ -6,6 +6,7 @@ editors. Imports neither torch nor Hydra.
 """
 
 import contextlib
+import importlib.util
 import inspect
 import os
 import types
@@ -77,6 +78,14 @@ class Root(BaseModel):
     schedule: Node
     trainer: Node
     monitor: Node
+
+    @field_validator("logger")
+    @classmethod
+    def _installed(cls, logger: str | list[str]) -> str | list[str]:
+        for name in {"wandb", "mlflow"} & set([logger] if isinstance(logger, str) else logger):
+            if importlib.util.find_spec(name) is None:
+                raise ValueError(f"{name} is not installed; pip install normexp[{name}]")
+        return logger
 
     @field_validator("threads")
     @classmethod

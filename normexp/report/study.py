@@ -125,7 +125,7 @@ class Study:
         """All numbers that the chosen runs recorded: arm, level, seed, failed, step, epoch, samples, seconds, metric,
         value."""
         rows = self.chosen.reset_index(drop=True)
-        values = read_metrics([self.path / run for run in rows["run"]], rows["steps"])
+        values = read_metrics([self.path / run for run in rows["run"]])
         run = values.pop("run").to_numpy()
         values["samples"] = samples_seen(rows, run, values["step"])
         for name in ("seed", "failed", "level"):

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import lies_in
 from normexp.config.identity import network_label
-from normexp.config.recipe import shipped
 from normexp.config.schema import NOT_IDENTITY
-from normexp.runs.summary import ECHOES, failed, flat, learning_rate
+from normexp.runs.summary import failed, flat, learning_rate
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +16,7 @@ RESULTS = (
 )  # fmt: skip
 DERIVED = ("failed", "chance_loss", "samples", "numerics")
 RESULT_GROUPS = ("convergence", "execution", "versions")  # columns such as `convergence.auc`
+ECHOES = {"data.batch_size": "batch_size", "data.seed": "seed", "optimizer.lr": "lr"}  # one value twice
 NETWORK = ("model", "model.name", "model.path")
 OLDER = "older"  # the recipe of a run that is older than recipes
 
@@ -33,11 +33,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     """
     choices = {name: choice for name, choice in summary["choices"].items() if "/" not in name}
     # Omit the many keys `monitor.*`; the column `monitor` names the choice.
-    config = {
-        key: _with_later_options(key, value, choices.get(key)) if isinstance(value, Mapping) else value
-        for key, value in summary["config"].items()
-        if key not in ("monitor", "replicas")
-    }
+    config = {key: value for key, value in summary["config"].items() if key not in ("monitor", "replicas")}
     row = {"run": run, "status": summary["status"], "hash": summary["hash"], "recipe": OLDER, **choices}
     row |= flat(config, targets=True) | {"lr": learning_rate(config)} | summary["metrics"]
     for group in RESULT_GROUPS:
@@ -47,16 +43,6 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     row["samples"] = summary.get("samples")
     row["numerics"] = summary.get("numerics", 1)
     return row | {"chance_loss": summary.get("chance_loss"), "failed": failed(summary)}
-
-
-def _with_later_options(group: str, node: Mapping[str, Any], choice: str | None) -> dict[str, Any]:
-    """A group's node with the options that its choice got after the run: it was computed at the values of today."""
-    file = shipped(group, choice) or {}
-    written = file.get(group, file)
-    if written.get("_target_") != node.get("_target_"):
-        return dict(node)
-    later = {key: value for key, value in written.items() if key not in node and "${" not in str(value)}
-    return {key: value for key, value in later.items() if not key.startswith("_")} | dict(node)
 
 
 def repeating(summaries: "pd.DataFrame") -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from normexp.runs.columns import flatten, repeating, varying
 from normexp.runs.read import read_metrics
-from normexp.runs.summary import SUMMARY, read_summary
+from normexp.runs.summary import SUMMARY, finished_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,27 +24,22 @@ NAMED = 5  # a message names so many cells and counts the others
 
 def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
     """Folders of finished and of unfinished runs at or under `path`, sorted. Folders inside a run and hidden folders
-    are not searched. Links are followed, to each folder once.
+    are not searched.
 
     Raises ValueError if `path` is no folder.
     """
     root = Path(path)
     if not root.is_dir():
         raise ValueError(f"path={root}: no such folder; runs go to outputs/<name>, check the name")
-    finished, unfinished, seen = [], [], set()
+    finished, unfinished = [], []
     for folder, below, files in os.walk(root, followlinks=True):
-        if (place := os.path.realpath(folder)) in seen:
-            below.clear()
-            continue
-        seen.add(place)
+        begun = (Path(folder) / IDENTITY).exists()
         if SUMMARY in files:
             finished.append(Path(folder))
-            below.clear()
-        elif (Path(folder) / IDENTITY).exists():
+        elif begun:
             unfinished.append(Path(folder))
-            below.clear()
-        else:
-            below[:] = [name for name in below if not name.startswith(".")]
+        ends = begun or SUMMARY in files
+        below[:] = [] if ends else [name for name in below if not name.startswith(".")]
     return sorted(finished), sorted(unfinished)
 
 
@@ -67,16 +62,8 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    summaries = ((folder, read_summary(folder)) for folder in finished)
-    table = pd.DataFrame(
-        [
-            flatten(summary, folder.relative_to(path).as_posix())
-            for folder, summary in summaries
-            if summary is not None  # deleted meanwhile
-        ]
-    )
-    if not len(table):
-        raise ValueError(f"path={path}: its runs were deleted while they were read")
+    rows = [flatten(finished_summary(folder), folder.relative_to(path).as_posix()) for folder in finished]
+    table = pd.DataFrame(rows)
     table = table.drop(columns=repeating(table))
     for name in table.columns.astype(str):  # a column of nulls counts as a column of numbers
         if "/" in name or name.startswith("convergence."):
@@ -100,9 +87,7 @@ def load(
     import pandas as pd
 
     summaries = load_summaries(path, grid)
-    values = read_metrics(
-        [Path(path) / run for run in summaries["run"]], summaries["steps"].tolist(), metrics
-    )
+    values = read_metrics([Path(path) / run for run in summaries["run"]], metrics)
     always = [name for name in ALWAYS if name in summaries]
     of_norms = [name for name in summaries.columns.astype(str) if name.startswith("norm.")]
     run = values.pop("run").to_numpy()
@@ -121,7 +106,7 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     """Training samples that the first `step` steps of a run have seen, (rows,).
 
     A step has the samples of all batches whose gradients it adds up; the last step of an epoch has the batches that
-    are left. An epoch has `samples / epochs` samples. NaN for older runs with accumulation, which do not say theirs.
+    are left. An epoch has `samples / epochs` samples.
 
     Args:
         run: each row's index into `summaries`.
@@ -136,11 +121,9 @@ def samples_seen(summaries: "pd.DataFrame", run: "np.ndarray", step: "pd.Series"
     batches = np.nan_to_num(column("trainer.accumulate_grad_batches", 1), nan=1.0)  # of a step
     with np.errstate(invalid="ignore", divide="ignore"):
         epoch = np.round(samples / size / epochs)  # batches
-    unknown = np.isnan(samples) & (batches > 1)
-    epoch = np.where((np.isfinite(epoch) & (epoch > 0)) | unknown, epoch, batches)
+    epoch = np.where(np.isfinite(epoch) & (epoch > 0), epoch, batches)
     whole, rest = np.divmod(step.to_numpy(), np.ceil(epoch / batches)[run])
-    seen = (whole * epoch[run] + rest * batches[run]) * size[run]
-    return seen if np.isnan(seen).any() else seen.round().astype(np.int64)
+    return ((whole * epoch[run] + rest * batches[run]) * size[run]).round().astype(np.int64)
 
 
 def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
@@ -158,10 +141,14 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
             )
     groups = dict(iter(summaries.groupby(names, dropna=False)))
     cells = list(itertools.product(*grid.values()))
-    missing = [cell for cell in cells if cell not in groups]
-    if missing:
+
+    def shown(cell: tuple) -> str:
+        return " ".join(f"{name}={value}" for name, value in zip(names, cell, strict=True))
+
+    if missing := [shown(cell) for cell in cells if cell not in groups]:
+        more = f"; and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
         raise ValueError(
-            f"grid: {len(missing)} of {len(cells)} cells have no finished run: {_listed(names, missing)}; "
+            f"grid: {len(missing)} of {len(cells)} cells have no finished run: {'; '.join(missing[:NAMED])}{more}; "
             "start the same sweep again, it runs only what is missing"
         )
     for cell in cells:
@@ -169,17 +156,8 @@ def select_grid(summaries: "pd.DataFrame", grid: Grid) -> "pd.DataFrame":
             differing = [name for name in varying(groups[cell]) if name not in names]
             why = f"differ in {', '.join(differing)}; add these columns to the grid"
             why = why if differing else "are the same run; remove all but one"
-            raise ValueError(f"grid: cell {_cell(names, cell)} holds {len(groups[cell])} runs, which {why}")
+            raise ValueError(f"grid: cell {shown(cell)} holds {len(groups[cell])} runs, which {why}")
     return summaries.loc[[groups[cell].index[0] for cell in cells]].reset_index(drop=True)
-
-
-def _cell(names: list[str], cell: tuple) -> str:
-    return " ".join(f"{name}={value}" for name, value in zip(names, cell, strict=True))
-
-
-def _listed(names: list[str], cells: list[tuple]) -> str:
-    shown = "; ".join(_cell(names, cell) for cell in cells[:NAMED])
-    return shown + (f"; and {len(cells) - NAMED} more" if len(cells) > NAMED else "")
 
 
 def t_quantile(level: float, df: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from pytorch_lightning import Callback, Trainer
 
-from normexp.config.checks import check_compiler, check_kinds, class_options, decay_of
+from normexp.config.checks import check_kinds, class_options, decay_of
 from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
 from normexp.config.targets import construct, load_data, refused
@@ -89,8 +89,6 @@ def build(spec: RunSpec, *, command: str = "") -> Parts:
         decay=decay_of(config["optimizer"]),
         tta=getattr(data, "tta", "none"),  # of images alone
     )
-    if config["compile"]:
-        check_compiler(config)
     nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
     monitors = [construct(path, node, allowed) for path, node in nodes.items()]
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)

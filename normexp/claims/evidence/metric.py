@@ -133,7 +133,7 @@ def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> float:
 def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
     """The share by which the error on validation (of a text: the loss) fell after two fifths of a run's updates; nan
     for a run that diverged, or was validated at its end alone."""
-    rows = _logged(folder, summary["steps"])
+    rows = _logged(folder)
     curve = rows[rows["metric"] == ("val/loss" if text else "val/accuracy")].sort_values("step")
     early = curve[curve["step"] <= 0.4 * summary["steps"] + 1]
     if summary["status"] == "diverged" or early.empty:
@@ -151,7 +151,7 @@ def _check_known(metric: str, keys: list[str], words: str) -> None:
 
 
 def _mean(folder: Path, steps: int, pattern: str) -> float:
-    rows, glob = _logged(folder, steps), pattern.removeprefix(LAST)
+    rows, glob = _logged(folder), pattern.removeprefix(LAST)
     rows = rows[[fnmatch.fnmatchcase(tag, glob) for tag in rows["metric"]]]
     if rows.empty:
         raise ValueError(
@@ -163,6 +163,6 @@ def _mean(folder: Path, steps: int, pattern: str) -> float:
 
 
 @lru_cache(maxsize=2)  # a claim reads several tags of one run
-def _logged(folder: Path, steps: int) -> pd.DataFrame:
+def _logged(folder: Path) -> pd.DataFrame:
     """The rows of `metrics.csv`. A file that was cut or is of another form is refused."""
-    return read_metrics([folder], [steps])
+    return read_metrics([folder])
