@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -28,20 +27,6 @@ def run(*arguments: str, start: tuple[str, ...] = ("train.py",), **more) -> subp
     )
 
 
-@pytest.mark.parametrize("command", ["train", "report", "evaluate"])
-def test_a_deleted_working_directory_is_one_line(command, tmp_path):
-    (tmp_path / "gone").mkdir()
-    code = "import os, sys; os.rmdir(os.getcwd()); sys.argv = ['normexp', *sys.argv[1:]]; "
-    code += "from normexp.cli.main import main; sys.exit(main())"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(
-        [sys.executable, "-c", code, command, "norm=none"], cwd=tmp_path / "gone", env=environment,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert found.returncode == 2
-    assert found.stderr == "Error: the present folder was deleted; change to one that exists\n"
-
-
 def in_ascii(argv: list[str]) -> None:
     sys.stdout.reconfigure(encoding="ascii", errors="strict")
     run_script(argv)
@@ -51,14 +36,6 @@ def test_signs_that_a_terminal_cannot_show_are_replaced(tmp_path):
     found = call(in_ascii, [str(ROOT / "train.py"), "max_steps=1", *SMALL[:2], f"outputs={tmp_path}"])
     assert (found.returncode, found.stderr) == (0, "")
     assert "completed" in found.stdout
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("arguments", [["-m", "seed=0,1"], ["-m", "seed=0"]])
-def test_sweep_that_cannot_be_written_is_one_line_naming_the_key(arguments):
-    found = run(*arguments, "outputs=/dev/null/x")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == "Error: outputs=/dev/null/x: cannot be written; choose another folder\n"
 
 
 @pytest.mark.integration
@@ -90,7 +67,7 @@ def test_traceback_appears_only_when_asked_for(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_training_prints_the_result_and_evaluate_repeats_it(tmp_path):
+def test_training_prints_the_result_and_says_that_it_is_finished(tmp_path):
     found = run(*SMALL, "norm=batchnorm", f"outputs={tmp_path}/outputs")
     assert found.returncode == 0, found.stderr
     (summary_path,) = (tmp_path / "outputs").rglob("summary.json")
@@ -99,10 +76,6 @@ def test_training_prints_the_result_and_evaluate_repeats_it(tmp_path):
         assert text in found.stdout
     again = run(*SMALL, "norm=batchnorm", f"outputs={tmp_path}/outputs")
     assert "This run is finished" in again.stdout
-    evaluated = run(str(folder), start=("-m", "normexp", "evaluate"))
-    assert evaluated.returncode == 0, evaluated.stderr
-    accuracy = json.loads(summary_path.read_text())["metrics"]["test/accuracy"]
-    assert re.search(rf"test/accuracy\W+{accuracy:.6f}\W+{accuracy:.6f}", evaluated.stdout)
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_good_configuration_passes():
         ("lr", float("nan"), "lr=nan: must be finite"),
         ("lr", float("inf"), "lr=inf: must be finite"),
         ("schedule.final_fraction", float("inf"), r"schedule\.final_fraction=inf: must be finite"),
-        ("seed", 10**20, "seed: a number of 21 digits; must be at most"),
+        ("seed", 10**20, "seed=1+0+: must be at most"),
         ("name", "../elsewhere", r"name=\.\./elsewhere: a study lies below outputs"),
         ("name", "/elsewhere", "name=/elsewhere: a study lies below outputs"),
         ("max_steps", "x", "max_steps='x': must be a whole number"),
@@ -77,10 +77,7 @@ def test_good_configuration_passes():
         ("model", {"depth": 1}, "model: names no class; choose model=<name>"),
         ("monitor", {"a": {"every_n_steps": 5}}, r"monitor\.a: names no class"),
         ("monitor", [1], r"monitor=\[1\]: must be keys with values"),
-        ("model._partial_", False, "model._partial_=False: must be true"),
-        ("model._partial_", "yes", "model._partial_=yes: must be true"),
-        ("data._partial_", True, "data._partial_=True: must be false"),
-        ("model._args_", [1], "model._args_: is not read"),
+        ("trainer.max_epochs", 3, "trainer.max_epochs: is given by normexp; leave it out"),
         ("model.input_shape", [1], "model.input_shape: is given by normexp; leave it out"),
         ("norm.num_features", 3, "norm.num_features: is given by normexp"),
         ("optimizer.fused", True, "optimizer.fused: is given by normexp"),
@@ -97,7 +94,6 @@ def test_good_configuration_passes():
         ("accuracies", [0.0], "must be fractions above 0"),
         ("accuracies", [float("nan")], "must be"),
         ("max_steps", 10**13, "max_steps=10000000000000: must be at most 1000000000000"),
-        ("model.width", 10**30, "model.width: a number of 31 digits; must be at most"),
         ("norm.eps", float("nan"), "norm.eps=nan: must be finite"),
         ("optimizer.lr", float("inf"), "optimizer.lr=inf: must be finite"),
         (
@@ -105,9 +101,6 @@ def test_good_configuration_passes():
             7,
             "data.batch_size=7: the run would be called one of batch_size=64; write batch_size=7",
         ),
-        ("name", "a\0b", "has a character that no line can show"),
-        ("outputs", "a\nb", "has a character that no line can show"),
-        ("model.activation", "\x1b[2J", r"model\.activation="),
     ],
 )
 def test_mistake_is_refused_in_one_line(path, value, message):

@@ -117,7 +117,7 @@ def test_file_in_place_of_a_folder_is_refused(tmp_path):
         ({"devices": 2, "strategy": "ddp"}, 2),
         ({"devices": "2", "num_nodes": 3}, 6),
         ({"devices": [0, 2]}, 2),
-        ({"devices": "auto"}, 1),  # of the machine that tests
+        ({"_target_": "pytorch_lightning.Trainer", "_partial_": True}, 1),  # of the machine that tests
     ],
     ids=str,
 )

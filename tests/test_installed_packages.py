@@ -10,7 +10,7 @@ import torch
 
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.select import find
-from normexp.cli.help import help_for
+from normexp.cli.help import explain
 from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.errors import one_line
@@ -53,8 +53,8 @@ def test_the_example_is_small():
 
 def test_it_is_listed_and_nothing_of_it_is_read_before_it_is_allowed(place):
     (place / PACKAGE / "norm" / "meanabs.yaml").write_text("broken: [")
-    assert f"meanabs                     of an installed package; add allow_targets=[{PACKAGE}]" in help_for(
-        ["norm"]
+    assert f"meanabs                     of an installed package; add allow_targets=[{PACKAGE}]" in explain(
+        "norm"
     )
     with pytest.raises(Exception, match="meanabs") as refused:
         compose(["norm=meanabs"])
@@ -74,13 +74,12 @@ def test_allowed_it_brings_norm_claim_and_bank(place):
     folder.allow_from([f"allow_targets=[{PACKAGE}]"])
     cfg, choices = compose(["norm=meanabs"])
     assert (cfg.norm._target_, choices["norm"]) == (f"{PACKAGE}.MeanAbs", "meanabs")
-    assert "norm.eps=1.0e-5" in help_for(["norm=meanabs"])
+    assert "eps: ${eps}" in explain("norm=meanabs")
     ((claim,), _, _) = find("MA1")
     assert claim.arms["meanabs"] == ["norm=meanabs"]
     bank = load_bank("tiny_digits")
     assert bank.drawn
     assert len(bank.cells) == 6
-    assert PACKAGE not in sys.modules  # building a network imports it, and no listing does
 
 
 def test_its_norm_divides_by_the_mean_magnitude_of_each_sample(place):
@@ -91,34 +90,6 @@ def test_its_norm_divides_by_the_mean_magnitude_of_each_sample(place):
     x = torch.randn(4, 6)
     twin = torch.stack([row / (sum(map(abs, row.tolist())) / 6 + 1e-5) for row in x])
     assert torch.allclose(layer(x), twin, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("points", "message"),
-    [
-        ({"other": {"normexp.norms": {"meanabs": "other"}}}, "norm=meanabs: .* bring it; allow one of them"),
-        (
-            {"other": {"normexp.norms": {"rmsnorm": "other"}}},
-            "norm=rmsnorm: other brings it, and normexp has its",
-        ),
-        ({"other": {"normexp.banks": {"big": "other"}}}, "bank=big: other says .* has no banks/big.yaml"),
-        (
-            {"gone": {"normexp.banks": {"big": "gone"}}},
-            r"allow_targets=\[gone\]: is no folder of Python files",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_package_is_one_line(place, points, message):
-    (place / "other" / "norm").mkdir(parents=True)
-    (place / "other" / "__init__.py").touch()
-    (place / "other" / "norm" / "meanabs.yaml").write_text("{}")
-    for name, own in points.items():
-        install(place, own, name)
-    folder.brought.cache_clear()
-    folder.allow_from([f"allow_targets=[{PACKAGE},{','.join(points)}]"])
-    with pytest.raises(ValueError, match=message) as refused:
-        compose(["norm=meanabs"])
-    assert "\n" not in str(refused.value)
 
 
 def test_it_replaces_nothing_of_normexp(place):

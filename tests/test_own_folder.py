@@ -91,12 +91,11 @@ def test_the_flag_in_its_forms(folder):
     for words in (
         ["--config-dir", "configs"],
         ["--config-dir=configs"],
-        ["-cd", "configs"],
         ["config_dir=configs"],
     ):
         assert options_of(verify, ["claim=M1", *words, "bank=gpu"])["config_dir"] == "configs"
         assert own_folder() == folder / "configs"
-    with pytest.raises(ValueError, match="--config-dir: a value is missing; write config_dir=VALUE"):
+    with pytest.raises(ValueError, match="config_dir: a value is missing"):
         options_of(verify, ["claim=M1", "--config-dir"])
 
 

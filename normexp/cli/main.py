@@ -21,7 +21,6 @@ COMMANDS = {
     "advise": ("advise:advise", "what to expect of each norm in your own setting, before you train"),
     "report": ("report:report", "figures, tables and one page about the runs of a study"),
     "runs": ("report:runs", "list what has been trained"),
-    "evaluate": ("report:evaluate", "evaluate a saved run again, without training"),
     "new": ("new:new", "begin a norm, model, monitor or claim of your own: the files and a test"),
 }  # fmt: skip
 HELP_ALONE = ("compare", "new")  # without words they print their help

@@ -1,14 +1,10 @@
-"""What has been trained: `normexp report outputs/<name>` is the report of a study, `normexp runs` lists runs, and
-`normexp evaluate outputs/<...>` evaluates a saved run again.
+"""What has been trained: `normexp report outputs/<name>` is the report of a study, and `normexp runs` lists runs.
 
 pandas, matplotlib and torch take seconds to import, so they are imported only when needed.
 """
 
-import math
 import sys
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -65,37 +61,8 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     table = load_summaries(folder)
     table = table.assign(model=networks(table), test=table["test/accuracy"].map("{:.2%}".format))
     names = ["name", "model", "norm", "data", "batch_size", "lr", "seed", "status", "test", "finished", "run"]
-    print_table(names, table.sort_values("finished", ascending=False)[names].astype(str).to_numpy())
-
-
-def print_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows of texts, wide where no terminal breaks lines."""
-    table = Table(*names, show_edge=False, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(Text, row))
+    shown = Table(*names, show_edge=False, pad_edge=False)
+    for row in table.sort_values("finished", ascending=False)[names].astype(str).to_numpy():
+        shown.add_row(*map(Text, row))
     console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table, highlight=False)
-
-
-def evaluate(run: Path | None = None, /, *, checkpoint: Literal["last", "best"] = "last") -> None:
-    """Evaluate a saved run again, without training, and print its metrics beside the recorded ones.
-
-    - `normexp evaluate outputs/runs/mlp/layernorm-bs64-s0-...`
-
-    Args:
-        run: the folder of a run
-        checkpoint: of the last step, or of the best validation
-    """
-    if run is None:
-        raise ValueError("name the folder of a run; --help explains")
-    from normexp.runs import finished_summary
-
-    summary = finished_summary(run)
-    from normexp.training.result import final_metrics, trained
-
-    parts = trained(run, summary, checkpoint, trainer=True)
-    now = final_metrics(parts, parts.data.trainer)[0]
-    recorded = summary["metrics"]
-    print(f"{run}, {checkpoint}.ckpt")
-    rows = [(name, f"{value:.6f}", f"{recorded[name] or math.nan:.6f}") for name, value in now.items()]
-    print_table(["metric", "now", "recorded, last.ckpt"], rows)
+    (console if console.is_terminal else Console(width=160)).print(shown, highlight=False)

@@ -1,6 +1,5 @@
 """The git commit from which a run is launched, and whether files were changed since."""
 
-import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -23,12 +22,9 @@ def checkout(folder: Path | None = None) -> dict[str, Any] | None:
 
 @cache  # the process loaded its code when it started
 def _checkout(root: Path) -> dict[str, Any] | None:
-    # Inside a git hook, these variables point to the hook's repository.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-
     def git(*words: str) -> str:
         return subprocess.run(
-            ["git", "--no-optional-locks", *words], cwd=root, env=environment, stdin=subprocess.DEVNULL,
+            ["git", "--no-optional-locks", *words], cwd=root, stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=SECONDS, check=True,
         ).stdout  # fmt: skip
 

@@ -145,8 +145,6 @@ def one_line(error: BaseException) -> str:
     if match := re.search(r"Could not override '([^']+)'", text):
         near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
         hint = f"did you mean {near[0]}? " if near else ""
-        if match[1].startswith("trainer."):
-            hint += f"other options of Lightning's Trainer take a plus, +{match[1]}=...; "
         return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, choice = match[1], match[2]

@@ -101,14 +101,13 @@ def more_folders() -> list[Path]:
 
 
 def _folder_of(package: str) -> Path:
-    """The folder of an importable package, which is not imported. Raises ValueError if there is none."""
+    """The folder of a package, which is not imported. Raises ValueError if there is none."""
     from importlib.util import find_spec
 
     root, *rest = package.split(".")
-    spec = find_spec(root)
-    if spec is None or not spec.submodule_search_locations:
-        raise ValueError(f"allow_targets=[{package}]: is no folder of Python files; install it again")
-    return Path(spec.submodule_search_locations[0], *rest)
+    if (spec := find_spec(root)) is None or spec.origin is None:
+        raise ValueError(f"allow_targets=[{package}]: is no package with an __init__.py; install it again")
+    return Path(spec.origin).parent.joinpath(*rest)
 
 
 def config_file(group: str, name: str) -> Path | None:

@@ -5,6 +5,7 @@ import contextlib
 import gc
 import logging
 import os
+import random
 import shlex
 import sys
 import warnings
@@ -76,16 +77,19 @@ def say_and_exit(message: str, status: int) -> NoReturn:
 def preserve_global_state() -> Iterator[None]:
     """Inside this context, a run may set seeds, threads, environment variables, warning filters, logging levels and
     defaults of torch. Afterwards all are restored."""
+    import numpy as np
     import torch
-    from pytorch_lightning.utilities.seed import isolate_rng
 
+    drawn, numbers = random.getstate(), np.random.get_state()
     environment, levels = dict(os.environ), {name: logging.getLogger(name).level for name in LOGGERS}
     threads, kind, format_warning = torch.get_num_threads(), torch.get_default_dtype(), warnings.formatwarning
     deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
     try:
-        with warnings.catch_warnings(), isolate_rng():
+        with warnings.catch_warnings(), torch.random.fork_rng():
             yield
     finally:
+        random.setstate(drawn)
+        np.random.set_state(numbers)
         os.environ.clear()
         os.environ.update(environment)
         for name, level in levels.items():

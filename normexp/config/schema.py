@@ -123,13 +123,6 @@ NOT_IDENTITY = frozenset(
 )  # fmt: skip
 
 
-def value_at(config: Any, key: str, absent: Any = None) -> Any:
-    """The value of a key such as `norm.eps` in a configuration."""
-    for part in key.split("."):
-        config = config.get(part, absent) if isinstance(config, dict) else absent
-    return config
-
-
 def early_stop(config: Mapping[str, Any]) -> EarlyStop | None:
     """The rule in `early_stopping`: null, a number of validations, or {patience: 5, metric: loss, min_delta: 0.001}."""
     asked = _rule(config.get("early_stopping"))

@@ -92,7 +92,7 @@ def summarize(
         "status": "diverged" if diverged else "completed",
         **told,
         "choices": parts.choices,
-        "recipe_changes": changes(parts.config, parts.choices),
+        "recipe_changes": changes(parts.spec.overrides),
         "hash": parts.digest,
         "fingerprint": parts.data.fingerprint,
         "metrics": metrics,
@@ -156,15 +156,9 @@ class PopulationStatistics(pl.Callback):
         update_population_statistics(module, data_of(trainer), trainer)
 
 
-def trained(
-    folder: Path, summary: dict[str, Any], checkpoint: str = "last", *, trainer: bool = False
-) -> Parts:
-    """The parts of a finished run with its last weights, or the best; with a trainer, to evaluate them."""
+def trained(folder: Path, summary: dict[str, Any]) -> Parts:
+    """The parts of a finished run with its last weights."""
     parts = build(saved_spec(folder, summary))
-    state = load_checkpoint(folder / "checkpoints" / f"{checkpoint}.ckpt", saved_identity(folder))
+    state = load_checkpoint(folder / "checkpoints" / "last.ckpt", saved_identity(folder))
     parts.module.load_state_dict(state["state_dict"])
-    if trainer:
-        parts.data.trainer = parts.make_trainer(enable_checkpointing=False)
-        if parts.data.tasks_of_run:  # the trained batches say which task is evaluated
-            parts.data.trainer.fit_loop.load_state_dict(state["loops"]["fit_loop"])
     return parts

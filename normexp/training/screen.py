@@ -39,7 +39,7 @@ def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
     length = pluralize(config["max_epochs"], "epoch") if steps is None else pluralize(steps, "step")
     optimizer = f"{choices['optimizer']} lr {learning_rate(config):g} ({choices['schedule']})"
     names = " · ".join((model_label(config, choices), choices["norm"], choices["data"]))
-    changed = changes(config, choices)
+    changed = changes(parts.spec.overrides)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     precision = str(config["trainer"].get("precision", "32-true"))
     beside = [f"{key}={config[key]}" for key in BESIDE if config[key]]

@@ -80,7 +80,7 @@ OVERRIDES = st.lists(
 
 def launch_until_the_first_step(arguments: list[str]) -> None:
     """What the command does until a run would begin, with its ways to say what is wrong."""
-    if mistake := train.find_mistake(arguments):
+    if mistake := train.find_mistake(arguments, [], many=False):
         cli.fail(mistake, cli.BAD_INPUT)
     with one_line_errors():
         allow_from(arguments)

@@ -40,12 +40,6 @@ def test_commit_and_whether_the_code_is_as_committed(repository, tmp_path):
     assert found(tmp_path) == {"commit": commit, "dirty": True}
 
 
-def test_hook_of_another_repository_does_not_mislead(repository, tmp_path, monkeypatch):
-    commit = repository("rev-parse", "HEAD").strip()
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
-    assert found(tmp_path) == {"commit": commit, "dirty": False}
-
-
 def test_nothing_where_there_is_no_repository_commit_or_git(repository, tmp_path, monkeypatch):
     (tmp_path / "installed").mkdir()
     commit = repository("rev-parse", "HEAD").strip()

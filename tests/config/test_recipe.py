@@ -8,7 +8,6 @@ from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.recipe import changes
 from normexp.config.run_spec import resolved
-from normexp.config.schema import value_at
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))
 RECIPES = sorted(path.stem for path in (CONFIGS / "recipe").glob("*.yaml"))
@@ -21,33 +20,19 @@ def config_of(*overrides: str) -> tuple[dict, dict]:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("model", MODELS)
-def test_each_model_trains_by_its_own_recipe_and_changes_nothing_of_it(model):
+def test_each_model_trains_by_its_own_recipe(model):
     path = ["model.path=normexp.models.MLP"] if model == "module" else []
     config, choices = config_of(f"model={model}", *path)
     assert config["recipe"] == choices["recipe"] == model
-    assert changes(config, choices) == []
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_each_recipe_fits_every_model_and_writes_its_own_name(recipe):
     written = yaml.safe_load((CONFIGS / "recipe" / f"{recipe}.yaml").read_text())
-    config, choices = config_of("model=cnn", f"recipe={recipe}")
+    config, _ = config_of("model=cnn", f"recipe={recipe}")
     assert config["recipe"] == written["recipe"] == recipe
     assert config["max_epochs"] == written.get("max_epochs", 10)
-    assert changes(config, choices) == []
-
-
-@pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "fast").glob("*.yaml")), ids=lambda p: p.stem)
-def test_the_fast_recipe_of_a_model_and_its_data_names_what_a_command_changes_of_it(path):
-    _, model, data = path.stem.split("_", 2)
-    words = [f"model={model}", f"data={data}", "recipe=fast"]
-    assert changes(*config_of(*words)) == []
-    of_muon = path.parent / "optimizer" / f"{path.stem}_muon.yaml"
-    given = yaml.safe_load(path.read_text()) | yaml.safe_load(of_muon.read_text())
-    more = ["model.width=24", "val_every_n_steps=7", "label_smoothing=0.3", "optimizer.weight_decay=0.7"]
-    expected = {word for word in more if value_at(given, word.partition("=")[0]) is not None}
-    assert set(changes(*config_of(*words, *more))) == expected | {"optimizer.weight_decay=0.7"}
 
 
 @pytest.mark.integration
@@ -55,11 +40,10 @@ def test_the_fast_recipe_of_a_model_and_its_data_names_what_a_command_changes_of
 @pytest.mark.parametrize("path", sorted((CONFIGS / "recipe" / "fast").glob("*.yaml")), ids=lambda p: p.stem)
 def test_another_optimizer_trains_at_its_own_values_in_the_fast_recipe(path, optimizer):
     _, model, data = path.stem.split("_", 2)
-    config, choices = config_of(f"model={model}", f"data={data}", "recipe=fast", f"optimizer={optimizer}")
+    config, _ = config_of(f"model={model}", f"data={data}", "recipe=fast", f"optimizer={optimizer}")
     written = yaml.safe_load((CONFIGS / "optimizer" / f"{optimizer}.yaml").read_text())
     assert config["lr"] == written["lr"]
     assert config["optimizer"]["weight_decay"] == written["optimizer"]["weight_decay"]
-    assert changes(config, choices) == [f"optimizer={optimizer}"]
 
 
 @pytest.mark.integration
@@ -80,31 +64,9 @@ def test_no_recipe_sets_what_belongs_to_an_optimizer():
         assert not written.keys() & {"lr", "optimizer", "model", "norm", "data", "seed"}, recipe
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("overrides", "expected"),
-    [
-        (["optimizer=sgd"], {"optimizer=sgd"}),
-        (["optimizer=sgd", "lr=0.3"], {"optimizer=sgd", "lr=0.3"}),
-        (["lr=0.5", "max_epochs=3"], {"lr=0.5", "max_epochs=3"}),
-        (["max_steps=7", "max_epochs=3"], {"max_steps=7"}),
-        (["schedule=constant", "batch_size=8"], {"schedule=constant", "batch_size=8"}),
-        (["schedule.warmup_steps=5"], {"schedule.warmup_steps=5"}),
-        (["optimizer.weight_decay=0.1"], {"optimizer.weight_decay=0.1"}),
-        (["lr=0.5", "optimizer.lr=0.02"], {"optimizer.lr=0.02"}),  # lr moves nothing
-        (["trainer.gradient_clip_val=2.0"], {"trainer.gradient_clip_val=2.0"}),
-        (["norm=batchnorm", "seed=4", "trainer=bf16", "model.width=8", "monitor=none"], set()),
-    ],
-    ids=lambda values: " ".join(sorted(values)),  # each process of the tests must name it alike
-)
-@pytest.mark.parametrize("model", ["mlp", "transformer"])
-def test_command_line_wins_over_the_recipe_which_says_what_changed(model, overrides, expected):
-    config, choices = config_of(f"model={model}", *overrides)
-    for override in expected:
-        key, _, value = override.partition("=")
-        found = choices[key] if key in choices else config[key] if "." not in key else None
-        assert found is None or str(found) == value
-    assert set(changes(config, choices)) == expected
+def test_a_run_says_which_of_its_words_change_the_recipe():
+    words = ["optimizer=sgd", "lr=0.3", "norm=batchnorm", "schedule.warmup_steps=5", "seed=4", "trainer=bf16"]
+    assert changes(words) == ["optimizer=sgd", "lr=0.3", "schedule.warmup_steps=5"]
 
 
 @pytest.mark.integration

@@ -5,8 +5,6 @@ import csv
 import pytest
 import torch
 
-from normexp.config.checks import check_compiler
-
 
 def rows(folder):
     """(step, metric) -> value of what the monitors measured."""
@@ -41,18 +39,3 @@ def test_run_compiles_the_network_and_says_so(train, tmp_path, monkeypatch):
     summary, _ = train("compile=true")
     assert compiled == [("MLP", "default")]
     assert summary["execution"]["mode"] == "compiled"
-
-
-def test_missing_compiler_is_one_line(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: None)
-    with pytest.raises(ValueError, match=r"compile=True: no C\+\+ compiler found .*; install g\+\+") as error:
-        check_compiler({"compile": True, "trainer": {"accelerator": "auto"}})
-    assert "\n" not in str(error.value)
-
-
-def test_cuda_graphs_are_refused_without_a_gpu():
-    config = {"compile": "reduce-overhead", "trainer": {"accelerator": "cpu"}}
-    with pytest.raises(
-        ValueError, match=r"compile=reduce-overhead: CUDA graphs need a GPU .*; use compile=true"
-    ):
-        check_compiler(config)

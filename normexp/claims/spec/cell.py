@@ -29,7 +29,7 @@ NAMES: dict[str, dict[str, str]] = load_yaml(Path(__file__).with_name("labels.ya
 class Strict(BaseModel):
     """A mapping with these keys and no others; values are what they say, never converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 def read_as(model: type[BaseModel], node: Any, where: str = "") -> Any:
@@ -37,7 +37,7 @@ def read_as(model: type[BaseModel], node: Any, where: str = "") -> Any:
     try:
         if not isinstance(node, dict):
             raise ValueError(f"{node!s:.60}: must be keys with values such as name: mine")
-        require_plain("", node, lines=True)
+        require_plain("", node)
         return checked(model, node)
     except ValueError as error:
         raise ValueError(f"{where}{error}") from None
