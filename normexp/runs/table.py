@@ -32,7 +32,7 @@ def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
     if not root.is_dir():
         raise ValueError(f"path={root}: no such folder; runs go to outputs/<name>, check the name")
     finished, unfinished = [], []
-    for folder, below, files in os.walk(root, followlinks=True):
+    for folder, below, files in os.walk(root):
         begun = (Path(folder) / IDENTITY).exists()
         if SUMMARY in files:
             finished.append(Path(folder))
