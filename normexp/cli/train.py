@@ -65,14 +65,15 @@ def train(arguments: list[str]) -> None:
         raise ValueError(f"--{placed[0][0].replace('_', '-')}: is for sweeps; add -m")
     use_folder(flags.config_dir)
     allow_from(flags.words)
-    words = [*flags.words, *launcher_words(placed)]
+    from normexp.config.compose import compose, hydra_itself
+
+    places = [f"{'++' * ('.' in key)}hydra.launcher.{key}={quoted(value)}" for key, value in placed]
+    words = [*flags.words, *places]
     if flags.cfg:
-        show_configuration(words, flags.cfg, resolve=flags.resolve)
+        hydra_itself().show_cfg("train", words, flags.cfg, package=None, resolve=flags.resolve)
     elif many:
         sweep(words, flags.config_dir)
     else:
-        from normexp.config.compose import compose
-
         run(*compose(words), words)
 
 
@@ -88,15 +89,6 @@ def sweep(words: list[str], own: str | None) -> None:
     hydra_itself().multirun(config_name="train", task_function=task, overrides=words)
 
 
-def show_configuration(words: list[str], part: str, *, resolve: bool) -> None:
-    """`--cfg job`: print the configuration that the words compose."""
-    from normexp.config.compose import hydra_itself
-
-    hydra_itself().show_cfg(
-        config_name="train", overrides=words, cfg_type=part, package=None, resolve=resolve
-    )
-
-
 def task(cfg: "DictConfig") -> None:
     """Hydra calls this for a run of one of its launchers."""
     from hydra.core.hydra_config import HydraConfig
@@ -109,17 +101,12 @@ def task(cfg: "DictConfig") -> None:
 def run(cfg: "DictConfig", choices: dict[str, str], words: list[str]) -> None:
     """Train the run of a composed configuration."""
     with process.fast_imports():
-        from normexp.config.run_spec import runs_of
+        from normexp.config.run_spec import spec_of
 
-        (spec,) = runs_of(cfg, choices, words)
+        spec = spec_of(cfg, choices, words)
         from normexp.training.train import train as train_run
 
         train_run(spec, process.typed(sys.argv))
-
-
-def launcher_words(given: Sequence[tuple[str, str]]) -> list[str]:
-    """`--place slurm` as Hydra takes it."""
-    return [f"{'++' * ('.' in name)}hydra.launcher.{name}={quoted(value)}" for name, value in given]
 
 
 def find_mistake(words: Sequence[str], unknown: Sequence[str], *, many: bool) -> str | None:

@@ -1,6 +1,7 @@
 """A run as a plain value, the runs that overrides ask for, and the run of a folder."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,6 @@ from normexp.config.identity import OFF, config_hash, default_folder, processes_
 from normexp.config.recipe import choices_of
 from normexp.config.schema import Root
 from normexp.config.targets import fingerprint
-
-Pairs = Sequence[tuple[int | None, float | None]]
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ def specs(
 
     Raises ValueError with one line for a configuration that cannot be a run. Hydra's errors are its own.
     """
-    words = tuple(overrides)
-    pairs = [(seed, rate) for rate in (rates or (None,)) for seed in (seeds or (None,))]
-    return list(runs_of(*compose(words), words, pairs, allowed=allowed))
+    axes = [f"lr={rate}" for rate in rates or ()], [f"seed={seed}" for seed in seeds or ()]
+    lists = [(*overrides, *given) for given in itertools.product(*(axis for axis in axes if axis))]
+    return [spec_of(*compose(words), words, allowed=allowed) for words in lists]
 
 
 def specs_of(lists: Sequence[Sequence[str]]) -> list[RunSpec | ValueError]:
@@ -76,42 +75,29 @@ def specs_of(lists: Sequence[Sequence[str]]) -> list[RunSpec | ValueError]:
 
     def attempt(words: Sequence[str]) -> RunSpec | ValueError:
         try:
-            (spec,) = runs_of(*compose(words), words, known=known)
-            return spec
+            return spec_of(*compose(words), words, known=known)
         except Exception as error:
             return ValueError(one_line(error))
 
     return list(map(attempt, lists))
 
 
-def runs_of(
+def spec_of(
     cfg: DictConfig,
     choices: dict[str, str],
     overrides: Sequence[str],
-    pairs: Pairs = ((None, None),),
     *,
     allowed: Iterable[str] | None = None,
     known: dict[str, str] | None = None,
-) -> Iterator[RunSpec]:
-    """The runs of a composed configuration, one for each pair of seed and rate; None stands for its own. `known` as in
-    `fingerprint`."""
+) -> RunSpec:
+    """The run of a composed configuration. `known` as in `fingerprint`."""
     packages = None if allowed is None else tuple(allowed)
-    known = {} if known is None else known
-    for seed, rate in pairs:
-        given = {key: value for key, value in (("seed", seed), ("lr", rate)) if value is not None}
-        cfg.update(given)
-        config = resolved(cfg, packages)
-        chosen = choices_of(config, choices)
-        processes = processes_of(config, packages)
-        digest = config_hash(config, fingerprint(config, packages, known), processes, packages)
-        yield RunSpec(
-            config=config,
-            choices=chosen,
-            digest=digest,
-            folder=Path(config["run_dir"] or default_folder(config, chosen, digest)),
-            overrides=(*overrides, *(f"{key}={value}" for key, value in given.items())),
-            allowed=packages,
-        )
+    config = resolved(cfg, packages)
+    chosen, processes = choices_of(config, choices), processes_of(config, packages)
+    content = fingerprint(config, packages, {} if known is None else known)
+    digest = config_hash(config, content, processes, packages)
+    folder = Path(config["run_dir"] or default_folder(config, chosen, digest))
+    return RunSpec(config, chosen, digest, folder, tuple(overrides), packages)
 
 
 def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:

@@ -14,20 +14,16 @@ BESIDE = ".new"
 
 
 @contextlib.contextmanager
-def atomic_write(path: Path, *, on_disk: bool = True) -> Iterator[BinaryIO]:
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
     """A file to write. If the block ends without an error, the file replaces `path`. After an error `path` stays as it
     was.
-
-    Args:
-        on_disk: wait until the disk has the file, so a power failure leaves the old file or the new one.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}{BESIDE}")
     try:
         with beside.open("wb") as file:
             yield file
             file.flush()
-            if on_disk:
-                os.fsync(file.fileno())
+            os.fsync(file.fileno())
         os.replace(beside, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -35,15 +31,15 @@ def atomic_write(path: Path, *, on_disk: bool = True) -> Iterator[BinaryIO]:
         raise
 
 
-def write_text(path: Path, text: str, *, on_disk: bool = True) -> None:
+def write_text(path: Path, text: str) -> None:
     """Write text whole or not at all."""
-    with atomic_write(path, on_disk=on_disk) as file:
+    with atomic_write(path) as file:
         file.write(text.encode())
 
 
-def write_json(path: Path, content: Any, *, indent: int = 2, on_disk: bool = True) -> None:
+def write_json(path: Path, content: Any, *, indent: int = 2) -> None:
     """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
-    write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n", on_disk=on_disk)
+    write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")
 
 
 def remove_unfinished(folder: Path) -> None:

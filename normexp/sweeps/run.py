@@ -181,4 +181,4 @@ def write_record(folder: Path, command: str, cells: Sequence[Cell]) -> None:
     ]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     launch = {"command": command, "host": socket.gethostname(), "pid": os.getpid()}
-    write_json(folder / RECORD, {**launch, "cells": rows}, indent=1, on_disk=False)
+    write_json(folder / RECORD, {**launch, "cells": rows}, indent=1)

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from small_module import fit
 
 from normexp.config.compose import compose
-from normexp.config.run_spec import runs_of
+from normexp.config.run_spec import spec_of
 from normexp.monitors import Charts, Monitor, measure_without_fit
 from normexp.monitors.activations import PLACES
 from normexp.training.build import build
@@ -55,7 +55,7 @@ def parts(model, norm, monitor, pace=2):
                 node[key] = pace
             if key in ("batch_size", "chunks", "iterations"):
                 node[key] = min(node[key], 4)
-    return build(*runs_of(cfg, choices, ()))
+    return build(spec_of(cfg, choices, ()))
 
 
 class Losses(pl.Callback):
