@@ -25,9 +25,9 @@ OWN = ("train", "val", "test", "lr")  # not of monitors
 
 
 def watched(path: Path) -> dict[str, float]:
-    """Statistic@first, @middle and @last, each the mean over layers."""
+    """Statistic@first, @middle and @last, each the mean over layers; that of a network has one value."""
     logged = pd.read_csv(path)
-    logged["statistic"] = logged["metric"].str.split("/").str[0]
+    logged["statistic"] = logged["metric"].str.replace(r"/(?!weight$|activation$).*", "", regex=True)
     logged = logged[~logged["statistic"].isin(OWN)]
     found = {}
     for name, rows in logged.groupby("statistic"):
@@ -81,9 +81,9 @@ def keep_learned(table: pd.DataFrame) -> None:
     """Write what `normexp advise` shows: each learned setting's mean test error of each norm."""
     runs = table[(table["plan"] == "learned") & (table["seed"] > 0) & (table["affine"] != "none")]
     rows = []
-    for (data, model), own in runs.groupby(["data", "model"]):
-        errors = 1 - own.groupby("norm")["test_accuracy"].mean()
-        about = {"model": NAMES[model], "data": NAMES[data], "updates": int(own["steps"].max())}
+    for _, own in runs.groupby(["data", "model"]):
+        first, errors = own.iloc[0], 1 - own.groupby("norm")["test_accuracy"].mean()
+        about = {"model": NAMES[first["model"]], "data": NAMES[first["data"]], "updates": int(first["steps"])}
         seeds = int(own.groupby("norm").size().min())
         rows.append(about | {"seeds": seeds, "errors": errors.round(5).to_dict()})
     LEARNED.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")

@@ -24,7 +24,7 @@ NAMES = {
 }
 COLORS = {"none": "#666666", "batchnorm": "#0072b2", "batchnorm_noisy": "#d55e00", "layernorm": "#009e73"}
 SHIFT = "wasserstein_drift@middle"
-RATIO = "gradient_first_last_ratio@first"
+RATIO = "gradient_first_last_ratio/weight@first"
 
 
 def runs_of(plan: str) -> pd.DataFrame:
@@ -65,7 +65,10 @@ def vanishing_gradients() -> None:
     """The gradient at the first layer over that at the last, and what the networks learned, over depth."""
     runs = runs_of("depth")
     runs = runs[runs["optimizer"] == "sgd"].assign(depth=lambda rows: rows["depth"].astype(int))
-    kinds = [kind for kind in ("sigmoid", "tanh", "relu") if kind in set(runs["activation"])]
+    finished = runs.groupby("activation")["norm"].nunique() * runs.groupby("activation")["depth"].nunique()
+    kinds = [
+        kind for kind in ("sigmoid", "tanh", "relu") if finished.get(kind, 0) > 3
+    ]  # of one depth there is no line
     figure, axes = plt.subplots(
         2,
         len(kinds),
@@ -92,7 +95,7 @@ def vanishing_gradients() -> None:
     axes[1, 0].set_ylabel("test accuracy after\n2,000 updates, %")
     axes[1, -1].legend(frameon=False, fontsize=8, loc="lower left")
     save(figure, "vanishing_gradients")
-    columns = [RATIO, "gradient_first_last_ratio@middle", "test_accuracy", "train_loss", "lr"]
+    columns = [RATIO, "gradient_first_last_ratio/weight@middle", "test_accuracy", "train_loss", "lr"]
     table = runs.groupby(["activation", "norm", "depth"])[columns].mean()
     print(
         table.assign(runs=runs.groupby(["activation", "norm", "depth"]).size()).to_string(
