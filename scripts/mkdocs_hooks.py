@@ -70,4 +70,5 @@ def on_page_markdown(markdown: str, page: "Page", config: "MkDocsConfig", files:
             return f"{match[1]}{inside}{mark}{anchor})"
         return f"{match[1]}{URLS['Repository']}/blob/main/{place})" if (ROOT / place).exists() else match[0]
 
+    markdown = re.sub(r'(<img src=")docs/', r"\1", markdown) if above else markdown
     return re.sub(r"(\]\()(?!\w+:|#)([^)\s]+)\)", there, markdown)
