@@ -102,7 +102,7 @@ def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     for (key, result), one in zip(words.items(), q, strict=True):
         name = key[0] if len(verdicts[key[0]]["comparisons"]) == 1 else f"{key[0]}, part {key[1]}"
         rows.append((name, result["word"], number(result["p"]), number(one), "yes" if stays[key] else "no"))
-    return markdown_table(("id", "word", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
+    return markdown_table(("id", "verdict", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
 def _read(path: Path) -> Any:
@@ -117,7 +117,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         verdict = verdicts.get(claim.id)
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(None)
         own = [stay for (name, _), stay in stays.items() if name == claim.id]
-        word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} words" if own else ""
+        word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} verdicts" if own else ""
         says = numbers_of(verdict) if verdict else ""
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
