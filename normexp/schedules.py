@@ -6,11 +6,11 @@ A schedule is called as `schedule(step, total_steps) -> factor`. `LitModel` pass
 
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
+from pydantic import Field
 
-def _check_warmup(warmup_steps: int) -> None:
-    if warmup_steps < 0:
-        raise ValueError(f"schedule.warmup_steps={warmup_steps}: must not be negative; 0 means no warm-up")
+Steps = Annotated[int, Field(ge=0)]
 
 
 def _warmup(step: int, warmup_steps: int) -> float:
@@ -22,10 +22,7 @@ def _warmup(step: int, warmup_steps: int) -> float:
 class Constant:
     """factor(step) = min(1, (step + 1) / warmup_steps)."""
 
-    warmup_steps: int = 0
-
-    def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps)
+    warmup_steps: Steps = 0
 
     @property
     def varies(self) -> bool:
@@ -40,13 +37,8 @@ class WarmupCosine:
     """Linear warm-up, then f + (1 - f) (1 + cos(pi p)) / 2. Here f is `final_fraction`, and p goes from 0 to 1 over the
     remaining steps (Loshchilov & Hutter 2017, without restarts). `warmup_steps=None` means a twentieth of the run."""
 
-    warmup_steps: int | None = None
-    final_fraction: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_warmup(self.warmup_steps or 0)
-        if not 0 <= self.final_fraction <= 1:
-            raise ValueError(f"schedule.final_fraction={self.final_fraction}: must lie between 0 and 1")
+    warmup_steps: Steps | None = None
+    final_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
 
     @property
     def varies(self) -> bool:

@@ -63,6 +63,8 @@ def test_good_configuration_passes():
         ("max_steps", "x", "max_steps='x': must be a whole number"),
         ("accuracies", ["a"], r"accuracies\[0\]=.a.: must be a number"),
         ("schedule.warmup_step", 1, "schedule.warmup_step: no such key; did you mean schedule.warmup_steps?"),
+        ("schedule.final_fraction", 1.5, "schedule.final_fraction=1.5: must be at most 1"),
+        ("schedule.warmup_steps", -1, "schedule.warmup_steps=-1: must be at least 0"),
         ("schedule.final_fraction", "low", "schedule.final_fraction='low': must be a number"),
         ("model.norm_output", 3, "model.norm_output=3: must be true or false"),
         ("model._target_", "normexp.models.Nothing", "cannot be imported"),

@@ -30,11 +30,3 @@ def test_cosine_follows_warmup_and_ends_at_the_final_fraction():
     assert schedule(9, 100) == schedule(10, 100) == 1.0
     assert schedule(55, 100) == pytest.approx(0.6)
     assert schedule(100, 100) == schedule(150, 100) == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    "make", [lambda: Constant(-1), lambda: WarmupCosine(-1), lambda: WarmupCosine(0, 1.5)]
-)
-def test_impossible_schedules_are_refused(make):
-    with pytest.raises(ValueError, match="schedule"):
-        make()

@@ -62,7 +62,7 @@ class Rounds:
 
     Args:
         out: the folder of verdicts; `out/cache` has the runs that all claims share.
-        command: to reproduce a claim, with `{id}` in place of its own.
+        command: as it was typed.
     """
 
     def __init__(
@@ -139,8 +139,7 @@ class Rounds:
             keep_out_of_git(self.out)
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         specs, names = zip(*runs.values(), strict=True)
-        words = self.command.format(id=",".join(todo))
-        for cell in run(specs, options, folder=launch, names=names, command=words):
+        for cell in run(specs, options, folder=launch, names=names, command=self.command):
             if cell.state != "failed":
                 continue
             self._failures[cell.spec.folder] += 1

@@ -35,7 +35,7 @@ class Verdicts:
 
     Args:
         out: their folder.
-        command: to reproduce a claim, with `{id}` in place of its own.
+        command: as it was typed.
         registries: where rows are looked for; by default the user's own, then that of the evidence.
     """
 
@@ -49,7 +49,7 @@ class Verdicts:
             start, folder = time.perf_counter(), self.out / claim.id
             table, verdict = self._judged(claim, training)
             seconds = round(time.perf_counter() - start, 2)
-            verdict |= {"seconds": seconds, "command": self.command.format(id=claim.id)}
+            verdict |= {"seconds": seconds, "command": self.command}
             write_verdict(folder, verdict)
             table.to_csv(folder / "evidence.csv", index=False)
             if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
-from normexp.config.folder import allow_from
 from normexp.config.process import fast_imports, typed
 
 
@@ -13,7 +12,6 @@ def compare(
     *overrides: str,
     norms: Annotated[tuple[str, ...], SEVERAL] = ("none", "batchnorm", "layernorm"),
     batch_sizes: Annotated[tuple[int, ...] | None, SEVERAL, at_least(1)] = None,
-    module: str = "",
     margin: Annotated[float | Literal["practical"], POSITIVE] = "practical",
     metric: Literal["test/error", "test/loss"] | None = None,
     rates: Annotated[tuple[float, ...] | None, SEVERAL, POSITIVE] = None,
@@ -31,7 +29,7 @@ def compare(
 
     - `normexp compare model=mlp data=digits norms=none,batchnorm,layernorm`
     - `normexp compare model=cnn data=cifar10 norms=batchnorm,groupnorm batch_sizes=2,8,32 budget=600`
-    - `normexp compare module=my_package:Net data=my_package:MyData`
+    - `normexp compare model=module model.path=my_package.Net allow_targets=my_package`
     - `normexp compare ... --plan`: what it would cost; nothing is trained
 
     Args:
@@ -39,7 +37,6 @@ def compare(
             (--workers 2, ...; docs/sweeps.md)
         norms: the first is the baseline
         batch_sizes: compared at each, 2,8,32; default: that of the configuration
-        module: my_package:Net, your own network
         margin: the smallest difference that matters, fixed before the first run: a share of wrong answers (0.01 is
             one point) or nats; practical: 0.3 points up to 3% error, a tenth of the error up to 10%, then a point
         metric: default: test/error, or test/loss for data=python_docs and text_file
@@ -49,18 +46,11 @@ def compare(
         name: the page is out/NAME/index.html, with table.tex, methods.txt and figures as PDF
         out: a folder
     """
-    from normexp.compare.design import design_of, overrides_of, packages
+    from normexp.compare.design import design_of, overrides_of
 
-    options: dict[str, Any] = {
-        "norms": norms,
-        "batch_sizes": batch_sizes,
-        "module": module,
-        "margin": margin,
-        "metric": metric,
-    }
-    options |= {"rates": rates, "seeds": seeds, "budget": budget, "allow_targets": allow_targets}
-    allow_from([f"allow_targets=[{','.join(packages(options, overrides))}]"])
-    words = overrides_of(options, overrides)
+    options: dict[str, Any] = {"norms": norms, "batch_sizes": batch_sizes, "margin": margin, "metric": metric}
+    options |= {"rates": rates, "seeds": seeds, "budget": budget}
+    words = overrides_of(overrides)
     with fast_imports():
         from normexp.compare import run
         from normexp.compare.judged import finding
@@ -69,7 +59,7 @@ def compare(
 
     spec, *_ = specs([*words, "norm=none"])
     model, data = (spec.choices[group] for group in ("model", "data"))
-    options["name"] = name or f"{module.replace(':', '.') or model}-{data}"
+    options["name"] = name or f"{model}-{data}"
     text = data in ("text_file", "python_docs")
     design = design_of(options, words, recipe=spec.choices["recipe"], text=text)
     folder = out / options["name"]

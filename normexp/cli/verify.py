@@ -1,8 +1,7 @@
 """`normexp verify claim=S37`: name a claim, get a verdict with its evidence; `--help` lists all claims."""
 
-import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from normexp.claims.spec import select
@@ -14,7 +13,7 @@ from normexp.cli.help import columns
 from normexp.cli.words import HERE, Engine, Folder, Packages
 from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.options import installed
-from normexp.config.process import BAD_INPUT, fast_imports
+from normexp.config.process import BAD_INPUT, fast_imports, typed
 from normexp.config.process import command as to_type
 
 CONFIGS = FOLDER / "claims"
@@ -84,17 +83,10 @@ def verify(
     with fast_imports():  # torch and Lightning take seconds to import
         from normexp.claims.verify import verify_all
 
-    options = {
-        "bank": bank if bank != SMALL else "",
-        "evidence": evidence,
-        "registry": registry,
-        "allow_targets": allow_targets,
-        "config_dir": config_dir,
-    }
     status = verify_all(
         chosen,
         out,
-        command=command_of_one(claim, options),
+        command=typed(sys.argv),
         options=engine,
         evidence=ledger(evidence),
         registries=[registry] if registry else None,
@@ -146,11 +138,3 @@ def warn(mistakes: Iterable[str]) -> None:
     """Print mistakes in files that were not asked for. They stop nothing, but their author should know."""
     for mistake in mistakes:
         print(f"Warning: {mistake}", file=sys.stderr)
-
-
-def command_of_one(claim: str, options: Mapping[str, object]) -> str:
-    """The command that reproduces one claim, without its id."""
-    is_file = claim.endswith(select.ENDINGS) and "," not in claim
-    words = [f"claim={shlex.quote(claim) if is_file else '{id}'}"]
-    words += [f"{key}={shlex.quote(str(value))}" for key, value in options.items() if value]
-    return " ".join([to_type("verify"), *words])

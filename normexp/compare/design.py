@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.config.folder import listed
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
@@ -52,12 +51,8 @@ class Design:
         ]
 
 
-def overrides_of(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
-    """The words of `normexp train` in a command: `module=` and `data=package:Class` become paths."""
-    words = list(rest)
-    if options["module"]:
-        words = ["model=module", f"model.path={dotted('module', options['module'])}", *words]
-    overrides: list[str] = []
+def overrides_of(words: Sequence[str]) -> list[str]:
+    """The words of `normexp train` in a command. Raises ValueError for one that the comparison chooses itself."""
     for word in words:
         key, _, value = word.partition("=")
         bare = key.lstrip("+~")
@@ -67,24 +62,7 @@ def overrides_of(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
             raise ValueError(f"{word}: is chosen by the comparison; {other}")
         if bare in LENGTHS and value.isdecimal() and not int(value):
             raise ValueError(f"{word}: nothing is learned; write at least {bare}=1")
-        is_class = key == "data" and ":" in value
-        overrides += ["data=module", f"data.path={dotted(key, value)}"] if is_class else [word]
-    return overrides
-
-
-def dotted(key: str, value: str) -> str:
-    """package.Class of package:Class. Raises ValueError for another form."""
-    package, colon, name = value.partition(":")
-    if not (package and colon and name):
-        raise ValueError(f"{key}={value}: write {key}=my_package:Name")
-    return f"{package}.{name}"
-
-
-def packages(options: Mapping[str, Any], rest: Sequence[str]) -> list[str]:
-    """Packages of the user's own that the command line names by itself."""
-    data = [word.partition("=")[2] for word in rest if word.startswith("data=") and ":" in word]
-    imported = [target.partition(":")[0].partition(".")[0] for target in (options["module"], *data) if target]
-    return list(dict.fromkeys([*imported, *listed(options["allow_targets"])]))
+    return list(words)
 
 
 def design_of(options: Mapping[str, Any], words: Sequence[str], *, recipe: str, text: bool) -> Design:

@@ -20,7 +20,6 @@ PACKAGE_FOLDER = Path(__file__).parents[1]
 CARRIED = PACKAGE_FOLDER / "configs"  # in a wheel
 CONFIGS = CARRIED if CARRIED.is_dir() else PACKAGE_FOLDER.parent / "configs"
 VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
-KEY = "config_dir"
 # Groups of entry points, normexp.norms ...: NAME = "package" stands for package/norm/NAME.yaml.
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
 FOLDERS = {"claim": "claims", "bank": "banks"}  # of a group; Hydra's groups have their own names
@@ -34,7 +33,9 @@ def use_folder(folder: str | Path | None) -> None:
     Raises ValueError with one line if there is no such folder.
     """
     if folder and not Path(folder).is_dir():
-        raise ValueError(f"{KEY}={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ...")
+        raise ValueError(
+            f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
+        )
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 
 
@@ -125,8 +126,6 @@ def read_text(path: Path) -> str:
     """The text of a yaml file. Raises ValueError with one line for a file that cannot be read."""
     try:
         return path.read_text("utf-8")
-    except FileNotFoundError:
-        raise ValueError(f"{path}: not found") from None
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
@@ -142,17 +141,13 @@ def parse_yaml(text: str, path: Path) -> Any:
     """The content of a file's text. Raises ValueError with one line for a text that is no yaml, or has a key twice."""
     try:
         if twice := _key_twice(yaml.compose(text, LOADER)):
-            raise ValueError(twice)
+            raise yaml.YAMLError(twice)
         return load_yaml(text)
-    except RecursionError:
-        reason = "nested too deep"
-    except yaml.YAMLError as error:
-        mark, what = getattr(error, "problem_mark", None), getattr(error, "problem", None) or error
-        where = f"line {mark.line + 1}: " if mark else ""
-        reason = f"{where}{' '.join(str(what).split())}; close brackets and quote text that has a colon"
-    except ValueError as error:
-        reason = str(error)
-    raise ValueError(f"{path}: cannot be read ({reason})")
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        raise ValueError(
+            f"{path}: cannot be read ({said}); close brackets and quote text that has a colon"
+        ) from None
 
 
 def _key_twice(node: Any) -> str:

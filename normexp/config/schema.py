@@ -143,7 +143,9 @@ def options_of(target: type, given: tuple[str, ...] = (), partial: bool = False)
         return None
     hints: dict[str, Any] = {}
     with contextlib.suppress(NameError, TypeError, AttributeError):
-        hints = get_type_hints(inspect.getattr_static(target, "__init__"))  # also of an inherited one
+        hints = get_type_hints(
+            inspect.getattr_static(target, "__init__"), include_extras=True
+        )  # also of an inherited one
     fields: dict[str, Any] = {}
     for own in parameters:
         if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD) and own.name not in given:
@@ -164,6 +166,8 @@ def _yaml_kind(kind: Any) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if kind in PLAIN or origin is Literal:
         return kind
+    if origin is Annotated:  # with its limits
+        return Annotated[(_yaml_kind(inner[0]), *inner[1:])]
     if origin in (Union, types.UnionType):
         kinds = [found for found in map(_yaml_kind, inner) if found is not Any]
         only_null = set(kinds) <= {type(None)}

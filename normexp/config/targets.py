@@ -64,12 +64,9 @@ def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -
 
 
 def _remedy(name: str) -> str:
-    root = name.partition(".")[0]
-    if root in ("normexp", "torch", "pytorch_lightning", "lightning_fabric"):
-        return "not a class of normexp, torch or Lightning that a configuration may build"
     return (
-        f"not a class of normexp, torch or Lightning; if you trust that package, add allow_targets=[{root}] to the "
-        "command line (no file can allow it)"
+        "not a class of normexp, torch or Lightning that a configuration may build; if you trust that package, add "
+        f"allow_targets=[{name.partition('.')[0]}] to the command line (no file can allow it)"
     )
 
 

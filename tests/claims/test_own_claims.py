@@ -3,8 +3,6 @@
 import pytest
 
 from normexp.claims.spec.select import own_claims
-from normexp.cli.main import run
-from normexp.cli.verify import command_of_one
 
 TEXT = """
 name: dividing_by_n
@@ -32,15 +30,3 @@ def test_a_path_stands_for_the_claim_in_it(mine):
     words, found = own_claims(f"S37, {mine}")
     assert words == "S37,mine"
     assert found["mine"].sentence == "Of two numbers the second is larger."
-
-
-def test_the_command_of_the_verdict_names_the_file(mine):
-    assert command_of_one(str(mine), {}).endswith(f"claim={mine}")
-    assert command_of_one("S37", {}).endswith("claim={id}")
-
-
-@pytest.mark.integration
-def test_a_bank_beside_claims_without_settings_is_said(mine, capsys):
-    assert run("verify", [f"claim={mine}", "bank=gpu", "--plan"]) == 2
-    said = capsys.readouterr().err
-    assert "bank=gpu: changes nothing of mine, which has no `settings`; leave bank= out" in said

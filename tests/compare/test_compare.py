@@ -14,7 +14,7 @@ from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.cli.compare import compare
 from normexp.cli.main import run as command
 from normexp.compare import page
-from normexp.compare.design import design_of, overrides_of, packages
+from normexp.compare.design import design_of, overrides_of
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, finding, look, show
 from normexp.compare.page import table_tex
 from normexp.compare.run import Result
@@ -88,25 +88,13 @@ def test_mistakes_are_one_line(options, words):
     assert "\n" not in str(error.value)
 
 
-def test_own_network_and_data_are_named_and_allowed():
-    options = {**options_of(compare, []), "module": "pack.nets:Net"}
-    words = overrides_of(options, ["data=other:Data", "max_epochs=2"])
-    assert words == [
-        "model=module",
-        "model.path=pack.nets.Net",
-        "data=module",
-        "data.path=other.Data",
-        "max_epochs=2",
-    ]
-    assert packages(options, ["data=other:Data"]) == ["pack", "other"]
-    with pytest.raises(ValueError, match="module=pack: write module=my_package:Name"):
-        overrides_of({**options_of(compare, []), "module": "pack"}, [])
+def test_what_the_comparison_chooses_is_refused():
     for word in ("lr=1", "optimizer.lr=1", "++seed=3", "+lr=0.1", "~seed"):
         with pytest.raises(ValueError, match=f"^{re.escape(word)}: is chosen by the comparison"):
-            overrides_of(options_of(compare, []), [word])
+            overrides_of([word])
     for word in ("max_steps=0", "++max_epochs=0"):
         with pytest.raises(ValueError, match=f"^{re.escape(word)}: nothing is learned; write at least max_"):
-            overrides_of(options_of(compare, []), [word])
+            overrides_of([word])
 
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
@@ -216,7 +204,9 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "their_net.py").write_text(NETWORK)
     words = [
-        "module=their_net:Net",
+        "model=module",
+        "model.path=their_net.Net",
+        "allow_targets=their_net",
         "data=digits",
         "norms=none,batchnorm",
         "rates=0.003,0.01",
@@ -227,7 +217,7 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     assert "looks at 5 seeds, until all is decided: at most 20 runs" in capsys.readouterr().out
     assert not (tmp_path / "outputs").exists()
     assert command("compare", [*words, "--workers", "0"]) == 0
-    out = tmp_path / "outputs" / "compare" / "their_net.Net-digits"
+    out = tmp_path / "outputs" / "compare" / "module-digits"
     shown, result = (out / "index.html").read_text(), json.loads((out / "result.json").read_text())
     assert result["finding"] in shown.replace("&#43;", "+")
     assert "In this setting: " in shown

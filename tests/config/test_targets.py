@@ -26,7 +26,7 @@ REFUSED = [
     ("model", "normexp.models.MLP\n", (), "is no class"),
     ("model", "normexp.models.MLP.__init__.__globals__", (), "is no class"),
     ("model", "normexp.модели.MLP", (), "is no class"),
-    ("model", "this.s", (), f"{NOT_ALLOWED}; if you trust that package, add allow_targets=\\[this\\]"),
+    ("model", "this.s", (), r"add allow_targets=\[this\]"),
     ("model", "antigravity.webbrowser", (), NOT_ALLOWED),
     ("model", "os.system", (), NOT_ALLOWED),
     ("model", "builtins.eval", (), NOT_ALLOWED),
@@ -142,7 +142,7 @@ def test_own_class_is_built_where_the_command_line_allows_its_package(package, m
         ("own_norms.subprocess.Popen", "is subprocess.Popen, not a class"),
         ("own_norms.Fraction", "is fractions.Fraction, not a class"),
         ("own_norms.Absent", "cannot be imported"),
-        ("own_norms_too.Mine", "not a class of normexp, torch or Lightning; if you trust"),
+        ("own_norms_too.Mine", "not a class of normexp, torch or Lightning"),
     ],
 )
 def test_an_allowed_package_gives_its_own_classes_of_that_kind_alone(package, name, message):
