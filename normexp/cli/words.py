@@ -106,7 +106,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     if isinstance(mistake, mistakes.MissingArgumentError):
         return f"{key}: a value is missing; --help explains"
     if isinstance(mistake, mistakes.RepeatArgumentError):
-        return f"{mistake.token.keyword}: stands there twice; write it once, several values with commas"
+        word = (mistake.token.keyword or "").removeprefix("--")
+        return f"{word}={mistake.token.value}: the key stands there twice; write it once, values with commas"
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         said = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
