@@ -66,7 +66,8 @@ def specs(
     """
     axes = [f"lr={rate}" for rate in rates or ()], [f"seed={seed}" for seed in seeds or ()]
     lists = [(*overrides, *given) for given in itertools.product(*(axis for axis in axes if axis))]
-    return [spec_of(*compose(words), words, allowed=allowed) for words in lists]
+    known: dict[str, str] = {}
+    return [spec_of(*compose(words), words, allowed=allowed, known=known) for words in lists]
 
 
 def specs_of(lists: Sequence[Sequence[str]]) -> list[RunSpec | ValueError]:
