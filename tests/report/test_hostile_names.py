@@ -7,7 +7,7 @@ import pytest
 from fabricated import write_run
 from markdown_it import MarkdownIt
 
-from normexp.cli.report import show
+from normexp.cli.report import runs
 from normexp.report.page import write_report
 from normexp.report.study import open_study
 from normexp.report.tables import fenced, plain
@@ -81,6 +81,7 @@ def test_report_of_hostile_names_shows_them_and_has_none_of_their_tags(tmp_path)
     assert "<img src=x>" not in page.read_text()
 
 
-def test_title_of_an_evaluation_is_text(capsys):
-    show("runs/[/red]", {"[/b]": 0.5}, {})
-    assert {"runs/[/red]", "[/b]"} <= set(capsys.readouterr().out.split())
+def test_names_in_the_list_of_runs_are_text(tmp_path, capsys):
+    write_run(tmp_path, "[/red]", 8, 0)
+    runs(tmp_path)
+    assert "[/red]" in capsys.readouterr().out
