@@ -7,7 +7,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from normexp.cli import train
-from normexp.config.errors import one_line
+from normexp.config.folder import ALLOWED, VARIABLE
 from normexp.config.run_spec import RunSpec
 from normexp.sweeps.options import Options, as_options, options_of, take_flags
 from normexp.sweeps.place import choose_place
@@ -53,15 +53,20 @@ def test_an_option_of_sbatch_is_one_line():
         as_options({"slurm": {"account": "me\n#SBATCH --wrap=x"}}, "hydra.launcher.")
 
 
-def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them():
-    found = train.launcher_flags(["-m", "seed=0,1", "--time-limit", "2h", "--slurm", "account=me"])
-    assert found == ["-m", "seed=0,1", "hydra.launcher.time_limit=2h", "++hydra.launcher.slurm.account=me"]
-    quoted = train.launcher_flags(["-m", "--slurm", "constraint=a;b's", "--slurm", "comment=x y"])
-    parsed = OverridesParser.create().parse_overrides(quoted[1:])
+def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them(monkeypatch):
+    seen: list[list[str]] = []
+    monkeypatch.setenv(ALLOWED, "")
+    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setattr(train, "sweep", lambda words, own: seen.append(words))
+    train.train(["-m", "seed=0,1", "--time-limit", "2h", "--slurm", "account=me"])
+    assert seen.pop() == ["seed=0,1", "hydra.launcher.time_limit=2h", "++hydra.launcher.slurm.account=me"]
+    train.train(["-m", "--slurm", "constraint=a;b's", "--slurm", "comment=x y"])
+    parsed = OverridesParser.create().parse_overrides(seen.pop())
     assert [override.value() for override in parsed] == ["a;b's", "x y"]
-    assert train.launcher_flags(["experiment=depth", "--plan"])[1:] == ["hydra.launcher.plan=true"]
+    train.train(["experiment=depth", "--plan"])
+    assert seen.pop()[1:] == ["hydra.launcher.plan=true"]
     with pytest.raises(ValueError, match="--plan: is for sweeps; add -m"):
-        train.launcher_flags(["seed=0", "--plan"])
+        train.train(["seed=0", "--plan"])
 
 
 @pytest.mark.parametrize(("place", "package"), [("slurm", "submitit"), ("ray", "ray")])
@@ -78,16 +83,3 @@ def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="place=slurm: no sbatch on the path"):
         choose_place(Options(place="slurm"), [RUN], tmp_path)
-
-
-def test_launcher_of_hydra_whose_package_is_absent_says_what_to_install():
-    where = "Available options in 'hydra/launcher':\n\tbasic\n\tnormexp\nConfig search path:"
-    said = f"Could not find 'hydra/launcher/joblib'\n\n{where}"
-    assert (
-        one_line(ValueError(said)) == 'hydra/launcher=joblib: needs a package; pip install "normexp[joblib]"'
-    )
-
-
-@pytest.mark.parametrize("key", ["hydra.sweep.dir", "hydra.sweep.subdir"])
-def test_folder_that_a_sweep_would_not_use_is_refused(key):
-    assert train.find_mistake(["-m", f"{key}=x", "seed=0,1"]) == f"{key}=x: is not read; write outputs=x"
