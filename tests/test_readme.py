@@ -108,3 +108,9 @@ def test_the_site_has_every_page_and_the_api_names_what_exists():
         defined = (place / "__init__.py" if place.is_dir() else place.with_suffix(".py")).read_text()
         for name in names.split(", "):
             assert re.search(rf"\b{name}\b", defined), f"{module}.{name}"
+
+
+def test_the_pages_are_few_and_short():
+    lengths = {page.name: len(page.read_text().splitlines()) for page in (ROOT / "docs").glob("*.md")}
+    assert len(lengths) <= 18
+    assert {name for name, lines in lengths.items() if lines > 200} <= {"verdicts.md"}  # a command writes it
