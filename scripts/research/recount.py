@@ -5,7 +5,6 @@ Prints each number beside the kept one (tests/frozen/verdicts.json, docs/verdict
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +26,10 @@ REGISTRY = (ROOT / "docs/evidence/registry.jsonl").read_text()
 
 
 def rows_of(claim: dict) -> pd.DataFrame:
-    """The runs or values that a claim counts."""
-    if (
-        claim["evidence"] == "training"
-    ):  # all rates of equal runs; of a run that is there twice, what was asked for
+    if claim["evidence"] == "training":
         mine = RUNS["asked_by"].astype(str).str.contains(rf"\b{claim['id']}:")
-        rows = RUNS.assign(other=~mine).merge(
-            RUNS.loc[mine, ["setting", "overrides", "seed"]].drop_duplicates()
-        )
+        cells = RUNS.loc[mine, ["setting", "overrides", "seed"]].drop_duplicates()
+        rows = RUNS.assign(other=~mine).merge(cells)  # all rates of equal runs; of doubles that asked for
         return rows.sort_values(["other", "run"]).drop_duplicates(["setting", "overrides", "seed", "lr"])
     rows = VALUES[VALUES["claim"] == claim["id"]].assign(error=np.nan)  # equal networks count once
     wide = rows.pivot_table("value", "setting", ["part", "arm", "seed"], observed=True).drop_duplicates()
@@ -47,9 +42,8 @@ def best(claim: dict, rows: pd.DataFrame, arm: str, level: int, facts: dict) -> 
         return rows[rows["arm"] == arm].set_index("seed")
     others = set().union(*claim["arms"].values()) - set(claim["arms"][arm])
     words = {*claim["arms"][arm], *[f"{key}={level}" for key in claim.get("factor", {})]}
-    rows = rows[
-        [words <= x and not others & x for x in rows["overrides"].astype(str).str.split("\n").map(set)]
-    ]
+    lines = rows["overrides"].astype(str).str.split("\n").map(set)
+    rows = rows[[words <= own and not others & own for own in lines]]
     failed, guess = rows["failed"], 1 - facts["chance"]
     value = error = (1 - rows["test_accuracy"]).mask(failed, guess)
     order = (1 - rows["val_accuracy"]).mask(failed, guess)  # equal ones by validation loss
@@ -62,7 +56,6 @@ def best(claim: dict, rows: pd.DataFrame, arm: str, level: int, facts: dict) -> 
 
 
 def effect(claim: dict, comparison: dict, rows: pd.DataFrame, facts: dict) -> tuple[float, float]:
-    """The mean effect over seeds, no number if nothing trained; and the error of the baseline."""
     levels = next(iter(claim.get("factor", {"": [1]}).values()))
     sides, failed = [], []
     for arm in [comparison[key] for key in ("arm", "baseline") if key in comparison]:
@@ -78,89 +71,60 @@ def effect(claim: dict, comparison: dict, rows: pd.DataFrame, facts: dict) -> tu
 
 
 def learned(facts: dict) -> bool:
-    if not facts["ends"]:  # a network at initialization
-        return False
-    ends = pd.DataFrame(facts["ends"]).T
-    return ends["val_loss"].min() < facts.get("learned_loss", 0) or ends["train_accuracy"].max() > 0.95
+    ends = facts["ends"].values()
+    text = min(end["val_loss"] for end in ends) < facts.get("learned_loss", 0)
+    return text or max(end["train_accuracy"] for end in ends) > 0.95
 
 
-def said_of(true: pd.Series, level: float = 0.95) -> tuple:
-    return true.sum(), len(true), *stats.binomtest(int(true.sum()), len(true)).proportion_ci(level)
+def share(true: pd.Series, level: float = 0.95) -> list[float]:
+    return [*stats.binomtest(int(true.sum()), len(true)).proportion_ci(level)]
 
 
 def count(claim: dict, comparison: dict) -> tuple[dict, list[str]]:
-    """What a row says of one comparison: numbers, and words as the page has them."""
     sign = -1 if comparison["kind"] == "smaller" else 1
-    rows_before = REGISTRY.count(f'"{claim["id"]} {claim["settings"]["bank"]}"') - 1
-    level = 1 - 0.05 / 2**rows_before  # each amendment halves
-    table = pd.DataFrame(columns=["number", "side", "learned"])
+    level = 1 - 0.05 / 2 ** (REGISTRY.count(f'"{claim["id"]} {claim["settings"]["bank"]}"') - 1)  # amendments
+    table = pd.DataFrame(columns=["number", "side"])
     for name, rows in rows_of(claim).groupby("setting", observed=True):
-        facts = FACTS.get(name.removesuffix("-early"), {"ends": {}})
-        number, error = effect(claim, comparison, rows, facts)
+        number, error = effect(claim, comparison, rows, FACTS.get(name.removesuffix("-early"), {}))
         practical = 0.003 if error < 0.03 else error / 10 if error <= 0.1 else 0.01
         margin = practical if comparison.get("margin") == "practical" else comparison.get("margin", 0)
         side = "beyond" if sign * number > margin else "opposite" if sign * number < -margin else "within"
-        table.loc[name] = [number, "failed" if np.isnan(number) else side, learned(facts)]
+        table.loc[name] = [number, "failed" if np.isnan(number) else side]
     asked = table.dropna().sort_values("number")
     true = asked["side"] == ("within" if comparison["kind"] == "equivalent" else "beyond")
-    numbers, rank = (
-        asked["number"],
-        int(stats.binom.ppf((1 - level) / 2, len(asked), 0.5)),
-    )  # of the sign test
-    own = {"n": len(table), "holds": true.sum(), "median": numbers.median(), "settings": table["number"]}
+    numbers, rank = asked["number"], int(stats.binom.ppf((1 - level) / 2, len(asked), 0.5))
+    own = {"n": len(table), "holds": true.sum(), "settings": table["number"].sort_index()}
     own |= {side: (table["side"] == side).sum() for side in ("failed", "beyond", "within", "opposite")}
-    own["median_interval"] = numbers.iloc[[rank - 1, -rank]].tolist()
-    _, _, low, high = said_of(true, level)
+    own |= {"median": numbers.median(), "median_interval": numbers.iloc[[rank - 1, -rank]].tolist()}
+    low, high = share(true, level)
     word = "supported" if low > 0.5 else "refuted" if high < 0.5 else "undecided"
     word = "divided" if 0.25 <= low <= 0.5 <= high <= 0.75 else word
     said = [f"| {word} | {stats.binomtest(int(true.sum()), len(true)).pvalue:.3g} |"]
-    said += [f"share {true.mean():.2f} ({low:.2f} to {high:.2f})"]
-    for true_of, name in (
-        (asked["learned"], "where networks learn"),
-        (~asked["learned"], "where they do not"),
-    ):
-        if claim["evidence"] == "training":
-            holds, n, low, high = said_of(true[true_of])
-            said.append(f"{name} {holds} of {n} ({low:.2f} to {high:.2f})")
+    said.append(f"share {true.mean():.2f} ({low:.2f} to {high:.2f})")
     if comparison["kind"] != "equivalent":
-        claimed, nonzero = int((sign * numbers > 0).sum()), int((numbers != 0).sum())
-        p = stats.binomtest(claimed, nonzero).pvalue
-        said.append(
-            f"the sign is the claimed one in {claimed} of {len(asked)} (p {f'{p:.2g}' if p >= 0.001 else '< 0.001'})"
-        )
+        claimed, signs = (numbers * sign > 0).sum(), (numbers != 0).sum()
+        p = stats.binomtest(int(claimed), int(signs)).pvalue
+        p_text = f"{p:.2g}" if p >= 0.001 else "< 0.001"
+        said.append(f"is the claimed one in {claimed} of {signs} (p {p_text})")
+    if claim["evidence"] == "training":
+        for yes, half in true.groupby(lambda name: learned(FACTS[name.removesuffix("-early")])):
+            where, ends = "networks learn" if yes else "they do not", share(half)
+            said.append("{} {} of {} ({:.2f} to {:.2f})".format(where, half.sum(), len(half), *ends))
     return own, said
 
 
-def differences(name: str) -> list[str]:
-    """What differs from the kept verdict and from its row of the page."""
-    claim, kept, found = CLAIMS[name], KEPT[name], []
-    page = " ".join(line for line in PAGE if re.match(rf"\| {name}(, part \d)? \|", line))
-    parts = claim["comparison"] if isinstance(claim["comparison"], list) else [claim["comparison"]]
-    for comparison, theirs in zip(parts, kept["comparisons"], strict=True):
-        own, said = count(claim, comparison)
-        print(name, *[f"{key} {own[key]}" for key in ("n", "holds", "failed", "median")], "|", *said)
-        settings = own.pop("settings")
-        if comparison is parts[0]:
-            their_settings = pd.Series(
-                {key: value for key, (value, _) in kept["settings"].items()}, dtype=float
-            )
-            apart = (settings - their_settings).abs() > 1e-4 * their_settings.abs() + 1e-7
-            found += [
-                f"{name} {key}: {settings[key]}, kept {their_settings[key]}" for key in apart[apart].index
-            ]
-            found += [
-                f"{name} {key}: not in both"
-                for key in settings.index.symmetric_difference(their_settings.index)
-            ]
-        found += [f"{name} {key}: {own[key]}, kept {theirs[key]}" for key in own
-                  if not np.allclose(own[key], theirs[key], rtol=1e-5)]  # fmt: skip
-        found += [f"{name}: not on the page: {words}" for words in said if words.lower() not in page.lower()]
-    return found
-
-
 if __name__ == "__main__":
-    found = [line for name in ROWS for line in differences(name)]
-    earlier = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    RESULT.write_text(json.dumps(earlier | {"recount": {"rows": ROWS, "differences": found}}) + "\n")
-    print(*found, sep="\n")
-    sys.exit(bool(found))
+    result = {}
+    for name, part in [(row, part) for row in ROWS for part in range(len(KEPT[row]["comparisons"]))]:
+        own, said = count(CLAIMS[name], np.atleast_1d(CLAIMS[name]["comparison"])[part])
+        first = pd.Series({key: x[0] for key, x in KEPT[name]["settings"].items()}, dtype=float).sort_index()
+        kept = KEPT[name]["comparisons"][part] | {"settings": own["settings"] if part else first}
+        row = " ".join(line for line in PAGE if re.match(rf"\| {name}(, part \d)? \|", line)).lower()
+        apart = [key for key in own if not np.allclose(own[key], kept[key], 1e-4, 1e-9, equal_nan=True)]
+        apart += [words for words in said if words not in row]
+        numbers = {key: np.round(x, 6).tolist() for key, x in own.items() if key != "settings"}
+        print(name, part + 1, *[f"{key} {x} (kept {kept[key]})" for key, x in numbers.items()], *said)
+        print("  differ:" if apart else "  as kept", *apart)
+        result[f"{name} {part + 1}"] = numbers | {"said": said, "differ": apart}
+    RESULT.write_text(json.dumps(json.loads(RESULT.read_text()) | {"recount": result}) + "\n")
+    raise SystemExit(any(row["differ"] for row in result.values()))
