@@ -78,17 +78,20 @@ class Run(Recorded):
 
 @dataclass(frozen=True)
 class Study(Recorded):
-    """The finished runs below a folder. A notebook shows it as the report does: finding, table, figure and cautions."""
+    """The finished runs below a folder. A notebook shows it as the report does: finding, tables and cautions."""
 
     folder: Path
 
     def __repr__(self) -> str:
         return f"Study({self.folder}, {len(self.summaries)} runs)"
 
-    def _repr_html_(self) -> str:
-        from normexp.report.finding import show_in_notebook
+    def _repr_markdown_(self) -> str:
+        from normexp.report.page import text_of
+        from normexp.report.study import open_study
+        from normexp.report.tables import comparison
 
-        return show_in_notebook(self.folder)
+        study = open_study(self.folder)
+        return text_of(study, comparison(study))
 
     @cached_property
     def summaries(self) -> "pd.DataFrame":

@@ -15,8 +15,9 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
+from normexp.config.errors import checked
 from normexp.config.folder import more_folders
-from normexp.sweeps.options import as_options
+from normexp.sweeps.options import Options
 
 
 class NormexpLauncher(Launcher):
@@ -24,7 +25,7 @@ class NormexpLauncher(Launcher):
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
         more: Any = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
-        self.options = as_options({**options, "slurm": more}, "hydra.launcher.")
+        self.options = checked(Options, {**options, "slurm": more}, "hydra.launcher")
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config = config

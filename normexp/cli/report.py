@@ -14,19 +14,23 @@ from normexp.config.process import typed
 
 
 def report(
-    *words: str, metric: str = "test/accuracy", baseline: str | None = None, out: Path | None = None
+    *words: str,
+    metric: str = "test/accuracy",
+    baseline: str | None = None,
+    out: Path | None = None,
+    pdf: bool = False,
 ) -> None:
     """Figures, tables and one self-contained page about the finished runs of a study.
 
     - `normexp report outputs/NAME`
-    - `normexp report A B`: two studies, to pair them run by run
     - `normexp report outputs/NAME model=mlp norm=none,layernorm`: these runs alone
 
     Args:
-        words: folders of studies, and filters
+        words: the folder of a study, and filters
         metric: final value to compare
         baseline: arm that differences refer to; default: none, if the study has it
         out: where to write; default: FOLDER/report
+        pdf: write the figures as PDF, too
     """
     from normexp.report.finding import look_at, show_answer
     from normexp.report.page import write_report
@@ -36,13 +40,12 @@ def report(
     filters = [word for word in words if "=" in word and not Path(word).exists()]
     only = dict(word.split("=", 1) for word in filters)
     folders = [Path(word) for word in words if word not in filters]
-    if not folders:
+    if len(folders) != 1:
         raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
-    first, *others = folders
-    study = open_study(folders if others else first, metric, only)
-    values = "-".join([*(folder.name for folder in others), *only.values()])
+    (first,), values = folders, "-".join(only.values())
+    study = open_study(first, metric, only)
     place = out or first / (f"report-{in_path(values)}" if values else "report")
-    page = write_report(study, place, baseline=baseline, made_by=typed(sys.argv))
+    page = write_report(study, place, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
     means = write_mean_runs(study, place if out or values else first)
     show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
     print(*(look_at(means, address(study)) if means else ()), sep="\n")

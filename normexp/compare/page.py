@@ -54,7 +54,7 @@ def write(result: Result, out: Path, made_by: str) -> Path:
             "Mean over paired seeds with its interval at the level of one look; shaded: within the margin.",
             differences(result),
         )
-        pictures = save_all([figure], out / "figures", made_by)
+        pictures = save_all([figure], out / "figures", made_by, pdf=True)
     return save_page(
         out,
         title=design.name,

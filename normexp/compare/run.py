@@ -57,7 +57,7 @@ def compare(
             planned = grid(design, rates, seeds, out)
             folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
             names = [name_of(spec) for spec in planned]
-            cells = run(planned, options, folder=folder, names=names, command=command, what="comparison")
+            cells = run(planned, options, folder=folder, names=names, command=command)
             if options.plan:
                 most = pluralize(len(grid(design, rates, design.looks[-1], out)), "run")
                 say(

@@ -31,7 +31,7 @@ MUST = {
     "tuple_type": "a list such as [a,b]", "dict_type": "keys with values", "model_type": "keys with values",
     "model_attributes_type": "keys with values", "none_required": "null", "finite_number": "finite",
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
-    "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
+    "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
 }  # fmt: skip
 BRANCH = re.compile(
     r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-"

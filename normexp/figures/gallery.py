@@ -1,4 +1,4 @@
-"""Named figures: what makers of them use, and the work of the command: NAME.png, .pdf and .json of each in a folder,
+"""Named figures: what makers of them use, and the work of the command: NAME.png and .json of each in a folder,
 and a page that shows all.
 """
 
@@ -151,7 +151,12 @@ def chosen(words: Sequence[str]) -> list[Named]:
 
 
 def make(
-    entry: Named, folder: Path, *, small: bool = False, say: Callable[[str], None] = lambda words: None
+    entry: Named,
+    folder: Path,
+    *,
+    small: bool = False,
+    pdf: bool = False,
+    say: Callable[[str], None] = lambda words: None,
 ) -> Plot:
     """Compute a figure and write its files. Its runs are kept under `folder`/runs and used again."""
     from normexp.report.drawing import Drawing, save
@@ -164,7 +169,7 @@ def make(
         "command": f"{command('figure')} {entry.name}", "cpu_seconds": round(time.process_time() - began, 1),
     }  # fmt: skip
     with drawing_style():
-        save(Drawing(entry.name, entry.title, plot.seen, draw(plot)), folder, entry.source)
+        save(Drawing(entry.name, entry.title, plot.seen, draw(plot)), folder, entry.source, pdf=pdf)
     write_text(folder / f"{entry.name}.json", json.dumps(numbers, indent=1))
     return plot
 

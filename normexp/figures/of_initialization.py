@@ -9,13 +9,6 @@ from normexp.figures.plot import Line, Map, Panel, Plot
 
 NORMS = ("none", "batchnorm", "layernorm")
 BN_RELU = math.pi / (math.pi - 1)  # growth of the squared gradient per layer (Yang et al. 2019)
-SIGMOID = 0.0565  # for Xavier's weights: width times variance of a weight times mean squared slope
-WEIGHTS = {
-    "identity": "xavier",
-    "relu": "he",
-    "tanh": "xavier",
-    "sigmoid": "xavier",
-}  # usual for each activation
 FALL = "gradient / that of the last layer"
 
 
@@ -188,77 +181,3 @@ def channel_means(lab: Lab) -> Plot:
         f" network of {depth} layers, before each norm)."
     )
     return Plot(panels, seen)
-
-
-@figure
-def initialization(lab: Lab) -> Plot:
-    """Gradients over depth for five norms and four activations, and what batch size, place and residuals change."""
-    depth, width, batch = lab.size(24, 6), lab.size(256, 32), 128
-    panels, relu = [], dict[str, float]()
-    for activation, weights in WEIGHTS.items():
-        words = f"model.depth={depth} model.width={width} model.activation={activation} model.initialization={weights}"
-        lines = [gradients(lab, norm, words, batch_size=batch) for norm in (*NORMS, "groupnorm", "rmsnorm")]
-        if rate := {"relu": BN_RELU, "sigmoid": SIGMOID}.get(activation):
-            law = [rate ** ((depth - layer) / 2) for layer in range(1, depth + 1)]
-            lines.append(Line("closed form", lines[0].x, law, look="law"))
-        if activation == "relu":
-            relu = {line.name: line.y[0] for line in lines}
-        name = "linear" if activation == "identity" else activation
-        panels.append(Panel(name, "layer", FALL, lines, log="y", named=activation == "sigmoid"))
-    panels += [by_batch_size(lab, depth, width), by_place(lab), residual_stream(lab)]
-    seen = (
-        f"From the last of {depth} ReLU layers to the first the gradient is multiplied by"
-        f" {relu['batchnorm']:.0f} with BatchNorm (closed form {relu['closed form']:.0f}), by"
-        f" {relu['layernorm']:.2g} with LayerNorm, by {relu['none']:.2g} without a norm; with sigmoid units BatchNorm"
-        " alone keeps it (the norm before the activation, dense networks)."
-    )
-    return Plot(panels, seen, columns=4)
-
-
-def by_batch_size(lab: Lab, depth: int, width: int) -> Panel:
-    """Growth of the squared gradient per layer under BatchNorm over the batch size."""
-    from normexp.claims.laws.depth import gradient_growth
-
-    sizes = [4, 8, 16, 32, 64, 128]
-    lines = []
-    for activation in ("relu", "identity"):
-        words = f"norm=batchnorm model=mlp model.depth={depth} model.width={width}"
-        network = lab.network(
-            words, f"model.activation={activation} model.initialization={WEIGHTS[activation]}"
-        )
-        rates = [gradient_growth(network, seed=0, batch_size=size) for size in sizes]
-        lines.append(Line("linear" if activation == "identity" else activation, sizes, rates, look="points"))
-    lines.append(Line("pi / (pi - 1)", [4, 128], [BN_RELU, BN_RELU], look="law"))
-    lines.append(Line("(B-2) / (B-3)", sizes, [(size - 2) / (size - 3) for size in sizes], look="law"))
-    return Panel("BatchNorm by batch size", "batch size", "growth per layer", lines, log="x")
-
-
-def by_place(lab: Lab) -> Panel:
-    """Similarity of two samples over the depth of a ReLU network, for norms before and after the activation."""
-    from normexp.claims.laws.depth import cosine_similarity
-
-    depths, lines = [1, 2, 4, 8, 16, lab.size(32, 20)], []
-    for place, norms in (("pre_activation", NORMS), ("post_activation", NORMS[1:])):
-        for norm in norms:
-            words = f"norm={norm} model=mlp model.width=128 model.norm_position={place}"
-            networks = [lab.network(words, f"model.depth={depth}") for depth in depths]
-            values = [cosine_similarity(network, seed=0, batch_size=32) for network in networks]
-            after = " · after" if place == "post_activation" else ""
-            lines.append(Line(f"{norm}{after}", depths, values, look="points"))
-    return Panel("ReLU: where the norm stands", "depth", "mean |cosine| of two samples", lines, log="x")
-
-
-def residual_stream(lab: Lab) -> Panel:
-    """Squared norm of a transformer's residual stream over blocks, for each place of LayerNorm."""
-    from normexp.claims.laws.stream import stream_norms
-
-    blocks, lines = lab.size(12, 3), []
-    for place in ("pre", "post", "sandwich"):
-        network = lab.network(
-            f"model=gpt norm=layernorm model.width=64 model.mlp_ratio=1 model.depth={blocks}",
-            f"model.activation=relu model.initialization=xavier model.norm_position={place}",
-        )
-        norms = stream_norms(network, seed=0, batch_size=16)[::2]
-        lines.append(Line(place, list(range(len(norms))), [float(value) for value in norms], look="points"))
-    lines.append(Line("post: 3/2", [0, blocks], [1.5, 1.5], look="law"))
-    return Panel("GPT: the residual stream", "block", "E|x|^2 / d", lines)

@@ -39,18 +39,22 @@ class Skipped:
     reason: str
 
 
-def save_all(figures: Sequence[Drawing | Skipped], folder: Path, source: str) -> dict[str, Markup]:
-    """Write the drawings as PNG and PDF, with their source in the metadata. Returns name -> element of a page."""
-    return {item.name: save(item, folder, source) for item in figures if isinstance(item, Drawing)}
+def save_all(
+    figures: Sequence[Drawing | Skipped], folder: Path, source: str, *, pdf: bool = False
+) -> dict[str, Markup]:
+    """Write the drawings, with their source in the metadata. Returns name -> element of a page."""
+    return {item.name: save(item, folder, source, pdf=pdf) for item in figures if isinstance(item, Drawing)}
 
 
-def save(drawing: Drawing, folder: Path, source: str) -> Markup:
-    """Write PNG and PDF. The files have no date, so equal runs give equal files. Returns the element of a page."""
+def save(drawing: Drawing, folder: Path, source: str, *, pdf: bool = False) -> Markup:
+    """Write a PNG, and a PDF if asked: its fonts take most of the time. The files have no date, so equal runs give
+    equal files. Returns the element of a page."""
     folder.mkdir(parents=True, exist_ok=True)
     png = png_of(drawing, Description=source)
     (folder / f"{drawing.name}.png").write_bytes(png)
-    about = {"Title": drawing.title, "Subject": source, "CreationDate": None}
-    FigureCanvasPdf(drawing.figure).print_pdf(folder / f"{drawing.name}.pdf", metadata=about)
+    if pdf:
+        about = {"Title": drawing.title, "Subject": source, "CreationDate": None}
+        FigureCanvasPdf(drawing.figure).print_pdf(folder / f"{drawing.name}.pdf", metadata=about)
     return as_element(drawing, png)
 
 

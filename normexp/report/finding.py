@@ -1,7 +1,6 @@
 """What a report says in words: the largest difference, where it was seen, what limits it, and its source; and what a
 terminal or a notebook shows of it."""
 
-import html
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -29,12 +28,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     compared, and where. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        why = "there is nothing to compare with"
-        if len(study.arms) > 1:
-            why = "no two arms have two seeds in common"
-        if len(study.differences):
-            why = "all seeds of two arms differ by the same, and their runs kept no test examples"
-        return f"No difference has an interval: {why}. {scope(study)}"
+        return f"No difference has an interval: no two arms have two seeds that differ. {scope(study)}"
     most, count = int(rows["pairs"].max()), len(study.differences)
     few = most < FEWEST_SEEDS
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
@@ -50,7 +44,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
             f"remain possible ({how}). {scope(study)}"
         )
     shown = rows if few else clear
-    text = f"{in_a_sentence(study, shown.loc[shown['difference'].abs().idxmax()], set(table['baseline']), unit, how)}."
+    row = shown.loc[shown["difference"].abs().idxmax()]
+    text = f"{in_a_sentence(study, row, set(table['baseline']), unit, how)}."
     if few:
         text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. In these runs {text}"
     elif len(rows) > 1:
@@ -75,21 +70,17 @@ def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], unit: str, 
 
 
 def edges(study: Study) -> Iterator[str]:
-    """A sentence for each learning rate that is the best of a point and the smallest or largest tried there, with the
-    rate to add."""
+    """A sentence for each learning rate that is the best of a point and the smallest or largest tried there."""
     if not study.rate_varies:
         return
-    arms_at: dict[tuple[float, float], list[str]] = {}
+    arms_at: dict[float, list[str]] = {}
     best = study.chosen.groupby(["arm", "level"], sort=False)["lr"].first()
-    for point, runs in study.summaries.groupby(["arm", "level"], sort=False):
-        rate, tried = float(best[point]), sorted(runs["lr"].unique())
-        if len(tried) > 1 and rate in (tried[0], tried[-1]):
-            beside = tried[1] if rate == tried[0] else tried[-2]
-            arms_at.setdefault((rate, float(f"{rate * rate / beside:.1g}")), []).append(point[0])
-    for (rate, more), arms in arms_at.items():
-        names = list(dict.fromkeys(arms))
-        whose = ", ".join(names) if len(names) < len(study.arms) else "every arm"
-        yield f"The best learning rate of {whose}, {rate:g}, lies at the edge of those tried: add lr={more:g}."
+    for (arm, level), runs in study.summaries.groupby(["arm", "level"], sort=False):
+        tried = sorted(runs["lr"].unique())
+        if len(tried) > 1 and best[arm, level] in (tried[0], tried[-1]):
+            arms_at.setdefault(best[arm, level], []).append(arm)
+    for rate, arms in arms_at.items():
+        yield f"The best learning rate of {', '.join(dict.fromkeys(arms))}, {rate:g}, lies at the edge of those tried."
 
 
 def near_chance(study: Study) -> Iterator[str]:
@@ -98,15 +89,9 @@ def near_chance(study: Study) -> Iterator[str]:
     if "train/loss" not in runs:
         return
     guessed = ~runs["failed"] & (runs["train/loss"] > NEAR_CHANCE * pd.to_numeric(runs["chance_loss"]))
-    for arm, arm_runs in runs[guessed].groupby("arm", sort=False):
-        same, at = runs["arm"] == arm, ""
-        if study.x:
-            levels = sorted(arm_runs["level"].unique())
-            same &= runs["level"].isin(levels)
-            at = f" at {label(study.x)} {', '.join(f'{level:g}' for level in levels)}"
-        ends = "ends" if len(arm_runs) == 1 else "end"
-        runs_of_arm = f"{len(arm_runs)} of {same.sum()} runs of {arm}{at}"
-        yield f"{runs_of_arm} {ends} with a training loss near that of guessing."
+    for arm, count in runs[guessed].groupby("arm", sort=False).size().items():
+        of = f"{count} of {(runs['arm'] == arm).sum()} runs of {arm}"
+        yield f"{of} {'ends' if count == 1 else 'end'} with a training loss near that of guessing."
 
 
 def scope(study: Study) -> str:
@@ -125,7 +110,8 @@ def scope(study: Study) -> str:
 def source(study: Study) -> str:
     """Command, hash of the configuration and version, for every file and once for the page."""
     command = " ".join(part for part in study.command.split(" ") if not part.startswith(WHERE))
-    return f"{command}  ·  configuration {study.digest}  ·  normexp {', '.join(study.versions('normexp'))}"
+    versions = ", ".join(sorted(study.summaries["versions.normexp"].dropna().unique()))
+    return f"{command}  ·  configuration {study.digest}  ·  normexp {versions}"
 
 
 def goes_with(study: Study, name: str, by: str) -> str:
@@ -148,7 +134,11 @@ def stops_early(runs: pd.DataFrame) -> bool:
     return bool(runs.filter(regex=r"^early_stopping").notna().any(axis=None))
 
 
-MIXED = {"numerics": "versions of the arithmetic", "execution.threads": "numbers of threads"}
+MIXED = {
+    "numerics": "versions of the arithmetic",
+    "execution.threads": "numbers of threads",
+    "versions.torch": "versions of torch",
+}
 
 
 def limits(study: Study) -> Iterator[str]:
@@ -165,13 +155,9 @@ def limits(study: Study) -> Iterator[str]:
     grid = len(study.arms) * len(study.levels)
     if empty := grid - len(seeds):
         yield f"{empty} of {grid} combinations of arm and {label(study.x)} have no run."
-    for library in ("normexp", "torch"):
-        if len(versions := study.versions(library)) > 1:
-            yield f"The runs come from several versions of {library}: {', '.join(versions)}."
     for column, what in MIXED.items():
         if column in chosen and len(kinds := sorted(chosen[column].dropna().unique())) > 1:
-            values = ", ".join(f"{kind:g}" for kind in kinds)
-            yield f"The runs mix {what} ({values}): one seed then gives other last digits."
+            yield f"The runs mix {what} ({', '.join(map(as_text, kinds))}): one seed then gives other last digits."
     kinds = chosen["key"].map(lambda key: key[1]).unique()
     if len(kinds) > 1:
         yield f"The runs were computed in different ways ({'; '.join(kinds)}); only runs of one way are paired."
@@ -189,45 +175,17 @@ MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
 
 def show_answer(study: Study, console: Console, baseline: str | None = None) -> None:
     """Print the comparison, arms by levels, and under it the report's finding and cautions."""
-    names, cells, lines = answer(study, baseline)
+    table = comparison(study, baseline)
     grid = Table(show_edge=False, pad_edge=False)
-    for index, name in enumerate(names):
+    for index, name in enumerate([f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]):
         grid.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=not index)
-    for arm, arm_cells in cells.items():
+    for arm, arm_cells in cells_of(study, table).items():
         words = (Text(in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
         grid.add_row(Text(printable(arm)), *words)
     console.print()
     console.print(grid, highlight=False)
-    for line in (lines[0], "", *lines[1:]):
+    for line in (how_to_read(study, table), "", finding(study, table), *cautions(study)):
         console.print(printable(line), highlight=False, markup=False)
-
-
-def answer(study: Study, baseline: str | None = None) -> tuple[list[str], dict[str, list], list[str]]:
-    """The heads and cells of the comparison, and the sentences below it: how to read it, the finding, the cautions."""
-    table = comparison(study, baseline)
-    names = [f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]
-    lines = [how_to_read(study, table), finding(study, table), *cautions(study)]
-    return names, cells_of(study, table), lines
-
-
-def show_in_notebook(folder: Path) -> str:
-    """The answer as HTML with the figure of the final values; where the folder is no study, the reason why."""
-    from normexp.report.drawing import as_element, png_of
-    from normexp.report.figures.results import final_values
-    from normexp.report.style import Style, drawing_style
-
-    try:
-        study = open_study(folder)
-        names, cells, (how, sentence, *limits) = answer(study)
-    except ValueError as error:
-        return f"<p>{html.escape(f'no table: {error}')}</p>"
-    rows = [[arm, *map(in_words, arm_cells)] for arm, arm_cells in cells.items()]
-    table = pd.DataFrame(rows, columns=names).to_html(index=False, border=0)
-    with drawing_style():
-        (drawing,) = final_values(study, Style(study.arms))
-        image = as_element(drawing, png_of(drawing))
-    notes = "<br>".join(map(html.escape, (how, *limits)))
-    return f"<p><b>{html.escape(sentence)}</b></p>{table}{image}<p><small>{notes}</small></p>"
 
 
 def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[str]:

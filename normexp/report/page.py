@@ -36,11 +36,14 @@ ENVIRONMENT = jinja2.Environment(
 )
 
 
-def write_report(study: Study, out: Path, *, baseline: str | None = None, made_by: str = "") -> Path:
+def write_report(
+    study: Study, out: Path, *, baseline: str | None = None, pdf: bool = False, made_by: str = ""
+) -> Path:
     """Write `index.html`, `report.md`, `figures/` and `tables/` under `out`. Returns the page's path.
 
     Args:
         baseline: the arm of the paired differences.
+        pdf: write the figures as PDF, too.
         made_by: the command, for the page's foot.
     """
     table, style = comparison(study, baseline), Style(study.arms)
@@ -56,7 +59,7 @@ def write_report(study: Study, out: Path, *, baseline: str | None = None, made_b
             if sections and all(isinstance(item, Skipped) for item in shown):
                 absent += shown
                 continue
-            pictures |= save_all(shown, out / "figures", foot)
+            pictures |= save_all(shown, out / "figures", foot, pdf=pdf)
             sections.append({"title": title, "id": title.split()[-1].lower(), "figures": shown})
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "figures": absent})
@@ -66,20 +69,20 @@ def write_report(study: Study, out: Path, *, baseline: str | None = None, made_b
     (out / "tables").mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         rows.to_csv(out / "tables" / name, index=False)
-    notes = "".join(f"- {plain(line)}\n" for line in (runs, *limits))
-    parts = (
-        f"# {plain(study.name)}",
-        plain(sentence),
-        markdown(study, table),
-        notes + "\n" + fenced(study.command),
-    )
-    (out / "report.md").write_text("\n\n".join(parts) + "\n")
+    (out / "report.md").write_text(text_of(study, table))
     words = study.name.replace("_", " ")
     return save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
         pictures=pictures, lists=lists(study), finding=sentence, provenance=[foot], runs_text=runs, made_by=made_by,
         tables=tables,
     )  # fmt: skip
+
+
+def text_of(study: Study, table: pd.DataFrame) -> str:
+    """The report as Markdown: finding, tables and cautions."""
+    notes = "".join(f"- {plain(line)}\n" for line in (runs_text(study), *cautions(study)))
+    parts = (plain(finding(study, table)), markdown(study, table), notes, fenced(study.command))
+    return f"# {plain(study.name)}\n\n" + "\n\n".join(parts) + "\n"
 
 
 def save_page(out: Path, template: str = "page.html.j2", **values: Any) -> Path:
@@ -110,7 +113,6 @@ def facts(study: Study) -> list[str]:
         *common("data", "{}"), *common("network", "{}"), *common("optimizer", "{}"),
         *common("lr", "learning rate {:g}"), *common("batch_size", "batch size {:g}"),
         *(common("max_steps", f"steps {most}{{:g}}") if by_steps else common("max_epochs", f"epochs {most}{{:g}}")),
-        *common("trainer.limit_train_batches", "trainer.limit_train_batches={:g}"),
     ]  # fmt: skip
 
 
@@ -143,19 +145,13 @@ def runs_text(study: Study) -> str:
 
 
 def lists(study: Study) -> list[dict[str, Any]]:
-    """The lists behind that sentence, each with whether it is open at first. Every run stands in tables/runs.csv."""
+    """The lists behind that sentence. Every run stands in tables/runs.csv."""
     entries = []
     if rows := study.open_runs:
-        failed = any(row["state"] == "failed" for row in rows)
         title = f"{pluralize(len(rows), 'run')} without a result"
-        entries.append({"title": title, "html": list_html(pd.DataFrame(rows)), "open": failed})
+        entries.append({"title": title, "html": list_html(pd.DataFrame(rows))})
     lost = study.summaries[study.summaries["failed"]]
     if len(lost):
-        of_curve = {
-            "convergence.divergence_step": "diverged at step",
-            "convergence.best": "best validation accuracy",
-        }
-        rows = lost[["run", "arm", "seed", "lr", "status", *of_curve]].rename(columns=of_curve)
-        title = pluralize(len(lost), "failed run")
-        entries.append({"title": title, "html": list_html(rows), "open": len(lost) <= 20})
+        rows = lost[["run", "arm", "seed", "lr", "status", "convergence.divergence_step", "convergence.best"]]
+        entries.append({"title": pluralize(len(lost), "failed run"), "html": list_html(rows)})
     return entries

@@ -3,8 +3,7 @@
 import hashlib
 import itertools
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ from normexp.runs.unfinished import open_runs, read_ledgers
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
 # Choices that decide other keys: a norm decides `norm.*`.
-GROUPS = ("study", "norm", "model", "data", "optimizer", "schedule")
+GROUPS = ("norm", "model", "data", "optimizer", "schedule")
 NORMS = ("none", "batchnorm", "layernorm", "groupnorm", "instancenorm", "rmsnorm")  # the order of arms
 LABELS = {  # of others, see `label`
     "lr": "learning rate", "train/loss": "training loss", "val/accuracy": "validation accuracy",
@@ -35,15 +34,13 @@ OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each 
 @dataclass
 class Study:
     """Args:
-    path: folder of the study, `outputs/<name>`; of several, the one that holds them.
-    folders: of the studies.
+    path: folder of the study, `outputs/<name>`.
     metric: the final value to compare; higher is better for accuracies, lower for losses.
     summaries: one row per finished run. The study adds the columns `arm`, `level` (the value of x; 0 without a factor)
         and `key` (seed and kind of execution, which pair runs).
     """
 
     path: Path
-    folders: list[Path]
     metric: str
     summaries: pd.DataFrame
     arms: list[str] = field(init=False)
@@ -72,14 +69,14 @@ class Study:
         self.arms = sorted(runs["arm"].unique(), key=_order)
         execution = runs[["execution.device", "execution.precision"]].astype(str)
         runs["key"] = list(zip(runs["seed"], execution.agg(" ".join, axis=1), strict=True))
-        check_points(self, factors)
+        check_points(self)
 
     def _arm(self, row: pd.Series) -> str:
         return " · ".join([row["norm"], *(_worded(name, row[name]) for name in self.parts)])
 
     @property
     def name(self) -> str:
-        return " and ".join(map(str, self.summaries["name"].unique()))
+        return str(self.summaries["name"].iloc[0])
 
     @property
     def levels(self) -> list[float]:
@@ -210,36 +207,28 @@ class Study:
     @cached_property
     def open_runs(self) -> list[dict[str, str]]:
         """The runs that have no result."""
-        return [row for folder in self.folders for row in open_runs(folder, set(self.summaries["hash"]))]
+        return open_runs(self.path, set(self.summaries["hash"]))
 
     @property
     def command(self) -> str:
         """The command that made the runs: of the last sweep, or of one run, with the number of others."""
-        if sweeps := [sweep for folder in self.folders for sweep in read_ledgers(folder)]:
+        if sweeps := read_ledgers(self.path):
             return sweeps[-1]["command"]
         commands = list(dict.fromkeys(self.summaries["command"]))
         return commands[0] + (f" (and {len(commands) - 1} more commands)" if len(commands) > 1 else "")
 
-    def versions(self, name: str) -> list[str]:
-        """The versions of a library with which the runs were computed."""
-        column = self.summaries.get(f"versions.{name}", pd.Series(dtype=str))
-        return sorted(column.dropna().unique())
-
 
 def open_study(
-    path: str | Path | Sequence[Path], metric: str = "test/accuracy", only: Mapping[str, str] | None = None
+    path: str | Path, metric: str = "test/accuracy", only: Mapping[str, str] | None = None
 ) -> Study:
     """Read a folder's finished runs as a study. Raises ValueError with one line for a folder without runs, for runs of
     several studies or data sets, and for a final metric that the runs lack.
 
     Args:
-        path: several folders are one study with the factor `study`, so each arm is paired with itself in the first.
         only: column -> its values as text, several with commas; other runs are left out.
     """
-    folders = [Path(path)] if isinstance(path, str | Path) else list(path)
-    several = len(folders) > 1
-    path = Path(os.path.commonpath([folder.absolute() for folder in folders])) if several else folders[0]
-    summaries = together(path, folders) if several else load_summaries(path)
+    path = Path(path)
+    summaries = load_summaries(path)
     for key, values in (only or {}).items():
         if key not in summaries:
             raise ValueError(f"{key}={values}: no column of these runs; choose from {', '.join(summaries)}")
@@ -248,50 +237,23 @@ def open_study(
             raise ValueError(f"{key}={min(unknown)}: no run has it; choose from {', '.join(texts.unique())}")
         summaries = summaries[texts.isin(values.split(","))].reset_index(drop=True)
     check_metric(metric, [str(name) for name in summaries if "/" in str(name)])
-    names, sets = (sorted(summaries[column].unique()) for column in ("name", "data"))
-    if len(names) > 1 and not several:
-        found = f"{len(names)} studies, {', '.join(names)}; name the folder of one of them"
-        raise ValueError(f"path={path}: holds runs of {found}")
-    if len(sets) > 1:
-        remedy = f"accuracies on different data are no comparison; choose one, data={sets[0]}"
-        raise ValueError(f"path={path}: holds runs of {len(sets)} data sets, {', '.join(sets)}; {remedy}")
-    identity = ["hash", "model", "norm", "batch_size", "seed", *["study"] * several]
-    if len(same := summaries[summaries.duplicated(identity, keep=False)]):
-        first, second = same.sort_values(identity)["run"].iloc[:2]
-        raise ValueError(
-            f"path={path}: {first} and {second} are the same run, and its seed would count twice; remove one"
-        )
-    return Study(path, folders, metric, summaries)
-
-
-def together(path: Path, folders: Sequence[Path]) -> pd.DataFrame:
-    """The runs of several studies, with the column `study`; `run` is the folder below `path`."""
-    labels = [folder.name for folder in folders]
-    if len({*labels}) < len(labels):
-        labels = [folder.absolute().relative_to(path).as_posix() for folder in folders]
-    tables = [load_summaries(folder) for folder in folders]
-    for folder, runs, study in zip(folders, tables, labels, strict=True):
-        runs.insert(0, "study", study)
-        runs["run"] = [(folder.absolute() / run).relative_to(path).as_posix() for run in runs["run"]]
-    return pd.concat(tables, ignore_index=True)
+    for column, what in (("name", "studies"), ("data", "data sets")):
+        if len(found := sorted(summaries[column].unique())) > 1:
+            remedy = f"choose one, {column}={found[0]}"
+            raise ValueError(f"path={path}: holds runs of {len(found)} {what}, {', '.join(found)}; {remedy}")
+    return Study(path, metric, summaries)
 
 
 def check_data(path: Path, summaries: pd.DataFrame) -> None:
     """Refuse runs that saw different contents of their data. Options of the data may decide the content; so may the
     seed, where a user's own class draws it."""
-    found = summaries["fingerprint"].unique()
     by = [name for name in varying(summaries) if name.startswith("data.")]
-    if len(found) < 2 or (by and (summaries.groupby(by, dropna=False)["fingerprint"].nunique() == 1).all()):
-        return
-    if "data.kind" in summaries:  # normexp.data.OwnData
-        by_seed = summaries.groupby([*by, "seed"], dropna=False)["fingerprint"].agg(["nunique", "first"])
-        if (by_seed["nunique"] == 1).all() and not by_seed.reset_index().duplicated([*by, "first"]).any():
-            return
-    digests = ", ".join(name[:8] or "none" for name in found[:4])
-    raise ValueError(
-        f"path={path}: its runs saw {len(found)} contents of the data (fingerprints {digests}), as if files had "
-        "changed between two launches; keep the runs of one, and give others their own name="
-    )
+    by += ["seed"] if "data.kind" in summaries else []  # normexp.data.OwnData
+    if (summaries.assign(all=0).groupby(["all", *by], dropna=False)["fingerprint"].nunique() > 1).any():
+        raise ValueError(
+            f"path={path}: its runs saw several contents of the data, as if files had changed between two launches; "
+            "keep the runs of one, and give others their own name="
+        )
 
 
 def find_factors(summaries: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
@@ -320,19 +282,16 @@ def is_axis(column: pd.Series) -> bool:
     return bool(numeric and column.notna().all())
 
 
-def check_points(study: Study, factors: list[str]) -> None:
-    """Refuse a study in which runs that differ would count as seeds of one point, or one seed would count twice."""
-    point = ["arm", "level", "lr"]
-    for _, group in study.summaries.groupby(point, dropna=False):
-        apart = [name for name in varying(group) if name in factors and name not in (*point, study.x)]
-        same = group[group.duplicated("key", keep=False)].sort_values(["seed", "run"])
-        if apart or len(same):
-            first, second = (same if len(same) else group).iloc[:2]["run"]
-            what = f"the runs differ in {', '.join(apart)}: name one" if apart else "remove one"
-            raise ValueError(
-                f"path={study.path}: {group['arm'].iloc[0]} at seed {(same if len(same) else group)['seed'].iloc[0]} "
-                f"counts twice, by {first} and {second}; {what}"
-            )
+def check_points(study: Study) -> None:
+    """Refuse a study in which one seed would count twice at a point."""
+    same = study.summaries[study.summaries.duplicated(["arm", "level", "lr", "key"], keep=False)]
+    if len(same):
+        row = same.sort_values(["arm", "level", "lr", "seed", "run"])
+        first, second = row["run"].iloc[:2]
+        raise ValueError(
+            f"path={study.path}: {row['arm'].iloc[0]} at seed {row['seed'].iloc[0]} counts twice, by {first} and "
+            f"{second}; remove one"
+        )
 
 
 def _order(arm: str) -> tuple:

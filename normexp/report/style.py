@@ -94,11 +94,6 @@ def percent(axis: Axis) -> None:
 
 def plain_log_scale(axes: Axes) -> None:
     """Logarithmic y. Ticks are at powers of ten; if few are in view, also at 2 and 5 times them."""
-    lows, highs = zip(
-        *(panel.dataLim.intervaly for panel in axes.get_shared_y_axes().get_siblings(axes)), strict=True
-    )
-    if 0 < max(highs) < 1.05 * min(lows):  # the values are equal up to rounding, and give no range to draw
-        axes.set_ylim(min(lows) / 1.5, max(highs) * 1.5)
     axes.set_yscale("log")
     axes.set_autoscaley_on(True)  # for panels that share this axis and are drawn later
     plain_log_ticks(axes.yaxis, *axes.get_ylim())
@@ -122,7 +117,14 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     gap = LINE / (axes.get_window_extent().height / axes.figure.dpi * 72)
     finite = {arm: to_axes.transform((right, y))[1] for arm, y in ends.items() if y == y}
     heights = sorted((min(max(y, 0.0), 1.0), arm) for arm, y in finite.items())
-    places = spread([y for y, _ in heights], gap, within=(0, 1))
+    if not heights:
+        return
+    from scipy.optimize import isotonic_regression  # half a second
+
+    steps = gap * np.arange(len(heights))
+    # the nearest places, by the sum of squares, that keep the gap
+    places = isotonic_regression([y for y, _ in heights] - steps).x
+    places = np.clip(places, 0, max(0, 1 - steps[-1])) + steps
     for (_, arm), y in zip(heights, places, strict=True):
         axes.annotate(
             shorten(arm), (1, y), xycoords="axes fraction", xytext=(5, 0), textcoords="offset points", va="center",
@@ -133,18 +135,6 @@ def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
 def shorten(name: str) -> str:
     """A name that leaves room for what it names."""
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
-
-
-def spread(
-    positions: Sequence[float], gap: float, within: tuple[float, float] = (-math.inf, math.inf)
-) -> list[float]:
-    """Places nearest to the positions (ascending, by the sum of squares) that keep a gap."""
-    from scipy.optimize import isotonic_regression
-
-    steps = gap * np.arange(len(positions))
-    low, high = within
-    places = isotonic_regression(np.subtract(positions, steps)).x if len(positions) else steps
-    return (np.clip(places, low, max(low, high - gap * (len(positions) - 1))) + steps).tolist()
 
 
 def draw_curves(

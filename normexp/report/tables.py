@@ -17,20 +17,17 @@ SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
 
 
 def baselines(study: Study, requested: str | None = None) -> dict[str, str]:
-    """Arm -> the arm to compare it with: the requested one; else of two studies the same norm in the first, of several
-    models or other choices the arm without a norm, or the first, with the same choice; else that of all."""
+    """Arm -> the arm to compare it with: the requested one; else of several models or other choices the arm without a
+    norm, or the first, with the same choice; else that of all."""
     if requested is not None and requested not in study.arms:
         raise ValueError(f"baseline={requested}: no arm of this study; choose from {', '.join(study.arms)}")
-    # The part of an arm's name that may differ between it and its baseline: the study, or the norm.
-    place, word = (1, study.folders[0].name) if "study" in study.parts else (0, "none")
-    parts = {arm: arm.split(" · ") for arm in study.arms}
-    rests = {arm: (*words[:place], *words[place + 1 :]) for arm, words in parts.items()}
+    rests = {arm: arm.partition(" · ")[2] for arm in study.arms}
     if len({*rests.values()}) == len(rests):  # nothing is like anything
-        rests = dict.fromkeys(rests, ())
+        rests = dict.fromkeys(rests, "")
 
     def first(arm: str) -> str:
         like = [other for other in study.arms if rests[other] == rests[arm]]
-        return next((other for other in like if word in parts[other][:2]), like[0])
+        return next((other for other in like if other.startswith("none")), like[0])
 
     return {arm: requested or first(arm) for arm in study.arms}
 
@@ -146,9 +143,7 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """Sentences that explain the numbers of the comparison's table."""
     low, high = table["n"][table["n"] > 0].min(), table["n"].max()
     what = f"{label(study.metric).capitalize()}{' in %' if study.metric.endswith('accuracy') else ''}"
-    place = f"at this {label(study.x)}" if study.x else "of the study"
-    place = f"of its network {place}" if len({*study.network.values()}) > 1 else place
-    bold = f" Bold: better than every other arm {place}, by paired intervals that hold for all differences together."
+    bold = " Bold: better than every other arm there, by paired intervals that hold for all differences together."
     bold = bold if table["best"].any() else ""
     if high == 1:
         return f"{what}: of one seed, so without an interval.{bold}"
@@ -158,13 +153,8 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
 
 def over_examples(study: Study) -> str:
     """` and 360 test examples`, where the intervals count them."""
-    points = [values for values in study.points.values() if len(values.keys)]
-    sizes = {len(values.examples[0]) for values in points if values.examples is not None}
-    if not sizes:
-        return ""
-    number_of = f"{min(sizes)}" if len(sizes) == 1 else f"{min(sizes)} to {max(sizes)}"
-    some = any(values.examples is None for values in points)
-    return f" and {number_of} test examples" + " where runs kept them" * some
+    sizes = sorted({len(own.examples[0]) for own in study.points.values() if own.examples is not None})
+    return f" and {' to '.join(map(str, sizes))} test examples" if sizes else ""
 
 
 def plain(text: str) -> str:

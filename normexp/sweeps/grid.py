@@ -20,8 +20,6 @@ from normexp.sweeps.run import run
 from normexp.training.build import build
 from normexp.training.screen import make_console, say
 
-SHOWN = 3  # errors that a message shows; it counts the others
-
 
 def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path, argv: Sequence[str]) -> int:
     """Run a cell for each list of overrides. Returns the exit status. Raises ValueError with one line before the first
@@ -31,11 +29,7 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
         folder: of this launch.
         argv: the command line of the sweep.
     """
-    planned, left_out = plan(names(job_overrides), specs_of(job_overrides))
-    if left_out and not (options.skip_invalid and planned):
-        raise ValueError(left_out)
-    if left_out:
-        print(f"left out: {left_out}")
+    planned = plan(names(job_overrides), specs_of(job_overrides))
     first = next(iter(planned.values())).config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
@@ -47,7 +41,6 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
         names=list(planned),
         command=typed(argv),
         starter=[argv[0], *flags, *single],
-        what="sweep",
     )
     if not options.plan:
         show_answer_of(Path(first["outputs"], first["name"]), cells, make_console())
@@ -63,54 +56,33 @@ def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def plan(names: Sequence[str], attempts: Sequence[RunSpec | ValueError]) -> tuple[dict[str, RunSpec], str]:
-    """(name -> run of the cells that can run, a line that names the others). A run of each kind is built, unless it is
-    finished.
+def plan(names: Sequence[str], attempts: Sequence[RunSpec | ValueError]) -> dict[str, RunSpec]:
+    """Name of each cell -> its run. A run of each kind is built, unless it is finished.
 
     Args:
         attempts: the run of each cell, or why there is none.
 
-    Raises ValueError with one line that names two cells that are the same run.
+    Raises ValueError with one line that names a cell that cannot run.
     """
     found: dict[str, RunSpec] = {}
-    folders: dict[Path, str] = {}
-    broken: dict[str, list[str]] = {}  # error -> cells
-    kinds: dict[str, str] = {}  # kind -> error
+    kinds: dict[str, str] = {}  # kind -> why it cannot be built, or empty
+    broken: list[str] = []
     for name, attempt in zip(names, attempts, strict=True):
-        error = one_line(attempt) if isinstance(attempt, ValueError) else _trial(attempt, kinds)
-        if error or isinstance(attempt, ValueError):
-            broken.setdefault(error, []).append(name)
+        if isinstance(attempt, ValueError):
+            broken.append(f"{one_line(attempt)} [cell {name}]")
             continue
-        twin = folders.setdefault(attempt.folder, name)
-        if twin != name:
-            raise ValueError(
-                f"cells '{twin}' and '{name}' are the same run, {attempt.folder}: values that only say how a run is "
-                "computed or where it is kept make no axis of a sweep"
-            )
-        found[name] = attempt
-    if not broken:
-        return found, ""
-    listed = [
-        f"{error} [cell {cells[0]}{f' and {len(cells) - 1} more' if len(cells) > 1 else ''}]"
-        for error, cells in broken.items()
-    ]
-    more = [f"and {len(listed) - SHOWN} other errors"] if len(listed) > SHOWN else []
-    count = sum(map(len, broken.values()))
-    return found, f"{count} of {len(names)} cells cannot run: {'; '.join(listed[:SHOWN] + more)}"
-
-
-def _trial(spec: RunSpec, kinds: dict[str, str]) -> str:
-    """Why a run cannot be built; empty if it can, or is finished. Each kind of run is tried once."""
-    kind = kind_of(spec)
-    if kind not in kinds:
-        if (spec.folder / SUMMARY).exists() and not spec.config["fast_dev_run"]:
-            return ""
-        try:
-            build(spec)
+        found[name], kind = attempt, kind_of(attempt)
+        if kind not in kinds and not (attempt.folder / SUMMARY).exists():
             kinds[kind] = ""
-        except Exception as error:
-            kinds[kind] = one_line(error)
-    return kinds[kind]
+            try:
+                build(attempt)
+            except Exception as error:
+                kinds[kind] = one_line(error)
+        if error := kinds.get(kind):
+            broken.append(f"{error} [cell {name}]")
+    if broken:
+        raise ValueError(f"{len(broken)} of {len(names)} cells cannot run: {broken[0]}")
+    return found
 
 
 def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None:

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from normexp.config.errors import one_line
-from normexp.config.identity import model_label
 from normexp.config.process import preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
 from normexp.format import printable
 from normexp.runs import read_summary
 from normexp.training.folder import Busy
 
-AT_ONCE = (signal.SIGINT, signal.SIGTERM)  # the second of these kills
-# Slurm and submitit send the others before a job's time is over.
-STOPS = AT_ONCE + tuple(getattr(signal, name) for name in ("SIGUSR1", "SIGUSR2") if hasattr(signal, name))
-INTERRUPTED = tuple(128 + number for number in STOPS)  # exit statuses
-WAITING = ("planned", "running", "elsewhere")  # states that pass
+# Slurm and submitit send the last two before a job's time is over.
+NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2")
+STOPS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
+WAITING = ("planned", "running")  # states that pass
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,7 @@ class Outcome:
     """How a job ended.
 
     Args:
-        status: completed, diverged, failed, interrupted, or elsewhere: another process is training this run.
+        status: completed, diverged, failed, interrupted, or planned: another process is training this run.
         seconds: of the run.
         clean: whether the process may train another run: nothing failed or was compiled in it, and it
             is in no group of processes.
@@ -65,8 +63,7 @@ class Cell:
 
     Attributes:
         name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
-        state: planned, running, elsewhere (another process trains it), skipped (it was finished before), completed,
-            diverged, failed or interrupted.
+        state: planned, running, skipped (it was finished before), completed, diverged, failed or interrupted.
         error: why it failed, in one line.
         lost: how often its job ended without an outcome.
     """
@@ -86,11 +83,6 @@ class Cell:
     def run(self) -> str:
         """The run's name inside its study, as TensorBoard shows it."""
         return f"{self.spec.choices['model']}/{self.spec.folder.name}"
-
-    @property
-    def label(self) -> str:
-        """The run's name on the screen, with the network of a library or of a user, which a folder does not name."""
-        return f"{model_label(self.spec.config, self.spec.choices)}/{self.spec.folder.name}"
 
     def status(self) -> str | None:
         """The status in the run's summary; None if there is none, or a damaged one, as the run itself will say."""
@@ -114,9 +106,11 @@ def work(job: Job) -> Outcome:
         try:
             status = train(job.spec, typed(job.argv))["status"]
         except Busy:
-            status = "elsewhere"
+            status = "planned"
         except SystemExit as stop:
-            if stop.code not in INTERRUPTED:  # submitit has put the job back into its queue
+            if stop.code not in [
+                128 + number for number in STOPS
+            ]:  # submitit has put the job back into its queue
                 raise
             status = "interrupted"
         except Exception as caught:
@@ -135,8 +129,6 @@ def work(job: Job) -> Outcome:
 def writing_to(log: Path) -> Iterator[None]:
     """Inside this context, all that this process and its children print goes to the end of a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
     before = [os.dup(1), os.dup(2)]
     # Where another program took the streams, as a notebook does, they write to no descriptor.
     with (

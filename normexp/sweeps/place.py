@@ -1,21 +1,15 @@
 """A place computes jobs: the interface, the one that options name, and the plainest one, this process."""
 
 import signal
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from normexp.config.run_spec import RunSpec
 from normexp.sweeps.job import Job, Outcome, work
-from normexp.sweeps.options import Options, threads_of
+from normexp.sweeps.options import Options
 
 
-class Lost(Exception):
-    """A job ended without an outcome, by no fault of its own as far as one can see. It is tried again."""
-
-
-class Place(ABC):
+class Place:
     """Computes jobs. It is used from one thread and never gets more than `at_once` jobs. Its text says how runs are
     computed, for the plan: `2 at a time`.
 
@@ -25,17 +19,17 @@ class Place(ABC):
 
     at_once: int
 
-    @abstractmethod
     def submit(self, job: Job) -> "Future[Outcome]":
-        """Start or queue a job. Its future fails if the job ends without an outcome."""
+        """Start or queue a job. Its future fails if the job ends without an outcome; then it is tried again."""
+        raise NotImplementedError
 
-    def look(self) -> None:  # noqa: B027  (most places need none)
+    def look(self) -> None:
         """See how the jobs get on. Called a few times per second."""
 
-    def cancel(self, *, force: bool) -> None:  # noqa: B027
-        """Ask all jobs to save and end, or kill them. Their futures end."""
+    def cancel(self) -> None:
+        """Ask all jobs to save and end; those that were asked before end at once. Their futures end."""
 
-    def close(self) -> None:  # noqa: B027
+    def close(self) -> None:
         """Give everything back. Jobs are left only after an error; they are asked to stop."""
 
 
@@ -55,13 +49,13 @@ class Inside(Place):
         return "one by one, in this process"
 
 
-def choose_place(options: Options, specs: Sequence[RunSpec], folder: Path) -> Place:
-    """The place that the options name, for these runs. Raises ValueError with one line if it cannot be used here.
+def choose_place(options: Options, jobs: Sequence[Job], folder: Path) -> Place:
+    """The place that the options name, for these jobs. Raises ValueError with one line if it cannot be used here.
 
     Args:
         folder: of the launch, for the files of the place.
     """
-    threads = max(threads_of(spec, options) for spec in specs)
+    threads = max(job.threads for job in jobs)
     if options.place == "ray":
         from normexp.sweeps.ray_cluster import RayCluster
 
@@ -74,4 +68,4 @@ def choose_place(options: Options, specs: Sequence[RunSpec], folder: Path) -> Pl
         return Inside()
     from normexp.sweeps.this_machine import ThisMachine, slots
 
-    return ThisMachine(slots([spec.config["trainer"] for spec in specs], options, threads)[: len(specs)])
+    return ThisMachine(slots([job.spec.config["trainer"] for job in jobs], options, threads)[: len(jobs)])

@@ -22,35 +22,21 @@ class RayCluster(Place):
             import ray
         except ImportError:
             raise ValueError('place=ray: needs ray; pip install "normexp[ray]"') from None
-        address = options.address or os.environ.get("RAY_ADDRESS") or "auto"
-        variables = {
-            name: text for name, text in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))
-        }
+        address = os.environ.get("RAY_ADDRESS", "auto")
+        passed = {name: text for name, text in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))}
         # Workers import this checkout, and packages on this process's path.
         paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        around = {"env_vars": variables | {"PYTHONPATH": os.pathsep.join(paths)}}
+        around = {"env_vars": passed | {"PYTHONPATH": os.pathsep.join(paths)}}
         try:
-            ray.init(
-                address=address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=around
-            )  # fmt: skip
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=around)
         except (ConnectionError, ValueError, RuntimeError) as error:
             why = one_line(ValueError(str(error)))[:160]
-            raise ValueError(
-                f"place=ray: no cluster at {address} ({why}); start one with `ray start`, or name another (address)"
-            ) from None
+            raise ValueError(f"place=ray: no cluster at {address} ({why}); set RAY_ADDRESS") from None
         self._ray = ray
-        wanted = {"CPU": threads, "GPU": options.gpus, "memory": options.memory}
-        needs = {name: amount for name, amount in wanted.items() if amount}
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        room = sum(int(min(has.get(name, 0) / amount for name, amount in needs.items())) for has in nodes)
-        if not room:  # a task that fits no node would wait without a message
-            ray.shutdown()
-            wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
-            raise ValueError(f"place=ray: no node of the cluster at {address} has room for a run of {wants}")
-        self.at_once = min(room, options.workers or room)
+        self.at_once = options.workers or max(1, int(ray.cluster_resources().get("CPU", 0)) // threads)
         # A worker ends after a task, as whatever a run left behind would reach the next one.
         self._task = ray.remote(max_calls=1, max_retries=0)(remote_work).options(
-            num_cpus=threads, num_gpus=options.gpus or 0, memory=options.memory
+            num_cpus=threads, num_gpus=options.gpus or 0
         )
         self._open: dict[Future[Outcome], Any] = {}
 
@@ -61,12 +47,12 @@ class RayCluster(Place):
         future.add_done_callback(self._open.pop)
         return future
 
-    def cancel(self, *, force: bool) -> None:
+    def cancel(self) -> None:
         for result in list(self._open.values()):
-            self._ray.cancel(result, force=force)
+            self._ray.cancel(result)
 
     def close(self) -> None:
-        self.cancel(force=False)
+        self.cancel()
         self._ray.shutdown()
 
     def __str__(self) -> str:

@@ -1,9 +1,7 @@
 """Run many runs at any place: finished ones are skipped, the others submitted as futures, lost ones tried again."""
 
 import contextlib
-import os
 import signal
-import socket
 import sys
 import time
 from collections import deque
@@ -11,21 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from pathlib import Path
 
-from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board, show_end, show_plan
-from normexp.sweeps.job import AT_ONCE, STOPS, Cell, Job, Outcome
-from normexp.sweeps.options import Options, threads_of
-from normexp.sweeps.place import Lost, Place, choose_place
+from normexp.sweeps.job import STOPS, Cell, Job, Outcome
+from normexp.sweeps.options import Options
+from normexp.sweeps.place import Place, choose_place
 from normexp.training.folder import in_use
 from normexp.training.screen import make_console, say
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs
 TRIES = 3  # of a run that is lost by no fault of its own
-RECORD = "sweep.json"
 
 
 def run(
@@ -36,21 +32,19 @@ def run(
     names: Sequence[str] = (),
     command: str = "",
     starter: Sequence[str] = ("normexp", "train"),
-    what: str = "runs",
 ) -> list[Cell]:
     """Train the runs that are not finished, and return what became of each; a run that stands twice counts once.
 
     It shows the plan, skips finished runs, leaves those that another process trains for later, tries lost ones again,
     and shows what failed and why. With `options.plan` it ends after the plan. After Ctrl-C, SIGTERM, SIGUSR1 or SIGUSR2
     it starts no more runs, asks the running ones to save, waits for them and exits with 128 plus the signal; a second
-    Ctrl-C or SIGTERM kills them.
+    Ctrl-C does not wait.
 
     Args:
         folder: of this launch, for logs and its record; made right before the first run starts.
         names: of each run on the screen; by default its overrides.
         command: the typed command line, for the record.
         starter: the command line without overrides; a run's own follow.
-        what: the name in the first line of the plan.
 
     Raises ValueError with one line if the place cannot be used.
     """
@@ -58,29 +52,27 @@ def run(
     by_folder: dict[Path, Cell] = {}
     for spec, name in zip(specs, names or [" ".join(spec.overrides) for spec in specs], strict=True):
         log = folder / "logs" / spec.choices["model"] / f"{spec.folder.name}.log"
-        job = Job(spec, [*starter, *spec.overrides], threads_of(spec, options), log)
+        job = Job(spec, [*starter, *spec.overrides], spec.config["threads"] or 1, log)
         by_folder.setdefault(spec.folder, Cell(name, job))
     cells = list(by_folder.values())
     for cell in cells:
         cell.state = "skipped" if cell.status() else "planned"
     todo = [cell for cell in cells if cell.state == "planned"]
-    place = choose_place(options, [cell.spec for cell in todo], folder) if todo else None
-    show_plan(cells, place, options, folder / "logs", console, what=what)
+    place = choose_place(options, [cell.job for cell in todo], folder) if todo else None
+    show_plan(cells, place, options, folder / "logs", console)
     if place is None or options.plan:
         return cells
     started = time.monotonic()
     write_record(folder, command, cells)
     try:
-        with Board(cells, place.at_once, console) as board, signals() as came:
+        board = Board(cells, place.at_once, console)
+        with board.status, signals() as came:
             for cell in changes(todo, place, came, lambda line: say(console, line)):
                 board.update(cell)
     finally:
         write_record(folder, command, cells)
     show_end(cells, time.monotonic() - started, console)
     if came:
-        from normexp.training.checkpoint import hand_on  # loads torch
-
-        hand_on(came[0], signal.getsignal(came[0]))  # submitit or Slurm may start this launch again
         sys.exit(128 + came[0])
     return cells
 
@@ -91,49 +83,40 @@ def changes(
     """Run cells at a place; yield a cell whenever its state changes.
 
     Args:
-        came: the signals that came. The first stops the launch, a second one to end kills its runs.
+        came: the signals that came; the first stops the launch.
         say: prints a line.
     """
-    waiting, running, answered = deque(todo), dict[Future[Outcome], Cell](), 0
+    waiting, running, stopping = deque(todo), dict[Future[Outcome], Cell](), False
     try:
         while running or (waiting and not came):
-            asked = min(len(came), 1) + (sum(number in AT_ONCE for number in came) > 1)
-            if asked > answered:
-                if not answered:
-                    kills = "; Ctrl-C again kills them" if came[0] == signal.SIGINT else ""
-                    runs = pluralize(len(running), "run")
-                    say(f"stopping: {runs} to save and end, or to leave the queue{kills}")
-                answered = asked
-                place.cancel(force=asked > 1)
-            for _ in range(0 if came else len(waiting)):
-                if len(running) >= place.at_once:
+            if came and not stopping:
+                stopping = True
+                say(f"stopping: {pluralize(len(running), 'run')} to save and end; Ctrl-C again does not wait")
+                place.cancel()
+            for _ in range(len(waiting)):
+                if came or len(running) >= place.at_once:
                     break
                 cell = waiting.popleft()
-                before, cell.state = cell.state, state_now(cell)
-                if cell.state == "elsewhere":  # comes last
+                if cell.status():  # by another launch
+                    cell.state = "skipped"
+                elif not cell.spec.config["fast_dev_run"] and in_use(cell.spec.folder):
                     waiting.append(cell)
-                elif cell.state == "running":
+                    continue
+                else:
+                    cell.state = "running"
                     running[place.submit(cell.job)] = cell
-                if cell.state != before:
-                    yield cell
+                yield cell
             place.look()
             if not running:
                 time.sleep(LOOK_SECONDS if waiting and not came else 0)
             for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
                 cell = running.pop(future)
                 settle(cell, future, bool(came), say)
-                if cell.state in ("planned", "elsewhere"):
+                if cell.state == "planned":
                     waiting.append(cell)
                 yield cell
     finally:
         place.close()
-
-
-def state_now(cell: Cell) -> str:
-    """The state of a cell that is about to run: skipped or elsewhere if another launch has trained it or does."""
-    if cell.status():
-        return "skipped"
-    return "elsewhere" if not cell.spec.config["fast_dev_run"] and in_use(cell.spec.folder) else "running"
 
 
 def settle(cell: Cell, future: "Future[Outcome]", stopping: bool, say: Callable[[str], None]) -> None:
@@ -145,29 +128,36 @@ def settle(cell: Cell, future: "Future[Outcome]", stopping: bool, say: Callable[
     elif status := cell.status():
         cell.state = status
     else:
-        killed = "its process was killed; is there enough memory?"
-        why = str(error) if isinstance(error, Lost) else one_line(error)
-        why = killed if isinstance(error, BrokenExecutor) else why
+        killed = isinstance(error, BrokenExecutor)
+        why = "its process was killed; is there enough memory?" if killed else " ".join(str(error).split())
         cell.lost += 1
         cell.state = "planned"
         if cell.lost >= TRIES:
             cell.state, cell.error = "failed", f"{why} ({TRIES} times)"
         elif not stopping:
             say(f"again: {cell.run}: {why}; try {cell.lost + 1} of {TRIES}")
-    if stopping and cell.state in ("planned", "elsewhere"):
+    if stopping and cell.state == "planned":
         cell.state = "interrupted"
 
 
 @contextlib.contextmanager
 def signals() -> Iterator[list[int]]:
-    """Inside this context, signals that stop a launch are put into a list."""
+    """Inside this context, the first signal that stops a launch is put into a list. The next one does what it did."""
     came: list[int] = []
-    previous = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in STOPS}
+
+    def note(number: int, frame: object) -> None:
+        came.append(number)
+        restore()
+
+    def restore() -> None:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+    previous = {number: signal.signal(number, note) for number in STOPS}
     try:
         yield came
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        restore()
 
 
 def write_record(folder: Path, command: str, cells: Sequence[Cell]) -> None:
@@ -180,5 +170,4 @@ def write_record(folder: Path, command: str, cells: Sequence[Cell]) -> None:
         for cell in cells
     ]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
-    launch = {"command": command, "host": socket.gethostname(), "pid": os.getpid()}
-    write_json(folder / RECORD, {**launch, "cells": rows}, indent=1)
+    write_json(folder / "sweep.json", {"command": command, "cells": rows}, indent=1)

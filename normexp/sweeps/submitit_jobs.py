@@ -3,13 +3,10 @@ the run saves, and submitit puts its job back into the queue."""
 
 import math
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import time
 from concurrent.futures import Future
-from functools import partial
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +14,9 @@ from normexp.format import duration
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Lost, Place
+from normexp.sweeps.place import Place
 
-MOST = {
-    "slurm": 1000,
-    "local": cores(),
-    "debug": 1,
-}  # jobs at a time; Slurm's default limit of an array is 1001
-DEFAULT_LIMIT = 3600.0  # seconds
-LOOK_SECONDS = 2.0
+MOST = 1000  # jobs at a time on a cluster
 RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 
@@ -42,93 +33,62 @@ class SubmititJobs(Place):
             import submitit
         except ImportError:
             raise ValueError(f'place={self.cluster}: needs submitit; pip install "normexp[slurm]"') from None
-        if self.cluster == "slurm" and shutil.which("sbatch") is None:
-            raise ValueError("place=slurm: no sbatch on the path; start this where jobs are submitted")
-        if options.gpus and options.gpus % 1:
-            raise ValueError(f"gpus={options.gpus}: a job of Slurm has whole GPUs; write gpus=1")
-        self.at_once = options.workers or MOST[self.cluster]
-        self.limit = options.time_limit or DEFAULT_LIMIT
-        self._executor = submitit.AutoExecutor(folder, cluster=self.cluster, slurm_max_num_timeout=RESTARTS)
+        self.at_once = options.workers or (cores() if self.cluster == "local" else MOST)
+        self.limit = (options.time_limit or timedelta(hours=1)).total_seconds()
         try:
+            self._executor = submitit.AutoExecutor(
+                folder, cluster=self.cluster, slurm_max_num_timeout=RESTARTS
+            )
             self._executor.update_parameters(
                 name="normexp",
                 timeout_min=max(1, math.ceil(self.limit / 60)),
                 cpus_per_task=threads,
-                gpus_per_node=int(options.gpus) if options.gpus else None,
-                mem_gb=options.memory / 1e9 if options.memory else None,
+                gpus_per_node=math.ceil(options.gpus) if options.gpus else None,
                 stderr_to_stdout=True,
-                slurm_array_parallelism=self.at_once,
                 slurm_signal_delay_s=min(90, int(self.limit / 6)),
                 **{f"slurm_{name}": value for name, value in options.slurm.items()},
             )
-        except (NameError, ValueError) as error:
-            raise ValueError(f"slurm: {str(error).splitlines()[0]}") from None
-        self._new: list[tuple[Job, Future[Outcome]]] = []
-        self._open: list[tuple[Any, Future[Outcome]]] = []
-        self._next_look = 0.0
+        except (NameError, ValueError, RuntimeError) as error:
+            raise ValueError(f"place={self.cluster}: {str(error).splitlines()[0]}") from None
+        self._open: dict[Future[Outcome], Any] = {}
 
     def submit(self, job: Job) -> "Future[Outcome]":
+        from submitit.core.utils import FailedJobError, FailedSubmissionError
+
         future: Future[Outcome] = Future()
-        self._new.append((job, future))
+        try:
+            self._open[future] = self._executor.submit(Restarting(job))
+        except (FailedJobError, FailedSubmissionError) as error:
+            why = " ".join(str(error).split())
+            raise ValueError(f"place={self.cluster}: {why}; workers=100 submits fewer at a time") from None
         return future
 
     def look(self) -> None:
-        """Put new jobs into the queue, all in one array, and end the futures of jobs that have ended."""
-        if time.monotonic() < self._next_look:
-            return
-        self._next_look = time.monotonic() + LOOK_SECONDS
-        if self._new:
-            self._send()
-        still_open = []
-        for submitted, future in self._open:
-            if submitted.done():
-                self._end(submitted, future)
+        """End the futures of jobs that have ended."""
+        for future, submitted in list(self._open.items()):
+            if not submitted.done():
+                continue
+            del self._open[future]
+            error, state = submitted.exception(), submitted.state
+            if error is None:
+                future.set_result(submitted.result())
+            elif state.startswith("CANCELLED"):
+                future.set_result(Outcome("interrupted", 0.0))
             else:
-                still_open.append((submitted, future))
-        self._open = still_open
+                why = str(error).splitlines()[-1] if state == "FINISHED" else state.lower()
+                what = f"its job {submitted.job_id} ended ({why}); {submitted.paths.stdout}"
+                future.set_exception(RuntimeError(what))
 
-    def _end(self, submitted: Any, future: "Future[Outcome]") -> None:
-        error, state = submitted.exception(), submitted.state
-        if error is None:
-            future.set_result(outcome := submitted.result())
-            if self.cluster == "debug" and outcome.status == "interrupted":
-                signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
-        elif state.startswith("CANCELLED"):
-            future.set_result(Outcome("interrupted", 0.0))
-        else:
-            why = str(error).splitlines()[-1] if state == "FINISHED" else state.lower()
-            future.set_exception(Lost(f"its job {submitted.job_id} ended ({why}); {submitted.paths.stdout}"))
-
-    def _send(self) -> None:
-        from submitit.core.utils import FailedJobError, FailedSubmissionError
-
-        as_call = partial(partial, work) if self.cluster == "debug" else Restarting
-        try:
-            with self._executor.batch():
-                submitted = [self._executor.submit(as_call(job)) for job, _ in self._new]
-        except (FailedJobError, FailedSubmissionError) as error:
-            lines = [line.strip() for line in str(error).splitlines() if "rror" in line]
-            why = "; ".join(dict.fromkeys(lines)) or error
-            raise ValueError(f"place={self.cluster}: {why}; workers=100 submits fewer at a time") from None
-        self._open += [(own, future) for own, (_, future) in zip(submitted, self._new, strict=True)]
-        self._new = []
-
-    def cancel(self, *, force: bool) -> None:
-        """Waiting jobs end at once, running ones after they have saved, or at once with `force`."""
-        for _, future in self._new:
-            future.set_result(Outcome("interrupted", 0.0))
-        self._new = []
-        jobs = [submitted.job_id for submitted, _ in self._open]
-        if self.cluster == "local":
-            for job in jobs:
-                os.kill(int(job), signal.SIGKILL if force else signal.SIGTERM)
-        elif self.cluster == "slurm" and jobs:
-            for more in (["--state=PENDING"], [] if force else ["--signal=TERM"]):
-                subprocess.run(["scancel", *more, *jobs], capture_output=True)
+    def cancel(self) -> None:
+        for submitted in self._open.values():
+            if self.cluster == "slurm":
+                submitted.cancel(check=False)
+            else:
+                os.kill(int(submitted.job_id), signal.SIGTERM)
 
     def __str__(self) -> str:
-        if self.cluster != "slurm":
-            return f"{self.at_once} at a time by submitit's {self.cluster} executor"
+        if self.cluster == "local":
+            return f"{self.at_once} at a time by submitit"
         return f"jobs of Slurm, at most {self.at_once}, {duration(self.limit)} at a time, then requeued"
 
 

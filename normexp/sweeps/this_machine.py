@@ -17,7 +17,7 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext
 from typing import Any
 
-from normexp.machine import cores, memory
+from normexp.machine import cores
 from normexp.sweeps.job import STOPS, Job, Outcome, work
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place
@@ -67,13 +67,13 @@ class ThisMachine(Place):
         if pool := self._pools.pop(slot, None):
             pool.shutdown(wait=wait)
 
-    def cancel(self, *, force: bool) -> None:
+    def cancel(self) -> None:
         for slot in [slot for future, slot in self._busy.items() if not future.done()]:
             with contextlib.suppress(BrokenExecutor, ProcessLookupError):
-                os.kill(self._processes[slot].result(), signal.SIGKILL if force else signal.SIGTERM)
+                os.kill(self._processes[slot].result(), signal.SIGTERM)
 
     def close(self) -> None:
-        self.cancel(force=False)
+        self.cancel()
         for slot in list(self._pools):
             self._end(slot, wait=True)
 
@@ -82,27 +82,22 @@ class ThisMachine(Place):
 
 
 def slots(trainers: Sequence[Mapping[str, Any]], options: Options, threads: int) -> list[dict[str, str]]:
-    """Environment of each slot, as many as the memory holds. On CPUs there is one per core, or fewer for runs of
-    several threads or devices. With GPUs each slot sees one, which `runs_per_gpu` slots share. If some run asks for
-    several GPUs, every run sees all, and runs go one at a time."""
+    """Environment of each slot. On CPUs there is one per core, or fewer for runs of several threads. With GPUs each
+    slot sees one, which `runs_per_gpu` slots share. If some run asks for several, runs see all, one at a time."""
     devices = [trainer.get("devices", 1) for trainer in trainers]
     gpus = [] if all(trainer.get("accelerator") == "cpu" for trainer in trainers) else visible_gpus()
+    if any(n != 1 for n in devices):
+        return [{}] * (options.workers or 1)
     if not gpus:
-        several = max((n for n in devices if isinstance(n, int)), default=1)
-        found: list[dict[str, str]] = [{}] * (options.workers or max(1, cores() // (threads * several)))
-    elif any(n != 1 for n in devices):
-        found = [{}] * (options.workers or 1)
-    else:
-        count = options.workers or len(gpus) * options.runs_per_gpu
-        found = [{"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} for index in range(count)]
-    return found[: max(1, int(memory() / options.memory))] if options.memory else found
+        return [{}] * (options.workers or max(1, cores() // threads))
+    count = options.workers or len(gpus) * options.runs_per_gpu
+    return [{"CUDA_VISIBLE_DEVICES": gpus[index % len(gpus)]} for index in range(count)]
 
 
 def visible_gpus() -> list[str]:
     """Names for CUDA_VISIBLE_DEVICES."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return [name for name in visible.split(",") if name.strip()]
+    if "CUDA_VISIBLE_DEVICES" in os.environ:
+        return [name for name in os.environ["CUDA_VISIBLE_DEVICES"].split(",") if name.strip()]
     import torch  # takes seconds
 
     return [str(index) for index in range(torch.cuda.device_count())]
@@ -129,9 +124,8 @@ def begin(environment: Mapping[str, str]) -> None:
     sends SIGTERM, which a run answers with a checkpoint."""
     os.environ.clear()
     os.environ.update(environment)
-    for (
-        number
-    ) in STOPS:  # a handler that does nothing keeps a stopped run from asking Slurm to start it again
+    # A handler that does nothing keeps a stopped run from asking Slurm to start it again.
+    for number in STOPS:
         signal.signal(number, lambda number, frame: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))

@@ -86,8 +86,7 @@ class Pilot:
             names = [
                 f"{self.cell.name} norm={run.norm} lr={run.rate:g} updates={run.updates}" for run in asked
             ]
-            what = f"pilots of {self.cell.name}"
-            train(list(asked.values()), folder=self.out / ".sweeps", names=names, what=what)
+            train(list(asked.values()), folder=self.out / ".sweeps", names=names)
             for run, spec in asked.items():
                 if (summary := read_summary(spec.folder)) is None:
                     sys.exit(f"{spec.folder}: did not train; the same command tries again")

@@ -226,8 +226,3 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
     assert "booktabs" in (out / "table.tex").read_text()
     assert "5 paired seeds" in (out / "methods.txt").read_text()
     assert (out / "tables" / "chosen.csv").read_text().count("\n") == 11
-
-
-def test_a_key_that_stands_twice_is_refused():
-    with pytest.raises(ValueError, match="seeds=9: the key stands there twice; write it once"):
-        options_of(compare, ["seeds=8", "--seeds", "9"])

@@ -4,12 +4,10 @@ import json
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from fabricated import edit_summary, write_run, write_study
 from scipy import stats
 
-from normexp.report.figures.layers import readable
 from normexp.report.finding import cautions, finding
 from normexp.report.page import facts, runs_text
 from normexp.report.study import Study, open_study
@@ -67,17 +65,6 @@ def test_five_seeds_rank_and_the_headline_has_the_numbers_of_the_table(tmp_path)
     )
 
 
-def test_the_largest_difference_need_not_be_to_the_baseline(tmp_path):
-    random = np.random.default_rng(0)
-    for seed in range(5):
-        for norm, accuracy in (("none", 0.5), ("batchnorm", 0.8), ("layernorm", 0.2)):
-            folder = write_run(tmp_path, norm, 8, seed)
-            change(folder, **{"test/accuracy": accuracy + random.normal(0, 0.001)})
-    assert said(open_study(tmp_path)).startswith(
-        "batchnorm has a test accuracy 60.0 points higher than layernorm ("
-    )
-
-
 def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
     """A study of norms and networks asks for the norm: the network that learns more slowly is no finding."""
     random = np.random.default_rng(0)
@@ -92,21 +79,11 @@ def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
     }
     table = comparison(study)
     assert set(table[table["best"]]["arm"]) == {"batchnorm · mlp", "batchnorm · cnn"}
-    assert "better than every other arm of its network" in how_to_read(study, table)
     assert re.match(
         r"batchnorm · \w+ has a test accuracy \S+ points higher than none · ", finding(study, table)
     )
     only = open_study(tmp_path, only={"norm": "none"})  # the network is the question
     assert [*only.differences[["first", "second"]].to_numpy()[0]] == ["none · cnn", "none · mlp"]
-
-
-def test_no_clear_difference_is_said_as_what_remains_possible(tmp_path):
-    study = open_study(write_study(tmp_path, ("layernorm", "groupnorm"), (2,), seeds=5, examples=50))
-    text = said(study, "layernorm")
-    assert text.startswith(
-        "No arm differs from another in test accuracy beyond its interval; differences of up to"
-    )
-    assert float(re.search(r"up to (\S+) points", text)[1]) <= 100
 
 
 def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):
@@ -120,14 +97,13 @@ def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):
     assert 1 < possible < 20
 
 
-def test_runs_that_stop_early_and_on_part_of_their_data_say_so(tmp_path):
+def test_runs_that_stop_early_say_so(tmp_path):
     whole = open_study(write_study(tmp_path / "whole", ("none", "batchnorm"), (8,), seeds=3))
     assert "epochs 10" in facts(whole)
-    assert not re.search("limit_train_batches|stop early", " ".join([*facts(whole), *cautions(whole)]))
-    changes = {"early_stopping": 2, "trainer.limit_train_batches": 2}
-    write_study(tmp_path / "early", ("none", "batchnorm"), (8,), seeds=3, **changes)
+    assert "stop early" not in " ".join(cautions(whole))
+    write_study(tmp_path / "early", ("none", "batchnorm"), (8,), seeds=3, early_stopping=2)
     study = open_study(tmp_path / "early")
-    assert {"epochs at most 10", "trainer.limit_train_batches=2"} <= set(facts(study))
+    assert "epochs at most 10" in facts(study)
     assert "Runs may stop early, here after 200 steps; a curve ends where its first run did." in cautions(
         study
     )
@@ -159,22 +135,3 @@ def test_a_final_loss_far_above_guessing_is_a_failure_that_is_counted(tmp_path):
     assert runs_text(study).startswith(
         "9 runs completed, 1 failed (a loss not finite, or a final training loss above"
     )
-
-
-def test_a_logarithmic_axis_leaves_out_what_would_press_the_others_together():
-    near = pd.Series(np.geomspace(0.01, 1, 40))
-    assert readable(near) == pytest.approx((0.01 / 1.6, 1.6))
-    low, high = readable(pd.concat([near, pd.Series([1e-9])]))
-    assert 0.001 < low < 0.1
-    assert high < 2
-
-
-def test_a_run_without_a_finite_value_is_left_out_and_said(tmp_path):
-    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=5)
-    folder = next(tmp_path.glob("mlp/none-bs8-s2-*"))
-    change(folder, **{"test/accuracy": None})
-    edit_summary(folder, not_finite=["test/accuracy"])
-    study = open_study(tmp_path)
-    row = comparison(study, "none").set_index("arm").loc["none"]
-    assert (row["runs"], row["failed"], row["n"]) == (5, 0, 4)
-    assert "1 run had no finite test accuracy" in " ".join(cautions(study))

@@ -17,7 +17,7 @@ from normexp.config.identity import identity
 from normexp.report.finding import cautions, finding
 from normexp.report.study import open_study
 from normexp.report.tables import comparison
-from normexp.report.tensorboard_means import FOLDER, write_means
+from normexp.report.tensorboard_means import FOLDER
 from normexp.runs import load, load_summaries
 
 # key -> values that may vary in a study
@@ -238,11 +238,3 @@ def test_random_studies_are_told_as_they_are_or_refused(tmp_path):
 def test_many_random_studies_are_told_as_they_are_or_refused(tmp_path):
     found = [study_of(number, tmp_path) for number in range(1000)]
     assert 300 < found.count("equal") < 900
-
-
-def test_means_of_two_runs_of_one_seed_are_refused(tmp_path):
-    import pandas as pd
-
-    row = {"place": "arm", "seed": 0, "step": 1, "metric": "val/accuracy", "value": 0.5}
-    with pytest.raises(ValueError, match="seed 0 has two runs in arm"):
-        write_means(pd.DataFrame([row, row]), tmp_path / "means")

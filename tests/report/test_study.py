@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from fabricated import STEPS, edit_summary, write_after_sweep, write_run, write_study
+from fabricated import STEPS, edit_summary, write_run, write_study
 
 from normexp.report.finding import cautions, edges
 from normexp.report.study import open_study
@@ -56,17 +56,10 @@ def test_a_value_that_differs_with_the_norm_is_said(tmp_path):
     assert "0.5 with layernorm" in text
 
 
-def test_a_run_without_a_value_of_the_axis_stays_in_the_tables(tmp_path):
-    for depth in (None, 2, 4):
-        write_study(tmp_path, ("none",), (8,), seeds=2, **{"model.depth": depth})
-    study = open_study(tmp_path)
-    assert comparison(study, study.arms[0])["n"].sum() == 6
-
-
 def test_images_that_changed_between_two_launches_are_refused(tmp_path):
     write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2, fingerprint="a" * 64)
     write_run(tmp_path, "none", 8, 2, fingerprint="b" * 64)
-    with pytest.raises(ValueError, match="saw 2 contents of the data") as caught:
+    with pytest.raises(ValueError, match="saw several contents of the data") as caught:
         open_study(tmp_path)
     assert "\n" not in str(caught.value)
 
@@ -82,29 +75,6 @@ def test_data_may_depend_on_their_options_and_own_data_on_the_seed(tmp_path):
     assert open_study(tmp_path / "b").arms == ["none", "layernorm"]
 
 
-def test_a_seed_that_sets_two_keys_is_one_seed(tmp_path):
-    for seed in range(3):
-        write_run(tmp_path, "none", 8, seed, **{"data.split_seed": seed})
-    assert open_study(tmp_path).arms == ["none"]
-
-
-def test_older_means_go_where_the_study_is_refused(tmp_path):
-    write_study(tmp_path, ("none",), (8,), seeds=3)
-    assert write_after_sweep(tmp_path)
-    write_run(tmp_path, "none", 8, 3, fingerprint="changed")
-    assert write_after_sweep(tmp_path) is None
-    assert not (tmp_path / "means").exists()
-
-
-def test_each_point_takes_the_learning_rate_best_on_validation(tmp_path):
-    for lr in (0.01, 0.1, 1.0):
-        write_study(tmp_path, ("none", "batchnorm"), (2, 8), seeds=2, lr=lr)
-    study = open_study(tmp_path)
-    assert study.rate_varies
-    assert set(study.chosen["lr"]) == {0.1}
-    assert len(study.chosen) == 8
-
-
 def test_table_pairs_by_seed_and_bold_needs_the_interval(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "batchnorm"), (2, 128), seeds=5, examples=4000))
     table = comparison(study).set_index(["arm", "level"])
@@ -117,32 +87,10 @@ def test_table_pairs_by_seed_and_bold_needs_the_interval(tmp_path):
     assert "| −4.4 [−4.8, −4.1] | +7.7 [+7.2, +8.1] |" in markdown(study, table.reset_index())
 
 
-def test_failed_runs_are_counted_not_dropped_and_never_best(tmp_path):
-    write_study(tmp_path, ("none", "batchnorm"), (128,), seeds=5, examples=4000)
-    write_run(tmp_path, "batchnorm", 128, 5, status="diverged")
-    write_run(tmp_path, "none", 128, 5, examples=4000)
-    study = open_study(tmp_path)
-    row = comparison(study, "none").set_index("arm").loc["batchnorm"]
-    assert (row["runs"], row["failed"], row["n"], row["pairs"]) == (6, 1, 5, 5)
-    assert row["difference_low"] > 0
-    assert not row["best"]
-    assert "(1 of 6 failed)" in markdown(study, comparison(study, "none"))
-
-
-def test_runs_computed_in_different_ways_are_not_paired(tmp_path):
-    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=3)
-    edit_summary(
-        next(tmp_path.glob("mlp/none-bs8-s0-*")),
-        execution={"mode": "alone", "device": "cpu", "devices": 1, "precision": "bf16-mixed", "threads": 1},
-    )
-    row = comparison(open_study(tmp_path), "none").set_index("arm").loc["batchnorm"]
-    assert (row["n"], row["pairs"]) == (3, 2)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": "other"}, "holds runs of 2 studies, other, study; name the folder of one of them"),
+        ({"name": "other"}, "holds runs of 2 studies, other, study; choose one, name=other"),
         ({"metric": "test/f1"}, "metric=test/f1: recorded by none of these runs; the nearest are"),
     ],
 )
@@ -160,9 +108,7 @@ def test_a_run_that_lies_there_twice_does_not_count_twice(tmp_path):
     write_study(tmp_path, ("none", "layernorm"), (8,), seeds=3)
     copied = next(tmp_path.glob("mlp/none-bs8-s1-*"))
     shutil.copytree(copied, tmp_path / "copy")
-    with pytest.raises(
-        ValueError, match=r"(copy|none-bs8-s1-\w+) are the same run, and its seed would count twice"
-    ):
+    with pytest.raises(ValueError, match=r"none-bs8-s1-\w+; remove one"):
         open_study(tmp_path)
 
 
@@ -195,7 +141,7 @@ def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):
         )
     said = cautions(open_study(tmp_path))
     expected = (
-        "The runs come from several versions of torch: 2.11.0, 2.15.0.",
+        "The runs mix versions of torch (2.11.0, 2.15.0): one seed then gives other last digits.",
         "The runs mix versions of the arithmetic (1, 2): one seed then gives other last digits.",
         "The runs mix numbers of threads (1, 2): one seed then gives other last digits.",
     )
@@ -214,7 +160,7 @@ def test_a_learning_rate_is_tuned_and_its_edge_is_said(tmp_path):
     assert (study.x, study.rate_varies, study.arms) == (None, True, ["none", "batchnorm"])
     assert dict(study.chosen.groupby("arm")["lr"].first()) == {"none": 0.1, "batchnorm": 1.0}
     (sentence,) = edges(study)
-    assert sentence == "The best learning rate of batchnorm, 1, lies at the edge of those tried: add lr=10."
+    assert sentence == "The best learning rate of batchnorm, 1, lies at the edge of those tried."
     assert sentence in cautions(study)
 
 

@@ -14,21 +14,23 @@ import pytest
 from normexp.runs import load_summaries
 
 ROOT = Path(__file__).parents[2]
+LOCAL = os.environ | {"RAY_ADDRESS": "local"}
 RUN = ["name=runs", "model.width=16", "batch_size=32", "monitor=none", "trainer=cpu", "val_every_n_steps=100"]
 PLACES = {
     "here": ["--workers", "1"],
     "inside": ["--workers", "0"],
     "local": ["--place", "local", "--workers", "1"],
-    "debug": ["--place", "debug"],
-    "ray": ["--place", "ray", "--address", "local", "--workers", "1"],
+    "ray": ["--place", "ray", "--workers", "1"],
 }
-PACKAGES = {"local": "submitit", "debug": "submitit", "ray": "ray"}
+PACKAGES = {"local": "submitit", "ray": "ray"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def start(outputs: Path, *arguments: str) -> subprocess.Popen:
     command = [sys.executable, "train.py", "-m", *RUN, f"outputs={outputs}", *arguments]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=LOCAL
+    )
 
 
 def end(process: subprocess.Popen) -> tuple[int, str]:

@@ -12,14 +12,7 @@ Make = Callable[[Study, Style], Iterable[Drawing | Skipped]]
 # the order of the page
 FIGURES: dict[str, list[Make]] = {
     "What came out": [results.final_values, results.learning_rates],
-    "How it was learned": [results.learning_curves, results.steps_to_accuracy],
-    "Inside the network": [
-        layers.gradient_by_depth,
-        layers.gradient_over_time,
-        layers.activation_bands,
-        layers.saturation_by_layer,
-    ],
-    "The surface of the loss": [layers.smoothness],
-    "Covariate shift": [layers.covariate_shift],
-    "Representations": [layers.representation],
+    "How it was learned": [results.learning_curves],
+    "Inside the network": [layers.gradient_by_depth, layers.activation_bands, layers.saturation_by_layer],
+    "What monitors measured": [layers.over_training],
 }

@@ -1,17 +1,14 @@
 """What came out: the final value against the factor of the study, and which learning rates each arm bears; how it was
-learned: validation curves by epoch, step, sample and second, and how soon each arm reaches an accuracy."""
+learned: validation curves by epoch, step, sample and second."""
 
-import math
-import re
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import WIDTH, Drawing, Skipped, level_panels, new_figure
-from normexp.report.statistics import FEWEST_DRAWN, curves, estimate, of_all_runs
+from normexp.report.statistics import FEWEST_DRAWN, curves, of_all_runs
 from normexp.report.study import Study, label
 from normexp.report.style import (
     Style,
@@ -21,7 +18,6 @@ from normexp.report.style import (
     height_for,
     label_lines,
     percent,
-    plain_log_scale,
     plain_ticks,
     scale_of_levels,
     scale_of_metric,
@@ -179,66 +175,3 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> D
     figure, more = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
     caption = f"{over_seeds(study)}. {meaning} {note(study)}{more}"
     return Drawing(f"learning_{clock}", f"Validation accuracy by {xlabel}", caption, figure, tab=clock)
-
-
-UNITS = {"steps": "optimizer steps", "epochs": "passes over the data", "seconds": "seconds of training"}
-NEARLY_ALL = 0.9  # of the runs
-
-
-def steps_to_accuracy(study: Study, style: Style) -> list[Drawing | Skipped]:
-    """How soon each run reaches an accuracy that nearly all of them reach."""
-    target = choose_target(study.chosen)
-    if target is None:
-        why = "no accuracy on the list was reached by nine runs of ten"
-        return [Skipped("How long to a given accuracy", why)]
-    panel = (WIDTH / len(UNITS), height_for(study.arms, 2.8))
-    figure, all_axes = new_figure(len(UNITS), len(UNITS), panel=panel)
-    for axes, (unit, words) in zip(all_axes, UNITS.items(), strict=True):
-        ends = {
-            arm: draw_arm(study, style, axes, arm, f"convergence.{unit}_to_{target}") for arm in study.arms
-        }
-        plain_log_scale(axes)
-        axes.set_title(words)
-        if study.x:
-            scale_of_levels(axes, study)
-        else:
-            axes.set_xticks([])
-        if axes is all_axes[-1]:
-            label_lines(axes, ends, style)
-    censored = int(study.chosen[f"convergence.steps_to_{target}"].isna().sum())
-    mean = over_seeds(study).replace("Mean over seeds", "geometric mean over the runs that reached it")
-    caption = f"First validation with an accuracy of at least {float(target):.4g}: {mean}."
-    if censored:
-        caption += (
-            f" Hollow markers: not every run of the point reached it ({censored} of {len(study.chosen)} runs did "
-            "not), so the true mean lies higher and there is no interval. No marker: no run did."
-        )
-    return [Drawing("convergence", f"How long to {float(target):.4g} validation accuracy", caption, figure)]
-
-
-def draw_arm(study: Study, style: Style, axes: Axes, arm: str, column: str) -> float:
-    """Draw the arm's line. Returns the value at its end."""
-    rows, color = study.chosen[study.chosen["arm"] == arm], style.color[arm]
-    means = {}
-    for level, values in rows.groupby("level")[column]:
-        level = level if study.x else study.arms.index(arm)
-        logarithm = estimate(np.log(values.clip(lower=1e-9)))
-        if not logarithm.n:
-            continue
-        means[level] = np.exp(logarithm.mean)
-        full = logarithm.n == len(values)
-        look = {"color": color, "markerfacecolor": color if full else "white"}
-        axes.plot(level, means[level], marker=style.marker[arm], **look)
-        if full and logarithm.n >= FEWEST_DRAWN:
-            axes.plot([level, level], np.exp([logarithm.low, logarithm.high]), color=color, linewidth=1)
-    axes.plot(list(means), list(means.values()), **style.line(arm))
-    return list(means.values())[-1] if means else math.nan
-
-
-def choose_target(summaries: pd.DataFrame) -> str | None:
-    """The highest accuracy that nearly all runs reached. Of an arm that rarely does, the few that do look fast."""
-    names = [m[1] for name in summaries if (m := re.fullmatch(r"convergence\.steps_to_(.+)", name))]
-    reached = [
-        name for name in names if summaries[f"convergence.steps_to_{name}"].notna().mean() >= NEARLY_ALL
-    ]
-    return max(reached, key=float, default=None)

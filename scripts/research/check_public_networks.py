@@ -1,8 +1,8 @@
 """What `normexp check` says of 28 public networks and of this project's, fresh and after 50 updates on noise.
 
-    python scripts/check_public_networks.py                  # all; writes docs/data/check.json and docs/check.md
-    python scripts/check_public_networks.py resnet18 gpt2    # only these; the others keep their rows
-    python scripts/check_public_networks.py --table          # the table alone, from the file
+    python scripts/research/check_public_networks.py  # all; writes docs/data/check.json and docs/check.md
+    python scripts/research/check_public_networks.py resnet18 gpt2    # only these; the others keep their rows
+    python scripts/research/check_public_networks.py --table          # the table alone, from the file
 
 Needs timm and, for six networks, transformers; the rows of what is not installed stay as they are.
 """
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
 from doc_tables import DATA, DOCS, ROOT, fill, read_rows, table, write_rows
