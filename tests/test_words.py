@@ -32,6 +32,7 @@ REPLACED = {
     r"settings that (?:we|somebody|someone) chose": "hand-picked settings",
     r"in the middle of the settings": "median over settings",
     r"next to none": "almost none",
+    r"cells of your own": "settings of your own",
     r"was asked; so in": "claimed is ...; holds in",
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ def register(
 
     - `normexp register`: list the rows
     - `normexp register claim=P10 reason="first protocol"`: add a row
-    - `normexp register claim=mine.yaml bank=cells.yaml reason=...`: a claim of your own, over cells of your own
+    - `normexp register claim=mine.yaml bank=cells.yaml reason=...`: a claim of your own, over settings of your own
     - `normexp register claim=bank bank=cells.yaml reason=...`: the grid of a bank
     - `normexp register claim=all bank=drawn reason=...`: every claim over a drawn bank, after the bank's own rows
 
@@ -35,7 +35,7 @@ def register(
     Args:
         claim: an id, a name, several with commas, a glob, or a file of yours; bank: the grid of the bank itself
         reason: why the protocol is as it is, or why it changed
-        bank: a name, or a file of cells of your own; of a population, with the lengths and rates that pilots found
+        bank: a name, or a file of settings of your own; of a population, with the lengths and rates that pilots found
         registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
     """
     from normexp.claims.evidence.disk import complete_cells

@@ -48,7 +48,7 @@ def verify(
 
     - `normexp verify`: the initialization laboratory, what depth does, in under a minute
     - `normexp verify claim=S37`
-    - `normexp verify claim=mine.yaml bank=cells.yaml`: a claim of your own, over cells of your own
+    - `normexp verify claim=mine.yaml bank=cells.yaml`: a claim of your own, over settings of your own
     - `normexp verify claim=P10 bank=gpu --plan`: what would be trained in settings of the size of papers
     - `normexp verify find='batch size'`: the claims about it
     - `normexp verify claim=2503.10622`: all claims whose source is the paper with this arXiv id
@@ -61,7 +61,7 @@ def verify(
             training, all, or a file of your own (docs/claims.md says what stands in it)
         find: list the claims with all these words in their sentence, source or topic
         out: where ID/verdict.json goes
-        bank: the settings: a name such as gpu, or a file of cells of your own
+        bank: the settings: a name such as gpu, or a file of settings of your own
         evidence: none trains all runs here; else those of docs/evidence count, which comes with the package, or those
             of another such folder
         registry: where the claims' rows stand, else registry.jsonl here (normexp register)
