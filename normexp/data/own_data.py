@@ -180,7 +180,7 @@ class OwnData(DataModule):
                 f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
             )
         self.num_classes = int(count)
-        splits = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
+        splits: dict[str, Any] = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
         if named := getattr(own, "fingerprint", None):
             digests, content = {}, named
         else:

@@ -102,13 +102,11 @@ class Norm(nn.Module):
         """Learn the name of the layer's site, such as `layer02_attention`, before training. Most layers have no use for
         it. A transformer tells each of its norms that has this method."""
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         self.check_size(x)
         if not x.numel() and self.batch_statistics and self.training:
             raise ValueError(f"x.shape={tuple(x.shape)}: an empty batch has no statistics; leave it out")
         try:
-            if mask is not None:
-                return under_mask(self, x, mask).to(x.dtype)
             y = self.normalize(x) if self.channel_dim == 1 else self.normalize_tokens(x)
             return y.to(x.dtype)
         except RuntimeError as error:
@@ -126,18 +124,6 @@ class Norm(nn.Module):
     def normalize_tokens(self, x: Tensor) -> Tensor:
         """The layer for channels at the last axis, (N, T, C): every token is a sample."""
         return self.normalize(x.flatten(0, -2)).view(x.shape)  # (N T, C)
-
-    def positions_apart(self, x: Tensor) -> bool:
-        """Whether the positions of x may stand in any order and number, as samples do: under a mask the real ones are
-        cut out then."""
-        return self.pointwise or self.channel_dim == -1 or x.dim() == 2
-
-    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        """The layer for x (N, C, ...) or (N, T, C), which is 0 at padding; mask (N, ...) is True at real positions."""
-        raise ValueError(
-            f"mask: {type(self).__name__} with these options has no form under a mask for x.shape={tuple(x.shape)}; "
-            "use batchnorm, layernorm, groupnorm or instancenorm"
-        )
 
     def check_size(self, x: Tensor) -> None:
         if x.dim() < 2 or x.shape[self.channel_dim] != self.num_features:
@@ -162,25 +148,3 @@ class Norm(nn.Module):
             if isinstance(value, int | float | str | tuple)
         )
         return ", ".join(plain)
-
-
-def under_mask(layer: Norm, x: Tensor, mask: Tensor) -> Tensor:
-    """The layer on the real positions of x; 0 and without gradient elsewhere.
-
-    Raises ValueError for a mask of another shape or type, or with no real position.
-    """
-    positions = x.movedim(layer.channel_dim, -1)  # (N, ..., C)
-    if mask.dtype != torch.bool or mask.shape != positions.shape[:-1]:
-        raise ValueError(
-            f"mask: is {mask.dtype} of {tuple(mask.shape)}; must be torch.bool of {tuple(positions.shape[:-1])}, "
-            "True at real positions"
-        )
-    if not mask.any():
-        raise ValueError("mask: has no real position; leave such a batch out")
-    if layer.positions_apart(x):
-        rows = layer.normalize(positions[mask])  # (n, C)
-        y = rows.new_zeros(positions.shape)
-        return y.index_put((mask,), rows).movedim(-1, layer.channel_dim)
-    real = mask.unsqueeze(layer.channel_dim)
-    y = layer.normalize_masked(x.masked_fill(~real, 0.0), mask)  # padding may hold inf, and inf * 0 is nan
-    return y.masked_fill(~real, 0.0)

@@ -26,10 +26,8 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
     layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
     merged: dict[nn.Module, tuple[int, Tensor, Tensor]] = {}
 
-    def measure(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
+    def measure(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         x = inputs[0] if layer.channel_dim == 1 else inputs[0].flatten(0, -2)
-        if (mask := named.get("mask")) is not None:
-            x = inputs[0].movedim(layer.channel_dim, -1)[mask]
         dims, deviation = [0, *range(2, x.dim())], getattr(layer, "deviation", "l2")
         mean, var = (
             m.flatten() for m in functional.moments(functional.at_least_float32(x), dims, 0, deviation)
@@ -37,7 +35,7 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
         merged[layer] = merge(merged.get(layer), (x.numel() // len(mean), mean, var))
 
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    hooks = [layer.register_forward_pre_hook(measure, with_kwargs=True) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(measure) for layer in layers]
     gpus = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
     try:
         with evaluation_mode(model), torch.no_grad(), torch.random.fork_rng(gpus):
@@ -134,9 +132,6 @@ class BatchNorm(Norm):
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
         return self.over_samples(x.flatten(0, -2), x.shape[0]).view(x.shape)  # (N, T, C) -> (N T, C) and back
-
-    def positions_apart(self, x: Tensor) -> bool:
-        return self.virtual_batch_size is None
 
     def over_samples(self, x: Tensor, samples: int) -> Tensor:
         if not self.uses_batch():

@@ -2,7 +2,7 @@
 
 Every function takes channels at axis 1, (N, C) or (N, C, ...), and has derivatives of any order.
 
-What is read here is what runs under masks, for l1 and linf deviations, detached statistics, the partial RMSNorm, second
+What is read here is what runs for l1 and linf deviations, detached statistics, the partial RMSNorm, second
 derivatives and `layer.native = False`, and under the compiler (except torch's own layers). The rest runs kernels of
 torch that compute the same, because a layer by formula takes 1.7 to 6 times as long. `kernels.py` shows why they agree,
 and tests compare the two. Times faster, forward and backward together (one thread of an AVX-512 CPU, float32; dense
@@ -19,14 +19,13 @@ and tests compare the two. Times faster, forward and backward together (one thre
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 
 def moments(
-    x: Tensor, dims: Sequence[int], correction: int = 0, deviation: str = "l2", real: Tensor | None = None
+    x: Tensor, dims: Sequence[int], correction: int = 0, deviation: str = "l2"
 ) -> tuple[Tensor, Tensor]:
     """Mean and variance of x over `dims`, which are kept with size 1.
 
@@ -34,22 +33,15 @@ def moments(
     is large. `deviation` l1 and linf estimate a Gaussian's standard deviation in another way; the square is returned:
         l1: sqrt(pi / 2) * mean |x - mean|,   linf: (1 + sqrt(pi ln 4)) / sqrt(8 ln n) * max |x - mean|,
     from Hoffer et al. 2018, Norm Matters. They ignore `correction`.
-    `real`, which broadcasts to x, is True at the values that count; x is 0 elsewhere.
     """
-    n: Any
-    if real is None:
-        mean = x.mean(dims, keepdim=True)
-        n = x.numel() // max(mean.numel(), 1)
-        centered, ln_n = x - mean, math.log(max(n, 2))
-    else:
-        n = real.expand_as(x).sum(dims, keepdim=True).clamp_min(1).to(x.dtype)
-        mean = x.sum(dims, keepdim=True) / n
-        centered, ln_n = (x - mean).masked_fill(~real, 0.0), n.clamp_min(2).log()
+    mean = x.mean(dims, keepdim=True)
+    n = x.numel() // max(mean.numel(), 1)
+    centered = x - mean
     if deviation == "l2":
         return mean, centered.square().sum(dims, keepdim=True) / (n - correction)
     if deviation == "l1":
         return mean, (math.sqrt(math.pi / 2) * (centered.abs().sum(dims, keepdim=True) / n)).square()
-    factor = (1 + math.sqrt(math.pi * math.log(4))) / (8 * ln_n) ** 0.5
+    factor = (1 + math.sqrt(math.pi * math.log(4))) / (8 * math.log(max(n, 2))) ** 0.5
     return mean, (factor * centered.abs().amax(dims, keepdim=True)).square()
 
 
@@ -91,23 +83,14 @@ def group_norm(
     correction: int = 0,
     eps_position: str = "inside",
     detach: str = "none",
-    mask: Tensor | None = None,
 ) -> Tensor:
     """(x - mean) * r(var) * weight + bias, statistics over the channels of one group and every axis after them.
 
     Layers run `kernels.group_norm` in its place, 1.8 to 6 times as fast, unless `detach` asks for what
     only this formula has: it names the statistics that pass no gradient: mean, std or both.
-    `mask`, (N, ...), is True at real positions; x is 0 elsewhere. Raises ValueError where it leaves a sample with one
-    value in a group.
     """
     x = at_least_float32(x).unflatten(1, (groups, -1))  # (N, C, ...) -> (N, G, C/G, ...)
-    if mask is not None and x.shape[2] == 1 and bool((mask.flatten(1).sum(1) == 1).any()):
-        raise ValueError(
-            "mask: a sample has one real position, which leaves one value in a group and nothing to normalize over; "
-            "leave such samples out or use norm=layernorm"
-        )
-    real = None if mask is None else mask[:, None, None]
-    mean, var = moments(x, list(range(2, x.dim())), correction, real=real)
+    mean, var = moments(x, list(range(2, x.dim())), correction)
     mean = mean.detach() if detach in ("mean", "both") else mean
     var = var.detach() if detach in ("std", "both") else var
     x = (x - mean) * inverse_deviation(var, eps, eps_position)
@@ -121,21 +104,15 @@ def rms_norm(
     *,
     eps: float,
     fraction: float = 1.0,
-    mask: Tensor | None = None,
 ) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) * weight + bias. The mean runs over the first `fraction` of a sample's values, or over
-    the positions where `mask`, (N, ...), is True; x is 0 elsewhere.
+    """x / sqrt(mean(x^2) + eps) * weight + bias. The mean runs over the first `fraction` of a sample's values.
 
     For fraction=1, layers run `kernels.rms_norm` in its place, 1.7 to 2.5 times as fast.
     """
     x = at_least_float32(x)
     rows = x.flatten(1)  # (N, C, ...) -> (N, n)
     first = rows[:, : max(1, int(rows.shape[1] * fraction))]
-    if mask is None:
-        mean_square = first.square().mean(1)
-    else:
-        mean_square = rows.square().sum(1) / (mask.flatten(1).sum(1).clamp_min(1) * x.shape[1])
-    scale = torch.rsqrt(mean_square + eps)
+    scale = torch.rsqrt(first.square().mean(1) + eps)
     return affine(x * scale.view(-1, *[1] * (x.dim() - 1)), weight, bias)
 
 

@@ -42,9 +42,6 @@ class GroupNorm(Norm):
         group_norm = kernels.group_norm if self.native else functional.group_norm
         return group_norm(x, self.num_groups, self.weight, self.bias, **self.formula)
 
-    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        return functional.group_norm(x, self.num_groups, self.weight, self.bias, mask=mask, **self.formula)
-
 
 class InstanceNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but batch and channel.
@@ -81,15 +78,6 @@ class InstanceNorm(Norm):
         # and calls BatchNorm.
         group_norm = kernels.group_norm if self.native else functional.group_norm
         return group_norm(x, self.num_features, self.weight, self.bias, **self.formula)
-
-    def positions_apart(self, x: Tensor) -> bool:
-        return x.dim() == 2  # and refused there
-
-    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        channels_first = x.movedim(self.channel_dim, 1)
-        options = {**self.formula, "mask": mask}
-        y = functional.group_norm(channels_first, self.num_features, self.weight, self.bias, **options)
-        return y.movedim(1, self.channel_dim)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
         return self.normalize(x.movedim(-1, 1)).movedim(1, -1)  # (N, T, C) -> (N, C, T) and back

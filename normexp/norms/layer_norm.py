@@ -53,7 +53,8 @@ class LayerNorm(Norm):
         self.check_correction(x.shape[1:].numel())
         if self.runs_native():
             return kernels.group_norm(x, 1, *self.gain_and_shift(x), **self.formula)
-        return self.by_formula(x, None)
+        options = {**self.formula, "detach": self.detach}
+        return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
     def normalize_tokens(self, x: Tensor) -> Tensor:
         if self.runs_native() and self.eps_position == "inside":
@@ -61,16 +62,6 @@ class LayerNorm(Norm):
             weight, bias = self.gain_and_shift(x)
             return kernels.layer_norm(x, weight, bias, eps=self.eps, correction=self.correction)
         return super().normalize_tokens(x)
-
-    def positions_apart(self, x: Tensor) -> bool:
-        return self.per_position or super().positions_apart(x)
-
-    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        return self.by_formula(x, mask)
-
-    def by_formula(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        options = {**self.formula, "detach": self.detach, "mask": mask}
-        return functional.group_norm(x, 1, *self.gain_and_shift(x), **options)
 
     def runs_native(self) -> bool:
         return self.native and self.detach == "none"

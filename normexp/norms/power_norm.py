@@ -54,9 +54,6 @@ class PowerNorm(Norm):
         self.register_buffer("running_nu", torch.zeros(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
-    def positions_apart(self, x: Tensor) -> bool:
-        return not self.token_scaling or super().positions_apart(x)
-
     def normalize(self, x: Tensor) -> Tensor:
         x = functional.at_least_float32(x)
         if self.token_scaling:

@@ -66,13 +66,6 @@ class RMSNorm(Norm):
             return kernels.rms_norm_last(x, self.channel_gain(), self.bias, eps=self.eps)
         return super().normalize_tokens(x)
 
-    def normalize_masked(self, x: Tensor, mask: Tensor) -> Tensor:
-        if self.fraction != 1:
-            return super().normalize_masked(x, mask)
-        if self.rounds_first(x):
-            return self.multiply(functional.rms_norm(x, None, None, eps=self.eps, mask=mask).to(x.dtype))
-        return functional.rms_norm(x, self.channel_gain(), self.bias, eps=self.eps, mask=mask)
-
     def divide(self, x: Tensor, gain: Tensor | None, bias: Tensor | None) -> Tensor:
         if self.runs_native(x):
             return kernels.rms_norm(x, gain, bias, eps=self.eps)

@@ -38,14 +38,6 @@ def test_rounding_makes_no_difference_without_half_precision():
         assert all(torch.equal(a[key], b[key]) for key in a)
 
 
-def test_a_mask_rounds_there_too():
-    layer = RMSNorm(8, -1, rounding="before_gain").to(torch.bfloat16)
-    layer.weight.data.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(0))
-    x = sample("tokens", dtype=torch.bfloat16)
-    mask = torch.ones(x.shape[:2], dtype=torch.bool)
-    assert torch.equal(layer(x, mask=mask), layer(x))
-
-
 def test_no_gain_leaves_no_parameter_and_one_plus_starts_as_a_gain_of_one():
     assert not list(RMSNorm(8, gain="none").parameters())
     x = sample("dense")
