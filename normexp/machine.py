@@ -30,13 +30,3 @@ def processor() -> str:
     node = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     numbers = [f"{key} {node[key]}" for key in ("cpu family", "model", "stepping") if key in node]
     return f"{node.get('model name', platform.machine())} ({', '.join(numbers)})"
-
-
-def in_bytes(count: int) -> str:
-    """A number of bytes for people: `1.2 GB`."""
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB", "TB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.0f} PB"

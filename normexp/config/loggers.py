@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+# TensorBoard shows tags by alphabet, capitals first: these are what one looks at first.
+FIRST = {
+    f"{split}/{name}": f"{name.capitalize()}/{split}"
+    for split in ("train", "val")
+    for name in ("accuracy", "loss")
+}
+
 
 def names_of(logger: str | Sequence[str]) -> list[str]:
     """The names in `logger=wandb` or `logger=[tensorboard,wandb]`."""

@@ -7,18 +7,11 @@ from pathlib import Path
 import numpy as np
 from tensorboard.summary import Writer
 
+from normexp.config.loggers import FIRST
 from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, label
 
 FOLDER = "means"
-# Metric -> tag of its mean. It is the tag of the single runs, so that both appear in one chart.
-SHOWN = {
-    "val/accuracy": "Accuracy/val",
-    "val/loss": "Loss/val",
-    "train/accuracy": "Accuracy/train",
-    "train/loss": "Loss/train",
-    "gradient_norm/network": "gradient_norm/network (log10)",  # its pages have linear axes
-}
 MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 
@@ -28,14 +21,14 @@ def write_mean_runs(study: Study, out: Path) -> Path | None:
     folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     rows, levels = study.metrics, study.some_levels(max(MOST_MEANS // len(study.arms), 1))
-    rows = rows[~rows["failed"] & rows["metric"].isin([*SHOWN]) & rows["level"].isin(levels)]
+    rows = rows[~rows["failed"] & rows["metric"].isin([*FIRST]) & rows["level"].isin(levels)]
     digits = max(len(f"{int(level)}") for level in levels)  # TensorBoard sorts names as text
     for (arm, level), group in rows.groupby(["arm", "level"], observed=True):
         if group["seed"].nunique() < 2:
             continue
         above = f"{label(study.x)} {'0' * (digits - len(f'{int(level)}'))}{level:g}" if study.x else ""
         writer = Writer(str(folder / in_path(above) / in_path(arm)))
-        for metric, tag in SHOWN.items():
+        for metric, tag in FIRST.items():
             log = tag.endswith("(log10)")
             curve = curves(group[group["metric"] == metric].assign(all=""), ["all"], "step", log=log)
             for step, mean in of_all_runs(curve, ["all"])[["step", "mean"]].itertuples(index=False):

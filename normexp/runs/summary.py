@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp import NUMERICS
 from normexp.runs.files import write_json
 
 SUMMARY = "summary.json"
@@ -53,12 +52,6 @@ def failed(summary: Mapping[str, Any]) -> bool:
     chance, loss = summary.get("chance_loss"), summary["metrics"].get("train/loss")
     blown_up = chance is not None and loss is not None and loss > MOST_LOSS * chance
     return summary["status"] == "diverged" or blown_up
-
-
-def other_numerics(summary: Mapping[str, Any]) -> str:
-    """`numerics=1, not 2` for a run of a version that computes other bits; empty if it is not, or does not say."""
-    found = summary.get("numerics", NUMERICS)
-    return "" if found == NUMERICS else f"numerics={found}, not {NUMERICS}"
 
 
 def learning_rate(config: Mapping[str, Any]) -> float:

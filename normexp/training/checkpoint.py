@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytorch_lightning as pl
 import torch
@@ -24,17 +24,13 @@ from normexp.config.checkout import checkout
 from normexp.config.process import was_interrupted
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
-from normexp.runs.summary import Damaged, remedy
+from normexp.runs.summary import Damaged
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
 from normexp.training.screen import say
 
-if TYPE_CHECKING:
-    from normexp.training.build import Parts
-
-NEEDED = ("global_step", "state_dict")
-NEEDED_TO_RESUME = ("identity", "run", "random_state", "recorded", "loops", "optimizer_states", "callbacks")
+NEEDED = ("global_step", "state_dict", "run")
 # Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.
 REST = 1.0
 # Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
@@ -43,15 +39,9 @@ STOPS = tuple(
 )
 
 
-def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
-    """The content of a run's checkpoint, on the CPU.
-
-    Args:
-        identity: of the run whose checkpoint it must be.
-
-    Raises ValueError with one line for a file that was cut, holds something else, or is another run's.
-    """
-    path = Path(path)
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The content of a run's checkpoint, on the CPU. Raises ValueError with one line for a file that was cut or holds
+    something else."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises a dozen types for a file that it cannot read
@@ -59,21 +49,13 @@ def load_checkpoint(path: Path, identity: str | None = None) -> dict[str, Any]:
         raise damaged(path, reason[0], path.parents[1]) from None
     if not isinstance(content, dict) or not set(NEEDED) <= set(content):
         raise damaged(path, "it is no checkpoint of a run", path.parents[1])
-    found = content.get("identity")
-    if identity is not None and found is not None and found != identity:
-        raise Damaged(
-            f"{path}: is the checkpoint of another run (hash {str(found)[:8]}, this one is {identity[:8]}); move it "
-            f"back to its own folder, or {remedy(path.parents[1])}"
-        )
     return content
 
 
-def load_to_resume(path: Path, parts: "Parts") -> dict[str, Any]:
+def load_to_resume(path: Path) -> dict[str, Any]:
     """The content of the checkpoint from which a run goes on. Raises ValueError with one line if it cannot, because the
     file is another version's."""
-    content = load_checkpoint(path, parts.digest)
-    if lacking := [key for key in NEEDED_TO_RESUME if key not in content]:
-        raise damaged(path, f"lacks {', '.join(lacking)}: nothing can go on from there", path.parents[1])
+    content = load_checkpoint(path)
     if (numerics := content["run"]["numerics"]) != NUMERICS:
         why = f"was computed with numerics={numerics}, and this version computes with {NUMERICS}"
         raise damaged(path, why, path.parents[1])
@@ -135,7 +117,7 @@ def best_checkpoint(folder: Path) -> ModelCheckpoint:
 
 
 class RunState(pl.Callback):
-    """What every checkpoint says of its run, beside what Lightning keeps: whose it is, when and how it was first
+    """What every checkpoint says of its run, beside what Lightning keeps: when and how it was first
     launched, the states of torch's generators in each process, and the length of `metrics.csv`.
 
     Attributes:
@@ -143,8 +125,7 @@ class RunState(pl.Callback):
         dirty: whether any launch came from a changed checkout.
     """
 
-    def __init__(self, parts: "Parts"):
-        self.identity = parts.digest
+    def __init__(self):
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         found = checkout() or {"commit": None, "dirty": None}
         self.first: dict[str, Any] = {"started": now, **found}
@@ -152,7 +133,6 @@ class RunState(pl.Callback):
         self._random: dict[str, list[torch.Tensor]] = {}
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
-        checkpoint["identity"] = self.identity
         checkpoint["run"] = {
             "numerics": NUMERICS, "threads": torch.get_num_threads(), "first": self.first, "dirty": self.dirty
         }  # fmt: skip
@@ -252,9 +232,7 @@ def stopping(folder: RunFolder | None, console: Console) -> Iterator[None]:
         yield
     except BaseException as stop:
         asked = isinstance(stop, Stopped) or was_interrupted(stop)
-        if folder and not isinstance(
-            stop, Damaged
-        ):  # which names its own remedy: nothing can go on from there
+        if folder and not isinstance(stop, Damaged):  # which names its own remedy
             why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
             say_what_is_left(folder, console, why)
         if not asked:
@@ -273,14 +251,7 @@ def hand_on(signum: int, handler: Any) -> None:
 
 def say_what_is_left(folder: RunFolder, console: Console, why: str) -> None:
     """Print why a run stopped, and where the same command will resume it."""
-    if not os.path.exists(folder.last_checkpoint):  # False for a path that no file can have
-        if not why.endswith("failed"):
-            say(console, f"{why}: no checkpoint yet")
-        return
-    try:
-        step = load_checkpoint(folder.last_checkpoint, folder.digest)["global_step"]
-    except ValueError as damage:  # a checkpoint counts as kept only if it can be read
-        say(console, f"{why}: {damage}")
-        return
-    where = f"{why}: checkpoint kept; the same command goes on from there, at step {step:,}"
-    say(console, where, f"folder: {folder.path}")
+    if os.path.exists(folder.last_checkpoint):  # False for a path that no file can have
+        say(console, f"{why}: checkpoint kept; the same command goes on from there", f"folder: {folder.path}")
+    elif not why.endswith("failed"):
+        say(console, f"{why}: no checkpoint yet")

@@ -11,7 +11,6 @@ from filelock import FileLock, Timeout
 from normexp.config.identity import HYDRA, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
 from normexp.runs.files import release, remove_unfinished
-from normexp.runs.summary import remedy
 
 LOOK_SECONDS = 0.2  # a process that only checks the lock holds it for a moment
 
@@ -61,18 +60,8 @@ class RunFolder:
         return self.path / "checkpoints" / "last.ckpt"
 
     def finished(self) -> bool:
-        """Whether the run has a summary. Raises ValueError if it is another run's."""
-        summary = read_summary(self.path)
-        if summary is None:
-            return False
-        if summary["hash"] != self.digest:
-            raise ValueError(
-                f"{self.path / SUMMARY}: is the result of another run (hash {summary['hash'][:8]}, this one is "
-                f"{self.digest[:8]}); move it back to its own folder, or {remedy(self.path)}"
-            )
-        if not self._lock.is_locked:
-            in_use(self.path)  # nobody will enter it again
-        return True
+        """Whether the run has a summary."""
+        return read_summary(self.path) is not None
 
     def __enter__(self) -> "RunFolder":
         with self._one_line():

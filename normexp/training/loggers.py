@@ -4,7 +4,6 @@ on where the run is resumed."""
 import contextlib
 import csv
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,7 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from normexp.config.identity import model_label
-from normexp.config.loggers import mlflow_store, names_of
-from normexp.format import printable
+from normexp.config.loggers import FIRST, mlflow_store, names_of
 from normexp.runs import damaged
 from normexp.runs.summary import flat, learning_rate
 from normexp.training.lightning import own_rank
@@ -26,14 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "metrics.csv"
 COLUMNS = ("step", "epoch", "seconds", "metric", "value")
-# TensorBoard shows tags by alphabet, capitals first: these are what one looks at first.
-FIRST = {
-    "train/accuracy": "Accuracy/train",
-    "val/accuracy": "Accuracy/val",
-    "train/loss": "Loss/train",
-    "val/loss": "Loss/val",
-}
-MAIN = ("norm", "model", "batch_size", "lr", "seed", "status")
+MAIN = ("batch_size", "seed", "max_epochs", "max_steps")
 
 
 class MetricsCSV(Logger):
@@ -71,10 +62,6 @@ class MetricsCSV(Logger):
     @property
     def version(self) -> str:
         return ""
-
-    @property
-    def save_dir(self) -> str:
-        return str(self.path.parent)
 
     @property
     def experiment(self) -> "MetricsCSV":
@@ -136,8 +123,6 @@ def open_loggers(
     Args:
         folder: of the run; None records nothing.
         resumed: the content of the checkpoint from which training resumes.
-
-    Raises ValueError with one line if a service cannot be used.
     """
     with contextlib.ExitStack() as stack:
         loggers: list[Any] = []
@@ -148,9 +133,10 @@ def open_loggers(
         if folder and own_rank() == 0:
             loggers.append(MetricsCSV(folder / NAME, resumed["recorded"] if resumed else 0))
             stack.callback(loggers[-1].close)
-            for name, opening in (("wandb", _wandb), ("mlflow", _mlflow)):
-                if name in names:
-                    loggers.append(stack.enter_context(opening(parts, folder)))
+            for name in {"wandb", "mlflow"} & set(names):
+                loggers.append(_service(name, parts, folder))
+                if name == "wandb":
+                    stack.callback(loggers[-1].experiment.finish)  # another run of this process opens its own
         yield loggers
 
 
@@ -158,80 +144,27 @@ def log_results(loggers: list[Logger], summary: Mapping[str, Any]) -> None:
     """Give the loggers the results of a run, with its settings for TensorBoard's table of hyperparameters."""
     results = {f"final/{name.replace('/', '_')}": value for name, value in summary["metrics"].items()}
     results = {"final/diverged": float(summary["status"] == "diverged")} | results
+    config, choices = summary["config"], summary["choices"]
+    settings = {"lr": learning_rate(config), "status": summary["status"], **choices}
+    settings |= {name: config[name] for name in MAIN} | flat(config["model"]) | flat({"norm": config["norm"]})
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
-            # By default it shows the first five results: the status and the accuracies come before the losses.
-            ordered = dict(sorted(results.items(), key=lambda item: item[0].endswith("loss")))
-            logger.log_hyperparams(hyperparameters(summary), ordered)
+            logger.log_hyperparams(settings, results)
         elif not isinstance(logger, MetricsCSV):
             logger.log_metrics(results, summary["steps"])
 
 
-def hyperparameters(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The values by which the table filters and sorts: the main settings, then all others under their short names."""
-    config, choices = summary["config"], summary["choices"]
-    row = {name: config.get(name, summary["status"]) for name in MAIN} | {
-        "lr": learning_rate(config),
-        "model": model_label(config, choices),
-        "norm": choices["norm"],
-    }
-    settings = {key: config[key] for key in ("max_epochs", "max_steps")} | dict(choices)
-    settings |= flat(config["model"]) | flat({"norm": config["norm"]})
-    return row | {key: value for key, value in settings.items() if key not in row and value is not None}
-
-
-def _name_of(parts: "Parts", folder: Path) -> str:
-    return f"{model_label(parts.config, parts.choices)}/{folder.name}"
-
-
-@contextlib.contextmanager
-def _wandb(parts: "Parts", folder: Path) -> Iterator[Logger]:
-    """Lightning's logger for Weights & Biases. The study is a group; a resumed run continues under its id, which a file
-    in the folder keeps. wandb's own variables say where and how: WANDB_MODE=offline, WANDB_PROJECT, WANDB_ENTITY."""
-    import wandb
-
-    known = folder / ".wandb_id"
-    if not known.exists():
-        known.write_text(secrets.token_hex(4))
-    tags = [parts.choices[key] for key in ("model", "norm", "data")]
-    try:
-        logger = WandbLogger(
-            name=_name_of(parts, folder), save_dir=os.environ.get("WANDB_DIR", folder), id=known.read_text(),
-            resume="allow", project=os.environ.get("WANDB_PROJECT", "normexp"), group=parts.config["name"], tags=tags,
-            settings=wandb.Settings(console="off", quiet=True),
-        )  # fmt: skip
+def _service(name: str, parts: "Parts", folder: Path) -> Logger:
+    """Lightning's logger for Weights & Biases or for MLflow. The study is a group or an experiment."""
+    label = f"{model_label(parts.config, parts.choices)}/{folder.name}"
+    study, outputs = parts.config["name"], Path(parts.config["outputs"])
+    logger: WandbLogger | MLFlowLogger
+    with FileLock(outputs / ".loggers.lock"):  # one process at a time makes the tables of MLflow's new file
+        if name == "wandb":
+            project = os.environ.get("WANDB_PROJECT", "normexp")
+            own = {"id": parts.digest[:32], "resume": "allow", "group": study}  # a resumed run goes on
+            logger = WandbLogger(name=label, save_dir=folder, project=project, **own)
+        else:
+            logger = MLFlowLogger(experiment_name=study, run_name=label, tracking_uri=mlflow_store(outputs))
         logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
-    except (wandb.Error, OSError) as error:
-        reason = printable(" ".join(str(error).split()).rstrip("."))
-        raise ValueError(f"logger=wandb: {reason}; run `wandb login`, or set WANDB_MODE=offline") from None
-    status = 1
-    try:
-        yield logger
-        status = 0
-    finally:
-        logger.experiment.finish(exit_code=status)
-
-
-@contextlib.contextmanager
-def _mlflow(parts: "Parts", folder: Path) -> Iterator[Logger]:
-    """Lightning's logger for MLflow. The study is an experiment; a resumed run continues under its id, which a file in
-    the folder keeps. MLFLOW_TRACKING_URI names the store; without it, it is the file `<outputs>/mlflow.db`."""
-    from mlflow.exceptions import MlflowException
-
-    known, outputs = folder / ".mlflow_id", Path(parts.config["outputs"])
-    uri = mlflow_store(outputs)
-    tags = {**{key: parts.choices[key] for key in ("model", "norm")}, "folder": str(folder)}
-    try:
-        with FileLock(outputs / ".mlflow.lock"):  # one process at a time makes the tables of a new file
-            logger = MLFlowLogger(
-                experiment_name=parts.config["name"], run_name=_name_of(parts, folder), tracking_uri=uri, tags=tags,
-                run_id=known.read_text() if known.exists() else None,
-                artifact_location=(outputs.absolute() / "mlruns").as_uri() if "sqlite" in uri else None,
-            )  # fmt: skip
-            known.write_text(str(logger.run_id))
-        logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
-    except (MlflowException, OSError) as error:
-        reason = printable(" ".join(str(error).split())[:200].rstrip("."))
-        remedy = "set MLFLOW_TRACKING_URI to another store"
-        raise ValueError(f"logger=mlflow: {uri} cannot be used ({reason}); {remedy}") from None
-    yield logger
+    return logger

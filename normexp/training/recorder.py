@@ -185,10 +185,6 @@ class Bar(RichProgressBar):
     def get_metrics(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
         return numbers(self.recorder)
 
-    def _get_train_description(self, current_epoch: int) -> str:
-        last = self.trainer.max_epochs
-        return f"epoch {current_epoch + 1}" + (f"/{last}" if last and last > 0 else "")
-
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         if time.monotonic() >= self._next:
             super().on_train_batch_end(trainer, module, outputs, batch, batch_idx)

@@ -14,7 +14,6 @@ import torchvision
 from torch import Tensor
 
 from normexp import NUMERICS, __version__
-from normexp.config.identity import saved_identity
 from normexp.config.recipe import changes
 from normexp.config.run_spec import saved_spec
 from normexp.data.base import DataModule
@@ -26,7 +25,7 @@ from normexp.runs import TestExamples
 from normexp.runs.summary import failed
 from normexp.training.build import Parts, build
 from normexp.training.checkpoint import RunState, load_checkpoint
-from normexp.training.lightning import Pace, data_of
+from normexp.training.lightning import Pace
 from normexp.training.lit_model import LitModel
 from normexp.training.recorder import EarlyStopping, Recorder
 
@@ -40,35 +39,28 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
     update_population_statistics(parts.module, parts.data, trainer)
     results = {
         split: evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
-        for split, limit in (("train", TRAIN_SAMPLES), ("val", None))
+        for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None))
     }
-    results["test"], right, loss = evaluate_each(parts.module, parts.data.evaluation_loader("test"), trainer)
     metrics = {
-        f"{split}/{name}": value for split, result in results.items() for name, value in result.items()
+        f"{split}/{name}": value for split, (found, *_) in results.items() for name, value in found.items()
     }
+    _, right, loss = results["test"]
     return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)
 
 
-def evaluate(module: LitModel, batches: Iterable, trainer: pl.Trainer) -> dict[str, float]:
-    """`{"loss", "accuracy"}` in evaluation mode, in the precision of training."""
+def evaluate(
+    module: LitModel, batches: Iterable, trainer: pl.Trainer
+) -> tuple[dict[str, float], Tensor, Tensor]:
+    """`{"loss", "accuracy"}` in evaluation mode, in the precision of training; and for each example, on the CPU:
+    whether answers are right, bool (N, [T]); the loss, (N,)."""
     module.on_validation_epoch_start()
+    module.examples = []
     with evaluation_mode(module), torch.inference_mode(), trainer.precision_plugin.val_step_context():
         for index, batch in enumerate(batches):
             module.validation_step(trainer.precision_plugin.convert_input(batch), index)
-    return module.evaluation_result()
-
-
-def evaluate_each(
-    module: LitModel, batches: Iterable, trainer: pl.Trainer
-) -> tuple[dict[str, float], Tensor, Tensor]:
-    """The same numbers, and for each example, on the CPU: whether answers are right, bool (N, [T]); the loss, (N,)."""
-    module.examples = []
-    try:
-        result = evaluate(module, batches, trainer)
-        right, loss = (torch.cat(parts).cpu() for parts in zip(*module.examples, strict=True))
-    finally:
-        module.examples = None
-    return result, right, loss
+    right, loss = (torch.cat(parts).cpu() for parts in zip(*module.examples, strict=True))
+    module.examples = None
+    return module.evaluation_result(), right, loss
 
 
 def summarize(
@@ -151,14 +143,17 @@ def update_population_statistics(module: LitModel, data: DataModule, trainer: pl
 class PopulationStatistics(pl.Callback):
     """Recomputes population statistics before each validation, as `norm=batchnorm_precise` means it."""
 
+    def __init__(self, data: DataModule) -> None:
+        self.data = data
+
     def on_validation_start(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         assert isinstance(module, LitModel)
-        update_population_statistics(module, data_of(trainer), trainer)
+        update_population_statistics(module, self.data, trainer)
 
 
 def trained(folder: Path, summary: dict[str, Any]) -> Parts:
     """The parts of a finished run with its last weights."""
     parts = build(saved_spec(folder, summary))
-    state = load_checkpoint(folder / "checkpoints" / "last.ckpt", saved_identity(folder))
+    state = load_checkpoint(folder / "checkpoints" / "last.ckpt")
     parts.module.load_state_dict(state["state_dict"])
     return parts

@@ -14,7 +14,7 @@ from normexp.config.run_spec import RunSpec
 from normexp.config.schema import early_stop
 from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
-from normexp.runs import finished_summary, write_summary, write_test_examples
+from normexp.runs import write_summary, write_test_examples
 from normexp.training import screen
 from normexp.training.build import Parts, build
 from normexp.training.checkpoint import (
@@ -73,22 +73,15 @@ def launch(parts: Parts) -> dict[str, Any]:
     key = "run_dir" if config["run_dir"] else "outputs"
     folder = RunFolder(path, parts.digest, parts.spec.files(), asked=f"{key}={config[key]}")
     if folder.finished():
-        return show_finished(parts, console)
+        return screen.show_finished(parts, console)
     prepared = prepare(parts, path, console)
     with stopping(folder, console), folder:
         if folder.finished():  # another process has trained it meanwhile
-            return show_finished(parts, console)
+            return screen.show_finished(parts, console)
         screen.show_choices(parts, path, console)
         summary = fit(prepared)
         write_summary(path, summary)
     screen.show_result(summary, path, console)
-    return summary
-
-
-def show_finished(parts: Parts, console: Console) -> dict[str, Any]:
-    """Print that a run is finished, and what it found. Returns its summary."""
-    summary = finished_summary(parts.spec.folder)
-    screen.show_finished(parts.spec.folder, summary, parts.config, parts.choices, parts.command, console)
     return summary
 
 
@@ -116,12 +109,12 @@ def prepare(parts: Parts, folder: Path | None, console: Console) -> Prepared:
     config = parts.config
     if config["threads"] is not None:
         torch.set_num_threads(config["threads"])
-    recorder, rule, state = Recorder(config["log_every_n_steps"]), early_stop(config), RunState(parts)
+    recorder, rule, state = Recorder(config["log_every_n_steps"]), early_stop(config), RunState()
     last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
     stop = StopOnSignal(last.save)
     callbacks = [
         stop,
-        *([PopulationStatistics()] if needs_population_statistics(parts.module) else []),
+        *([PopulationStatistics(parts.data)] if needs_population_statistics(parts.module) else []),
         recorder,
         *([EarlyStopping(rule)] if rule else []),
         *parts.monitors,
@@ -160,7 +153,7 @@ def fit(run: Prepared) -> dict[str, Any]:
     """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it."""
     parts, trainer, path = run.parts, run.trainer, run.last.path
     no_step = parts.config["max_steps"] == 0
-    resumed = load_to_resume(path, parts) if path and path.exists() and not no_step else None
+    resumed = load_to_resume(path) if path and path.exists() and not no_step else None
     if resumed:
         torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
         at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"

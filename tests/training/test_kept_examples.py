@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 
 from normexp.runs import load_test_examples
-from normexp.training.result import evaluate, evaluate_each
 
 
 def test_a_run_on_images_keeps_each_test_image(train, make_parts):
@@ -39,14 +38,3 @@ def test_a_run_on_text_keeps_each_window(train, tmp_path):
     assert len(kept.loss) == (len(text) - len(text) * 95 // 100 - 1) // 16
     assert kept.right.mean() == pytest.approx(summary["metrics"]["test/accuracy"], abs=1e-12)
     assert kept.loss.mean(dtype=np.float64) == pytest.approx(summary["metrics"]["test/loss"], rel=1e-6)
-
-
-def test_collecting_examples_changes_no_number_and_ends(make_parts):
-    parts = make_parts("data.eval_batch_size=100")
-    trainer = parts.make_trainer(enable_checkpointing=False)
-    parts.data.trainer = trainer
-    plain = evaluate(parts.module, parts.data.evaluation_loader("test"), trainer)
-    result, right, _ = evaluate_each(parts.module, parts.data.evaluation_loader("test"), trainer)
-    assert result == plain
-    assert len(right) == 360
-    assert parts.module.examples is None

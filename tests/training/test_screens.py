@@ -32,19 +32,13 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     text = screen(lambda *given: show_choices(parts, folder, *given), width=50)
     assert str(folder) in text.splitlines()[-1]
     assert "1 epoch " in text
-    assert "1 × layernorm (norm.correction=1)" in " ".join(text.split())
+    assert "1 × layernorm" in " ".join(text.split())
 
 
 def test_the_screen_says_what_decides_the_training(train, make_parts):
     options = ["model=mlp", "optimizer=sgd", "lr=0.1", "optimizer.lr=0.02", "max_steps=2"]
     text = screen(lambda *given: show_choices(make_parts(*options), None, *given), width=100)
     assert "sgd lr 0.02 " in text
-    assert "data.seed" not in text
-    own = ["label_smoothing=0.1", "+trainer.limit_train_batches=2", "data.seed=7"]
-    text = screen(lambda *given: show_choices(make_parts(*options, *own), None, *given), width=200)
-    assert "but lr" not in text
-    assert "label_smoothing=0.1 · trainer.limit_train_batches=2" in text
-    assert "· data.seed=7" in text
     summary, _ = train(*options)
     assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
 
