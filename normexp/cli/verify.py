@@ -25,9 +25,8 @@ DEMO = (
 
 
 def names_in_lines() -> str:
-    """Every claim in one line, for the help; files that cannot be read are said."""
-    claims, broken = load_each(CONFIGS)
-    warn(broken.values())
+    """Every claim in one line, for the help."""
+    claims, _ = load_each(CONFIGS)
     return "\n".join(["Claims:", *lines_of(claims.values()), *columns(installed("claim"))])
 
 
@@ -74,12 +73,9 @@ def verify(
     if page:
         write_pages(list(map(Path, page.split(","))), out)
         return 0
-    chosen, left_out, others = select.find(DEMO if claim == "demo" else claim, bank)
-    warn(others)
+    chosen, left_out, _ = select.find(DEMO if claim == "demo" else claim, bank)
     if not engine.plan:
         out.mkdir(parents=True, exist_ok=True)
-    if sum(own.evidence == "training" for own in chosen) > 1:
-        print(f"looking for finished runs in {out / 'cache'}", flush=True)
     with fast_imports():  # torch and Lightning take seconds to import
         from normexp.claims.verify import verify_all
 
@@ -132,9 +128,3 @@ def find_claims(words: str) -> None:
         )
     print(*lines_of(matches), sep="\n")
     print(f"judge one: {to_type('verify')} claim={matches[0].id}")
-
-
-def warn(mistakes: Iterable[str]) -> None:
-    """Print mistakes in files that were not asked for. They stop nothing, but their author should know."""
-    for mistake in mistakes:
-        print(f"Warning: {mistake}", file=sys.stderr)

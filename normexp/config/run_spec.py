@@ -65,7 +65,7 @@ def specs(
     Raises ValueError with one line for a configuration that cannot be a run. Hydra's errors are its own.
     """
     axes = [f"lr={rate}" for rate in rates or ()], [f"seed={seed}" for seed in seeds or ()]
-    lists = [(*overrides, *given) for given in itertools.product(*(axis for axis in axes if axis))]
+    lists = [(*overrides, *reversed(given)) for given in itertools.product(*(axis for axis in axes if axis))]
     known: dict[str, str] = {}
     return [spec_of(*compose(words), words, allowed=allowed, known=known) for words in lists]
 

@@ -189,7 +189,7 @@ def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
 
 FILES = {
     "empty": ("", "is empty; write name"),
-    "syntax": ("name: n\narms: {a: [norm=none]\n", "line 3: .*; close brackets and quote text"),
+    "syntax": ("name: n\narms: {a: [norm=none]\n", "line 3.*; close brackets and quote text"),
     "list": ("- name: n\n", "must be keys with values"),
     "binary": (b"\xff\xfe", "is no text in UTF-8"),
     "alias": ("name: &a [*a]\n", "cannot be read"),
@@ -239,16 +239,14 @@ def test_a_broken_file_matters_to_whoever_asks_for_it(verify, tmp_path, capsys):
     assert "X91.yaml" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert verify("claim=law") == 0  # neither file says that it is one
-    assert capsys.readouterr().err.count("Warning: ") == 2
+    capsys.readouterr()
     assert verify("page=" + str(tmp_path / "page.md")) == 2  # a page without them would not be all verdicts
     assert capsys.readouterr().err.startswith("Error: ")
 
 
-def test_help_lists_what_can_be_read_and_warns_of_the_rest(verify, capsys):
+def test_help_lists_what_can_be_read(verify, capsys):
     assert verify("--help") == 0
-    said = capsys.readouterr()
-    assert "\n  S29  " in said.out
-    assert said.err.count("Warning: ") == 2
+    assert "\n  S29  " in capsys.readouterr().out
 
 
 def test_an_error_of_hydra_is_the_line_that_training_says():

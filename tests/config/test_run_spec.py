@@ -24,7 +24,7 @@ def alone(*overrides: str) -> dict:
         ("model=transformer", "model.width=32", "optimizer=adamw"),
         ("data.split_seed=${seed}", "name=x${lr}"),  # a value inside a text: each is resolved by itself
         ("name=${oc.select:norm.none,x}", "outputs=o"),
-        ("schedule.warmup_steps=${seed}", "schedule.final_fraction=${lr}"),
+        ("schedule.warmup_steps=${seed}", "optimizer.weight_decay=${lr}"),
     ],
 )
 def test_runs_at_seeds_and_rates_are_what_each_is_alone(overrides):
