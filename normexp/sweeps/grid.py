@@ -78,8 +78,8 @@ def plan(names: Sequence[str], attempts: Sequence[RunSpec | ValueError]) -> dict
                 build(attempt)
             except Exception as error:
                 kinds[kind] = one_line(error)
-        if error := kinds.get(kind):
-            broken.append(f"{error} [cell {name}]")
+        if kinds.get(kind):
+            broken.append(f"{kinds[kind]} [cell {name}]")
     if broken:
         raise ValueError(f"{len(broken)} of {len(names)} cells cannot run: {broken[0]}")
     return found
