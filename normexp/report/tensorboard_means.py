@@ -12,6 +12,7 @@ from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, label
 
 FOLDER = "means"
+SHOWN = FIRST | {"gradient_norm/network": "gradient_norm/network (log10)"}  # its pages have linear axes
 MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 
@@ -21,14 +22,14 @@ def write_mean_runs(study: Study, out: Path) -> Path | None:
     folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     rows, levels = study.metrics, study.some_levels(max(MOST_MEANS // len(study.arms), 1))
-    rows = rows[~rows["failed"] & rows["metric"].isin([*FIRST]) & rows["level"].isin(levels)]
+    rows = rows[~rows["failed"] & rows["metric"].isin([*SHOWN]) & rows["level"].isin(levels)]
     digits = max(len(f"{int(level)}") for level in levels)  # TensorBoard sorts names as text
     for (arm, level), group in rows.groupby(["arm", "level"], observed=True):
         if group["seed"].nunique() < 2:
             continue
         above = f"{label(study.x)} {'0' * (digits - len(f'{int(level)}'))}{level:g}" if study.x else ""
         writer = Writer(str(folder / in_path(above) / in_path(arm)))
-        for metric, tag in FIRST.items():
+        for metric, tag in SHOWN.items():
             log = tag.endswith("(log10)")
             curve = curves(group[group["metric"] == metric].assign(all=""), ["all"], "step", log=log)
             for step, mean in of_all_runs(curve, ["all"])[["step", "mean"]].itertuples(index=False):
