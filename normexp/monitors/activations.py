@@ -60,13 +60,8 @@ def random_sample(rows: Tensor, size: int, seed: int) -> Tensor:
     flat = rows.flatten(-2)
     if flat.shape[-1] <= size:
         return flat
-    places = _random_places(flat.shape[-1], size, seed)
+    places = torch.randint(flat.shape[-1], (size,), generator=torch.Generator().manual_seed(seed))
     return flat.index_select(-1, places.to(flat.device, non_blocking=True))
-
-
-@functools.lru_cache(maxsize=16)  # layers of equal size share their places
-def _random_places(total: int, size: int, seed: int) -> Tensor:
-    return torch.randint(total, (size,), generator=torch.Generator().manual_seed(seed))
 
 
 def percentiles(values: Tensor) -> dict[str, Tensor]:
@@ -167,14 +162,6 @@ class Activations(StepMonitor):
         require_at_least("sample_size", sample_size, 1)
         self.places, self.statistics, self.sample_size = list(places), list(statistics), sample_size
         self._values: dict[str, Tensor] = {}
-        self._samples: dict[tuple[str, str], Tensor] = {}  # (place, layer) -> random values
-
-    steps_alone = True
-
-    def remedy(self) -> str:
-        have = sorted({place for place, (kind, _) in PLACES.items() if f" 0 {kind}" not in f" {self.found}"})
-        usable = [place for place in have if place not in self.places]
-        return f"set places={usable}, or define `sites()`" if usable else super().remedy()
 
     def keys(self) -> set[str]:
         of_places = [name for name in self.statistics if name not in OF_ACTIVATIONS]
@@ -183,7 +170,7 @@ class Activations(StepMonitor):
         )
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
-        self._values, self._samples, self._step = {}, {}, step
+        self._values, self._step = {}, step
         sites = sites_of(module)
         for site in sites:
             for end, record in self._measures(site):
@@ -235,7 +222,10 @@ class Activations(StepMonitor):
         rows = self._rows(site, x)
         for name, value in describe(rows, self.statistics).items():
             self._values[f"{place}_{name}/{site.layer}"] = value
-        self._samples[place, site.layer] = random_sample(rows, self.sample_size, seed=self._step)
+        if set(self.statistics) & set(PERCENTILES):
+            found = percentiles(random_sample(rows, self.sample_size, seed=self._step))
+            for name in [name for name in self.statistics if name in found]:
+                self._values[f"{place}_{name}/{site.layer}"] = found[name]
 
     def _flat(self, site: Site, x: Tensor) -> None:
         fractions = flat_fractions(self._rows(site, derivative(site.module, x)))
@@ -248,14 +238,6 @@ class Activations(StepMonitor):
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
         values, self._values = self._values, {}
-        by_size: dict[int, list[tuple[str, str]]] = {}
-        for key, sample in self._samples.items():
-            by_size.setdefault(len(sample), []).append(key)
-        for keys in by_size.values():  # one sort for all layers
-            together = percentiles(torch.stack([self._samples[key] for key in keys]))
-            for name in [name for name in self.statistics if name in together]:
-                for (place, layer), value in zip(keys, together[name].unbind(), strict=True):
-                    values[f"{place}_{name}/{layer}"] = value
         return values
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:

@@ -20,10 +20,10 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
-from normexp.models.sites import sites_of
+from normexp.format import require_at_least
 from normexp.monitors.batches import Batches, batches_of, gathered_batch, held_out_batch, last_training_batch
 from normexp.monitors.guard import guard_depth, passes_as_in, run_eagerly, to_module, untouched
-from normexp.monitors.sites import described, wide
+from normexp.monitors.sites import wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 USUAL = 100  # steps from one measurement to the next, in a run without an end
@@ -45,12 +45,10 @@ class Monitor(Callback):
     """
 
     measures_after_training = True
-    steps_alone = False  # True: makes no passes of its own except at the end
 
     def __init__(self, *, every_n_steps: int | None, batch_size: int = 512) -> None:
-        for name, value in (("every_n_steps", every_n_steps), ("batch_size", batch_size)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name}={value}: must be at least 1")
+        require_at_least("every_n_steps", every_n_steps, 1)
+        require_at_least("batch_size", batch_size, 1)
         self.asked = every_n_steps
         self.every_n_steps = every_n_steps or USUAL  # without a trainer; with one, `setup` knows its length
         self.batch_size = batch_size
@@ -58,7 +56,6 @@ class Monitor(Callback):
         self.started_at: int | None = None  # the last step at which a measurement began
         self._held_out: Any = None
         self.training_batch: Any = None  # the batch of the step
-        self.found = ""  # of the module: its places, for a message
         self._warned = False
 
     def keys(self) -> set[str]:
@@ -75,7 +72,6 @@ class Monitor(Callback):
         The module keeps its mode. A new module is in training mode.
         """
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
-        self._look_at(module)
         batches = Batches(*(to_module(batch, module) for batch in batches))
         with untouched(module):
             return to_floats(self.compute(module, batches, step))
@@ -83,20 +79,12 @@ class Monitor(Callback):
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         if not values and not self._warned:
             self._warned = True
-            text = f"recorded nothing at step {step}; {self.found}; {self.remedy()}"
+            text = "recorded nothing; define `sites()` on the module or leave it out"
             warnings.warn(f"monitor {type(self).__name__}: {text}", stacklevel=2)
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))
         for logger in loggers:
             logger.log_metrics(values, step)
-
-    def _look_at(self, module: LightningModule) -> None:
-        if not self.found:
-            self.found = f"{type(module).__name__} has {described(sites_of(module))}"
-
-    def remedy(self) -> str:
-        """What to set where the places that a monitor measures are not there."""
-        return "define `sites()` on the module or leave this monitor out"
 
     @property
     def state_key(self) -> str:
@@ -112,12 +100,10 @@ class Monitor(Callback):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
-            if not (module.automatic_optimization or self.steps_alone):
+            if not module.automatic_optimization:
                 raise ValueError(
-                    f"monitor {type(self).__name__}: makes passes of its own through training_step, which takes steps "
-                    "itself here (automatic_optimization=False); use Activations and Gradients"
+                    f"monitor {type(self).__name__}: training_step takes steps itself; leave it out"
                 )
-            self._look_at(module)
             self.every_n_steps = self.asked or a_twentieth(trainer, module)
             self.recorded, self.started_at, self._warned = {}, None, False
             self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
@@ -129,11 +115,8 @@ class Monitor(Callback):
         if self._held_out is None:
             self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
-        # Under gradient accumulation several batches share a step. The first one counts. Under several optimizers a
-        # batch makes several steps: the first batch from the pace on counts.
-        last = self.started_at
-        passed = last is not None and step // self.every_n_steps > last // self.every_n_steps
-        if (step % self.every_n_steps == 0 or passed) and step != last:
+        # Under gradient accumulation several batches share a step. The first one counts.
+        if step % self.every_n_steps == 0 and step != self.started_at:
             self.started_at = step
             self.start(trainer, module, step)
 
@@ -149,7 +132,7 @@ class Monitor(Callback):
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         step = trainer.global_step
-        if not self.measures_after_training or step == self.started_at or not module.automatic_optimization:
+        if not self.measures_after_training or step == self.started_at:
             return
         if self.training_batch is None and step:  # the run was resumed after its last step
             self.training_batch = last_training_batch(trainer)
@@ -221,11 +204,6 @@ class StepMonitor(Monitor):
         # Fused optimizers unscale inside their step, so `.grad` is still scaled here.
         scale = loss_scale if getattr(optimizer, "_step_supports_amp_scaling", False) else 1.0
         gradients = {p: p.grad for p in module.parameters() if p.grad is not None}
-        if len(trainer.optimizers) > 1:  # others' gradients are from another loss, or from before
-            own = {p for group in optimizer.param_groups for p in group["params"]}
-            gradients = {p: gradient for p, gradient in gradients.items() if p in own}
-        if not gradients:
-            return
         if scale != 1:
             gradients = {p: gradient / scale for p, gradient in gradients.items()}
         of_step = getattr(module, "batches_of_step", lambda trainer: trainer.accumulate_grad_batches)

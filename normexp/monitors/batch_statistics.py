@@ -9,6 +9,7 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
+from normexp.format import require_at_least
 from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches, images_of
@@ -122,10 +123,7 @@ class Adaptation(Monitor):
         sizes: Sequence[int] = (1, 4, 64),
     ) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
-        if not noise > 0 or not sizes or min(sizes) < 1:
-            raise ValueError(
-                f"noise={noise}, sizes={list(sizes)}: noise lies above 0, and a batch has an image or more"
-            )
+        require_at_least("noise", noise, 0)
         self.noise, self.sizes = noise, tuple(sizes)
 
     def keys(self) -> set[str]:

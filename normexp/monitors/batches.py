@@ -23,8 +23,6 @@ def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
     if hasattr(data, "probe_batch"):
         return data.probe_batch(size)
     loader = trainer.val_dataloaders
-    if isinstance(loader, dict):
-        loader = list(loader.values())
     if isinstance(loader, (list, tuple)):  # of several validation sets, take the first
         loader = loader[0] if loader else None
     return training if loader is None else first_batch(loader)
@@ -82,17 +80,9 @@ def norms_over_processes(norms: Tensor) -> Tensor:
 
 
 def leading_size(batch: object) -> int:
-    """Number of samples in a batch: the size of the first axis of its tensors.
-
-    Raises ValueError with one line if they differ there: then some tensor has no row for each sample.
-    """
+    """Number of samples in a batch: the size of the first axis of its first tensor."""
     sizes: list[int] = []
-    apply_to_collection(batch, Tensor, lambda x: sizes.append(len(x) if x.ndim else 0))
-    if len(set(sizes)) != 1:
-        raise ValueError(
-            f"batch: its tensors have {', '.join(map(str, sizes))} rows, so it cannot be cut into samples; leave "
-            "GradientNoiseScale out, or keep what is no sample out of the batch"
-        )
+    apply_to_collection(batch, Tensor, lambda x: sizes.append(len(x)))
     return sizes[0]
 
 

@@ -13,6 +13,7 @@ import torch
 from pytorch_lightning import LightningModule, Trainer
 from torch import Tensor, nn
 
+from normexp.format import require_at_least
 from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of
@@ -82,8 +83,7 @@ class CovariateShift(Monitor):
 
     def __init__(self, *, every_n_steps: int | None, batch_size: int = 512, sample_size: int = 512) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
-        if sample_size < 2:
-            raise ValueError(f"sample_size={sample_size}: must be at least 2")
+        require_at_least("sample_size", sample_size, 2)
         self.sample_size = sample_size
         self._first: dict[str, Distribution] = {}
         self._previous: dict[str, Distribution] = {}
@@ -134,14 +134,12 @@ class CovariateShift(Monitor):
 
     def state_dict(self) -> dict[str, Any]:
         references = {"first": self._first, "previous": self._previous}
-        plain = {name: {k: tuple(v) for k, v in layers.items()} for name, layers in references.items()}
-        return plain | {"sizes": [self.batch_size, self.sample_size]}
+        return {name: {k: tuple(v) for k, v in layers.items()} for name, layers in references.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        # Otherwise the samples differ, and drift starts anew.
-        if state["sizes"] == [self.batch_size, self.sample_size]:
-            self._first = {layer: Distribution(*x) for layer, x in state["first"].items()}
-            self._previous = {layer: Distribution(*x) for layer, x in state["previous"].items()}
+        self._first, self._previous = (
+            {layer: Distribution(*x) for layer, x in state[name].items()} for name in ("first", "previous")
+        )
 
 
 def affine_parameters(module: nn.Module) -> dict[str, Tensor]:

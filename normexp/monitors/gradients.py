@@ -10,6 +10,7 @@ import torch
 from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
+from normexp.format import require_at_least
 from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
@@ -70,7 +71,6 @@ class Gradients(StepMonitor):
     """
 
     reads_gradients = True
-    steps_alone = True
 
     def __init__(
         self, *, every_n_steps: int | None, per_parameter: bool = False, angles: bool = False
@@ -107,11 +107,9 @@ class Gradients(StepMonitor):
             output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
-        """Of each optimizer; one that steps several times in a batch is measured at its first step."""
-        new = {p: gradient for p, gradient in gradients.items() if p not in self._norms}
-        if new:
-            self._norms |= dict(zip(new, norms_of(list(new.values())).unbind(), strict=True))
-        self._before |= {p: p.detach().clone() for own in self._layers.values() for p in own if p in new}
+        self._norms = dict(zip(gradients, norms_of(list(gradients.values())).unbind(), strict=True))
+        owns = self._layers.values()
+        self._before = {p: p.detach().clone() for own in owns for p in own if p in gradients}
         self._backward_scale = backward_scale
 
     def _of_gradients(self) -> dict[str, Tensor]:
@@ -201,8 +199,7 @@ class GradientNoiseScale(Monitor):
 
     def __init__(self, *, every_n_steps: int | None, chunks: int = 8) -> None:
         super().__init__(every_n_steps=every_n_steps)
-        if chunks < 2:
-            raise ValueError(f"chunks={chunks}: the noise is seen between chunks; use at least 2")
+        require_at_least("chunks", chunks, 2)
         self.chunks = chunks
 
     def keys(self) -> set[str]:

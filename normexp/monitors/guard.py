@@ -113,10 +113,6 @@ def passes_as_in(trainer: Any) -> Iterator[None]:
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     """The result of `training_step` for a batch, with key `loss`. Every call starts with the parameters, buffers and
     random state that training will use next, and leaves them and the batch as they are, whatever the step writes."""
-    if not getattr(module, "automatic_optimization", True):
-        raise ValueError(
-            "automatic_optimization=False: training_step takes steps itself; use monitors of steps only"
-        )
     batch = apply_to_collection(batch, Tensor, Tensor.clone)
     arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()

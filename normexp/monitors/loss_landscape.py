@@ -7,6 +7,7 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from normexp.format import require_at_least
 from normexp.monitors.base import Monitor
 from normexp.monitors.batch_statistics import error_on
 from normexp.monitors.batches import Batches, images_of
@@ -120,8 +121,7 @@ class HessianTopEigenvalue(Monitor):
 
     def __init__(self, *, every_n_steps: int | None, batch_size: int = 512, iterations: int = 15) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
-        if iterations < 1:
-            raise ValueError(f"iterations={iterations}: must be at least 1")
+        require_at_least("iterations", iterations, 1)
         self.iterations = iterations
 
     def keys(self) -> set[str]:
@@ -169,10 +169,7 @@ class AdversarialNoise(Monitor):
         self, *, every_n_steps: int | None, batch_size: int = 512, radius: float = 0.03, steps: int = 10
     ) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
-        if not radius > 0 or steps < 1:
-            raise ValueError(
-                f"radius={radius}, steps={steps}: the radius lies above 0, and steps are 1 or more"
-            )
+        require_at_least("steps", steps, 1)
         self.radius, self.steps = radius, steps
 
     def keys(self) -> set[str]:

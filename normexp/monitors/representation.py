@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from normexp.format import require_at_least
 from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
@@ -69,8 +70,7 @@ class Representation(Monitor):
 
     def __init__(self, *, every_n_steps: int | None, batch_size: int = 256, max_vectors: int = 256) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
-        if max_vectors < 2:
-            raise ValueError(f"max_vectors={max_vectors}: must be at least 2")
+        require_at_least("max_vectors", max_vectors, 2)
         self.max_vectors = max_vectors
 
     def keys(self) -> set[str]:

@@ -28,17 +28,6 @@ def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:
     return next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
 
 
-def described(sites: list[Site]) -> str:
-    """What was found, for messages: `2 linear (layer00_fc1, ...), 0 norm, 0 activation`."""
-    parts = []
-    for kind in ("linear", "norm", "activation", "residual", "embedding"):
-        names = [site.layer for site in sites if site.kind == kind]
-        parts.append(
-            f"{len(names)} {kind}" + (f" ({names[0]}{', ...' if len(names) > 1 else ''})" if names else "")
-        )
-    return ", ".join(parts)
-
-
 def to_rows(x: Tensor, channel_dim: int) -> Tensor:
     """(N, C, ...) or (N, T, C) -> (n, C)."""
     x = x.detach()
@@ -148,8 +137,6 @@ class CalledFunction(nn.Module):
         return self.function(x, *self.args, **self.kwargs)
 
 
-# `training_step`s that were set on the object itself, to put them back.
-_own_steps: "weakref.WeakKeyDictionary[nn.Module, Callable]" = weakref.WeakKeyDictionary()
 _listening: "weakref.WeakKeyDictionary[nn.Module, list[Listening]]" = weakref.WeakKeyDictionary()
 
 
@@ -200,8 +187,6 @@ class Listening:
             others.remove(self)
             if not others:
                 self.module.__dict__.pop("training_step", None)
-                if (own := _own_steps.pop(self.module, None)) is not None:
-                    self.module.__dict__["training_step"] = own
 
 
 class _Mode(TorchFunctionMode):
@@ -230,8 +215,6 @@ def listen(module: nn.Module, sites: Sequence[Site], listener: Listener) -> List
     all_of.append(handle)
     if len(all_of) == 1:
         original = module.training_step
-        if "training_step" in module.__dict__:
-            _own_steps[module] = original
 
         @functools.wraps(original)
         def training_step(*args: Any, **kwargs: Any) -> Any:

@@ -69,13 +69,6 @@ def test_fingerprints_tell_contents_apart():
     assert own(own_sets.Noisy, {"size": 59}).fingerprint not in prints
 
 
-def test_small_sets_have_the_fingerprint_that_they_always_had():
-    assert (
-        own(own_sets.Counting).fingerprint
-        == "8db68c65aff391fe39c402a5e5005cf61d5a9288fca2ae15e5a95db68e61803b"
-    )
-
-
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 @pytest.mark.parametrize("change", [{"label": (64, 2)}, {"label": (298, 2)}, {"pixel": 299}], ids=str)
 def test_every_item_of_a_split_counts(split, change):
@@ -104,17 +97,6 @@ def test_a_label_out_of_range_is_refused_before_training(split, label):
     assert str(e.value).endswith("classes are 0..2; repair them, or set data.classes=N)")
 
 
-def test_a_token_out_of_range_is_refused_before_training():
-    with pytest.raises(ValueError, match=r"Tokens, train: .* labels 0..4, and 4 classes are 0..3; "):
-        own(own_sets.Tokens, kind="text", classes=4)
-
-
-def test_a_label_that_was_not_read_at_the_start_is_named_when_its_batch_comes():
-    data = own(own_sets.Named, {"edited": "train", "label": (170, 7), "listed": False})
-    with pytest.raises(ValueError, match=r"a batch has labels 0..7, and 3 classes are 0..2"):
-        list(data.train_dataloader())
-
-
 def test_an_item_that_cannot_be_read_is_one_line_before_training():
     for workers in (0, 2):
         with pytest.raises(
@@ -122,14 +104,6 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
         ) as error:
             own(own_sets.Edited, {"edited": "val", "broken": 290}, workers=workers)
         assert "\n" not in str(error.value)
-
-
-def test_own_text_is_read_as_tokens():
-    data = own(own_sets.Tokens, kind="text")
-    assert (data.kind, data.input_shape, data.num_classes) == ("text", (8,), 5)
-    x, y = next(iter(data.train_dataloader()))
-    assert torch.equal(x[:, 1:], y[:, :-1])
-    assert data.chance_loss("test") == pytest.approx(np.log(5), abs=0.05)
 
 
 @pytest.mark.parametrize(

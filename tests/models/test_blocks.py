@@ -92,12 +92,6 @@ def test_rotation_makes_products_depend_on_the_distance_alone():
     assert not torch.allclose(products[0, 1], products[0, 2])
 
 
-def test_rotation_keeps_its_angles_in_half_precision():
-    x = torch.randn(4096, 8)
-    half = rotated(x.bfloat16(), 10_000.0).float()
-    assert (half - rotated(x, 10_000.0)).abs().max() < 0.1
-
-
 def test_sink_is_a_token_without_value_and_takes_its_share():
     """Softmax with one more logit s: the plain result times sigmoid(log sum exp - s)."""
     model, _ = gpt(attention_sink=True, depth=1)
@@ -159,37 +153,3 @@ def test_initial_weights_have_the_deviations_they_document():
                 assert weight.std().item() == pytest.approx(inner, rel=0.05)
             for weight in (attention.output.weight, mlp.output.weight):
                 assert weight.std().item() == pytest.approx(expected, rel=0.05)
-
-
-def test_zero_projection_starts_each_block_as_the_identity():
-    model = small_model("gpt", initialization="zero_projection", final_norm=False)
-    x = torch.randn(2, 6, 16)
-    assert torch.equal(model.stack(x), x + model.stack.positions)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"position": "alibi"}, "position=alibi: unknown; use one of learned, rope"),
-        (
-            {"position": "rope", "width": 6},
-            "position=rope: rotates pairs, and a head of width=6, heads=2 has 3",
-        ),
-        ({"position": "rope", "rope_base": 0.5}, "rope_base=0.5: too small; use 1 or more"),
-        ({"qk_norm_over": "token"}, "qk_norm_over=token: unknown; use one of head, width"),
-        ({"qk_norm_place": "between"}, "qk_norm_place=between: unknown; use one of before, after"),
-        ({"attention_scale": 0.0}, "attention_scale=0.0: must be above 0"),
-        ({"embedding_scale": "root"}, "embedding_scale=root: unknown; use one of none, sqrt, learned"),
-        ({"ngrams": 0}, "ngrams=0: too small; use 1 or more"),
-        ({"activation": "glu"}, "activation=glu: unknown; use one of relu, .*, swiglu, geglu"),
-        ({"depth_scaling": True, "norm_position": "keel"}, "depth_scaling=true: .*=keel; use pre or output"),
-        (
-            {"tied_embedding": True, "weight_norm": nn.Identity()},
-            "tied_embedding=true: .*; use weight_norm=null",
-        ),
-    ],
-)
-def test_bad_option_is_refused_in_one_line(options, message):
-    with pytest.raises(ValueError, match=message) as refusal:
-        gpt(**options)
-    assert "\n" not in str(refusal.value)

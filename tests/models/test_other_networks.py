@@ -57,18 +57,6 @@ def test_a_run_is_built_and_measured_like_any_other():
     assert torch.equal(parts.module.model.eval()(grey), parts.module.model(grey.repeat(1, 3, 1, 1)))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"name": "resnet19"}, "model.name=resnet19: torchvision has no such network; resnet18"),
-        ({"name": "resnet18", "shape": (4, 32, 32)}, "takes images of 1 or 3 channels"),
-    ],
-)
-def test_mistakes_are_refused_in_one_line(options, message):
-    with pytest.raises(ValueError, match=message):
-        network(options.pop("name"), **options)
-
-
 WITHOUT_NORMS = ("alexnet", "squeezenet1_0", "squeezenet1_1", "vgg11", "vgg13", "vgg16", "vgg19")
 SIDES = {"inception_v3": 75, "maxvit_t": 224, "vit_h_14": 56}
 
@@ -103,13 +91,6 @@ def test_own_network_is_given_what_its_constructor_takes():
     assert own(own_nets.Words, accepts="text").accepts == "text"
 
 
-def test_a_network_that_keeps_its_norms_is_filed_as_that():
-    kept = own(own_nets.Plain, "original")
-    assert isinstance(kept.network.norm, nn.BatchNorm2d)
-    assert kept.swapped is None
-    assert isinstance(network("resnet18", "original").network.bn1, nn.BatchNorm2d)
-
-
 def test_own_network_trains_by_its_path_where_the_command_allows_it():
     overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=4", "norm=rmsnorm"]
     with pytest.raises(ValueError, match=r"add allow_targets=\[own_nets\]"):
@@ -132,10 +113,3 @@ def test_a_network_that_writes_into_its_inputs_is_refused(name):
     """Evaluation hands out views of the split, so each validation would see other images."""
     with pytest.raises(ValueError, match=r"^model: writes into its inputs.* work on a copy"):
         build(specs(["model=module", f"model.path=own_nets.{name}"], allowed=["own_nets"])[0])
-
-
-def test_lazy_layers_are_refused_in_one_line():
-    with pytest.raises(
-        ValueError, match=r"^model\.path: convolution.weight is lazy; give its layer the sizes"
-    ):
-        own(own_nets.Lazy)

@@ -51,21 +51,6 @@ def test_attention_matches_a_slow_loop_in_float64(causal, qk_norm):
     assert torch.allclose(attention(x), attention.output(expected), atol=1e-12)
 
 
-def test_blocks_are_attention_then_feed_forward():
-    model = transformer("rmsnorm", depth=2, width=8, heads=2).double()
-    assert [layer for layer, kind, _ in model.sites() if kind == "residual"] == [
-        "layer00_embedding",
-        "layer01_attention",
-        "layer01_mlp",
-        "layer02_attention",
-        "layer02_mlp",
-    ]
-    mlp = model.stack.blocks[0].mlp.branch
-    x = torch.randn(2, 3, 8, dtype=torch.float64)
-    hidden = nn.functional.gelu(x @ mlp.expand.weight.T)  # (2, 3, 32)
-    assert torch.allclose(mlp(x), hidden @ mlp.output.weight.T, atol=1e-12)
-
-
 def test_patches_keep_their_pixels_together():
     model = transformer(input_shape=(2, 4, 8), patch_size=2, width=8)
     images = torch.randn(3, 2, 4, 8)
@@ -90,35 +75,6 @@ def test_initialization_has_the_deviations_it_documents():
         weights = [query, key, value, attention.output.weight, mlp.expand.weight, mlp.output.weight]
         assert [w.std().item() for w in weights] == pytest.approx(expected, rel=0.05)
         assert model.stack.positions.std().item() == pytest.approx(0.02, rel=0.1)
-
-
-def test_only_norms_inside_blocks_get_the_depth():
-    calls = []
-
-    def norm(num_features, channel_dim, *, layer=1):
-        calls.append((num_features, channel_dim, layer))
-        return nn.Identity()
-
-    options = {"depth": 2, "width": 8, "heads": 2, "qk_norm": True}
-    model_factory("transformer", **options)((1, 8, 8), 10, norm)
-    keys_and_queries = [(4, -1, 1)] * 2
-    assert calls == [
-        *keys_and_queries,
-        (8, -1, 1),
-        (8, -1, 1),
-        *keys_and_queries,
-        (8, -1, 2),
-        (8, -1, 2),
-        (8, -1, 1),
-    ]
-
-
-def test_dropout_acts_in_training_only():
-    model = transformer(dropout=0.5, width=16)
-    images = torch.randn(2, 1, 8, 8)
-    assert not torch.equal(model(images), model(images))
-    model.eval()
-    assert torch.equal(model(images), model(images))
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
-import re
-
-import torch
 from pytorch_lightning.loggers import TensorBoardLogger
-from small_module import Small, batches, fit
+from small_module import Small, fit
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.custom_scalar import layout_pb2
 
-from normexp.monitors import Activations, Charts, Gradients, measure_without_fit
+from normexp.monitors import Activations, Charts, Gradients
 from normexp.monitors.charts import layout
 
 
@@ -20,22 +17,6 @@ def test_layout_has_all_layers_of_a_statistic_in_one_chart_and_bands_by_layer():
     assert pages["Percentile bands"]["activation/layer01"] == ["Margin", band]
     assert list(pages) == ["First", "Percentile bands", "Activations", "Gradients"]
     assert list(pages["Percentile bands"]) == ["activation/layer01", "activation/layer00"]  # drawn last first
-
-
-def test_the_first_page_has_one_line_a_run():
-    tags = ["gradient_norm/layer00", "gradient_norm/network"]
-    first = layout({"Gradients": {tag: [(0, 1.0)] for tag in tags}})["First"]
-    assert list(first) == ["validation accuracy", "validation loss", "gradient_norm"]
-    known = [*tags, "Accuracy/val", "Accuracy/train", "Loss/val", "Loss/train", "val_loss", "val_acc", "loss"]
-    known += ["final/val_accuracy", "update_ratio/layer00"]
-    shown = {
-        title: [tag for tag in known if re.match(pattern, tag)] for title, (_, (pattern,)) in first.items()
-    }
-    assert shown == {
-        "validation accuracy": ["Accuracy/val", "val_acc"],
-        "validation loss": ["Loss/val", "val_loss"],
-        "gradient_norm": ["gradient_norm/network"],
-    }
 
 
 def events(path):
@@ -62,16 +43,3 @@ def test_tensorboard_gets_scalars_and_layout(tmp_path):
         "Gradients",
         "Percentile bands",
     }
-
-
-def test_a_run_of_no_steps_has_values_and_charts(tmp_path):
-    logger = TensorBoardLogger(tmp_path, name="", version="")
-    monitors = [Activations(every_n_steps=50), Gradients(every_n_steps=50), Charts()]
-    module = Small()
-    before = {name: value.clone() for name, value in module.state_dict().items()}
-    values = measure_without_fit(monitors, module, batches(1).dataset.tensors, [logger])
-    logger.finalize("success")
-    seen = events(tmp_path)
-    assert set(values) == set(seen.Tags()["scalars"]) - {"hp_metric"}
-    assert custom_layout(seen).category
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())

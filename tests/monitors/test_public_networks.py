@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 from normexp.models.sites import sites_of
-from normexp.monitors import Activations, Gradients
+from normexp.monitors import Activations
 
 
 class Classifier(pl.LightningModule):
@@ -173,17 +173,6 @@ def test_training_is_bit_identical_with_the_light_monitors_on_and_off(name):
     assert hooks(watched) == 0
 
 
-@pytest.mark.parametrize("name", SMALL[:4])
-@pytest.mark.parametrize("monitor", [key for key in EVERY if key not in ("activations", "gradients")])
-def test_every_other_monitor_works_and_does_not_show(name, monitor):
-    plain, watched = module(name), module(name)
-    fit(plain, [], steps=3, loader=loader(name))
-    lines = fit(watched, [EVERY[monitor](2)], steps=3, loader=loader(name))
-    assert lines.values
-    assert_same(watched.state_dict(), plain.state_dict())
-    assert hooks(watched) == 0
-
-
 def test_what_is_said_of_a_function_is_what_is_said_of_the_module():
     """The same network written both ways."""
 
@@ -216,83 +205,3 @@ def test_what_is_said_of_a_function_is_what_is_said_of_the_module():
             assert value == pytest.approx(modules[f"{statistic}/{layers[layer]}"], rel=1e-5, nan_ok=True), tag
     assert seen >= 4 * 12
     assert "saturated_fraction/layer02_model_fc1_tanh" in called
-
-
-class Adversarial(pl.LightningModule):
-    """A GAN that takes its steps itself, with two optimizers."""
-
-    def __init__(self):
-        super().__init__()
-        torch.manual_seed(0)
-        self.automatic_optimization = False
-        self.generator = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 6))
-        self.critic = nn.Sequential(nn.Linear(6, 8), nn.LeakyReLU(0.2), nn.Linear(8, 1))
-        self.losses = []
-
-    def training_step(self, batch, batch_idx):
-        (real,) = batch
-        of_generator, of_critic = self.optimizers()
-        fake = self.generator(torch.randn(len(real), 4))
-        loss = F.softplus(-self.critic(real)).mean() + F.softplus(self.critic(fake.detach())).mean()
-        of_critic.zero_grad()
-        self.manual_backward(loss)
-        of_critic.step()
-        fooled = F.softplus(-self.critic(fake)).mean()
-        of_generator.zero_grad()
-        self.manual_backward(fooled)
-        of_generator.step()
-        self.losses += [loss.item(), fooled.item()]
-
-    def configure_optimizers(self):
-        return [torch.optim.Adam(part.parameters(), 0.01) for part in (self.generator, self.critic)]
-
-
-def images():
-    return DataLoader(
-        TensorDataset(torch.randn(32, 6, generator=torch.Generator().manual_seed(0))), batch_size=4
-    )
-
-
-def test_a_gan_is_watched_to_its_end_and_each_optimizer_counts_with_its_own_parameters():
-    plain, watched = Adversarial(), Adversarial()
-    fit(plain, [], steps=12, loader=images())
-    gradients = Gradients(every_n_steps=5, per_parameter=True)
-    fit(watched, [Activations(every_n_steps=5), gradients], steps=12, loader=images())
-    assert_same(watched.losses, plain.losses)
-    assert_same(watched.state_dict(), plain.state_dict())
-    assert hooks(watched) == 0
-    names = {name for name, _ in watched.named_parameters()}
-    assert {tag.split("/")[1] for tag in gradients.recorded if tag.startswith("parameter_")} == names
-    steps = [step for step, _ in gradients.recorded["gradient_norm/network"]]
-    assert steps == [0, 6, 10]  # two steps a batch: the first batch from the pace on
-
-    by_hand = Adversarial()  # of the first batch
-    of_generator, of_critic = by_hand.configure_optimizers()
-    seen = {}
-    for optimizer, part in ((of_generator, by_hand.generator), (of_critic, by_hand.critic)):
-        step = optimizer.step
-
-        def remember(part=part, step=step):
-            seen.update({id(p): p.grad.norm().item() for p in part.parameters()})
-            step()
-
-        optimizer.step = remember
-    by_hand.optimizers = lambda: (of_generator, of_critic)
-    by_hand.manual_backward = lambda loss: loss.backward()
-    torch.manual_seed(1)  # as `fit` does
-    by_hand.training_step(next(iter(images())), 0)
-    for name, p in by_hand.named_parameters():
-        assert gradients.recorded[f"parameter_gradient_norm/{name}"][0][1] == pytest.approx(
-            seen[id(p)], rel=1e-5
-        )
-
-
-@pytest.mark.parametrize("monitor", [key for key in EVERY if key not in ("activations", "gradients")])
-def test_monitors_that_make_passes_refuse_such_a_module_at_the_start(monitor):
-    module = Adversarial()
-    with pytest.raises(
-        ValueError, match=r"automatic_optimization=False\); use Activations and Gradients"
-    ) as error:
-        fit(module, [EVERY[monitor](2)], steps=4, loader=images())
-    assert "\n" not in str(error.value)
-    assert not module.losses

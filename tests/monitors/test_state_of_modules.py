@@ -139,25 +139,3 @@ def test_a_buffer_of_two_layers_is_one_in_an_extra_pass():
     with untouched(module):
         found = loss_of(module, batch)
     assert found.item() == module.loss(batch).item()
-
-
-def test_a_batch_with_tensors_that_are_no_samples_is_not_cut():
-    class Weighted(Small):
-        def loss(self, batch):
-            return F.cross_entropy(self.model(batch["x"] + batch["others"].mean(0)), batch["y"])
-
-    x, y = batches(1).dataset.tensors
-    with pytest.raises(ValueError, match="its tensors have 16, 16, 24 rows"):
-        EVERY["gradient_noise"](1).measure(Weighted(), {"x": x, "y": y, "others": torch.randn(24, 6)})
-
-
-def test_a_layer_without_gradients_is_left_out():
-    class Spare(Small):
-        def __init__(self):
-            super().__init__()
-            self.spare = nn.Linear(3, 3)
-
-    monitor = EVERY["covariate_shift_proxies"](2)
-    fit(Spare(), [monitor])
-    assert monitor.recorded
-    assert not any("spare" in tag for tag in monitor.recorded)

@@ -25,15 +25,6 @@ def test_ghost_batch_norm_is_batch_norm_of_each_group(layout):
     assert ghost.num_batches_tracked == 1
 
 
-@pytest.mark.parametrize("size", [3, 8])
-def test_virtual_batch_that_does_not_divide_what_the_layer_sees_is_refused(size):
-    layer = build("batchnorm_ghost", "dense", f"virtual_batch_size={size}")
-    with pytest.raises(
-        ValueError, match=rf"virtual_batch_size={size}: does not divide the 4 samples .*; use a divisor"
-    ):
-        layer(sample("dense"))
-
-
 @pytest.mark.parametrize(
     "name", ["batchnorm", "batchnorm_eps_outside", "batchrenorm", "switchablenorm_layer_batch"]
 )
@@ -43,11 +34,6 @@ def test_training_on_one_value_per_channel_is_refused_in_one_line(name):
         layer(torch.ones(1, 8))
     assert "\n" not in str(error.value)
     layer.eval()(torch.ones(1, 8))
-
-
-def test_virtual_batches_of_one_value_per_channel_are_refused():
-    with pytest.raises(ValueError, match="one value per channel"):
-        build("batchnorm_ghost", "dense", "virtual_batch_size=1")(sample("dense"))
 
 
 @pytest.mark.parametrize("name", ["batchnorm", "batchnorm_eps_outside", "batchnorm_cumulative"])

@@ -9,7 +9,7 @@ import torchvision
 from torch import nn
 from torchvision.ops import FrozenBatchNorm2d
 
-from normexp.norms import GroupNorm, norm_named, swap
+from normexp.norms import swap
 from normexp.norms.layers import norm_layer
 
 small_vit = functools.partial(
@@ -123,26 +123,6 @@ def test_where_chooses_layers(where):
     assert {row.path.split(".")[0] for row in table} == {"layer4"}
     assert len(table) == 5
     table.undo()
-
-
-def test_one_layer_at_two_places_stays_one():
-    shared = nn.LayerNorm(4)
-    net = nn.Sequential(shared, nn.Linear(4, 4), shared)
-    (row,) = swap(net, "rmsnorm")
-    assert row.path == "0, 2"
-    assert net[0] is net[2]
-    assert row.note == "its shift is lost"
-
-
-def test_a_factory_is_called_with_size_axis_and_depth():
-    asked = []
-
-    def factory(num_features, channel_dim=1, *, layer=1):
-        asked.append((num_features, channel_dim, layer))
-        return GroupNorm(num_features, channel_dim, layer=layer, num_groups=1)
-
-    swap(nn.Sequential(nn.BatchNorm1d(6), nn.LayerNorm(8)), factory)
-    assert asked == [(6, 1, 1), (8, -1, 2)]
 
 
 def test_device_precision_mode_and_what_trains_are_kept():
@@ -287,12 +267,6 @@ def test_mistakes_are_refused_in_one_line_and_leave_the_network_as_it_was():
     assert net[1] is layer
     with pytest.raises(ValueError, match="no normalization layer inside it"):
         swap(nn.Sequential(nn.Linear(2, 2)), "layernorm")
-
-
-def test_a_named_norm_is_what_the_command_line_builds():
-    assert norm_named("layernorm_annotated")(8).eps == 1e-6
-    assert norm_named("groupnorm", num_groups=2)(8).num_groups == 2
-    assert norm_named("batchnorm_noisy")(8).seed == 0
 
 
 def test_the_lines_of_the_page_run():

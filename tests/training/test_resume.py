@@ -174,12 +174,6 @@ def test_an_error_takes_no_checkpoint_along_and_is_said(train, capsys, error):
     assert summary["steps"] == 3 * 17
 
 
-def test_error_before_a_checkpoint_leaves_no_folder(train, tmp_path):
-    with pytest.raises(RuntimeError, match="boom"):
-        train(callbacks=[AtStep(3, boom)])
-    assert not (tmp_path / "outputs").exists()
-
-
 def test_a_resumed_run_takes_the_threads_of_its_checkpoint_and_records_them(train, tmp_path):
     before = torch.get_num_threads()
     try:

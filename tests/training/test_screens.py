@@ -5,7 +5,6 @@ import io
 import pytest
 from rich.console import Console
 
-from normexp.runs.columns import flatten
 from normexp.training.screen import (
     show_choices,
     show_result,
@@ -33,14 +32,6 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
     assert str(folder) in text.splitlines()[-1]
     assert "1 epoch " in text
     assert "1 × layernorm" in " ".join(text.split())
-
-
-def test_the_screen_says_what_decides_the_training(train, make_parts):
-    options = ["model=mlp", "optimizer=sgd", "lr=0.1", "optimizer.lr=0.02", "max_steps=2"]
-    text = screen(lambda *given: show_choices(make_parts(*options), None, *given), width=100)
-    assert "sgd lr 0.02 " in text
-    summary, _ = train(*options)
-    assert flatten(summary, "run")["lr"] == summary["config"]["optimizer"]["lr"] == 0.02
 
 
 def result(tmp_path, rows: list[tuple], **changes) -> str:

@@ -22,9 +22,3 @@ def test_option_is_refused(make_parts, option, message):
         make_parts(option)
     assert str(error.value).startswith(option.lstrip("+"))
     assert "\n" not in str(error.value)
-
-
-def test_monitor_that_is_null_is_left_out(make_parts):
-    watched = make_parts("monitor=light").monitors
-    left = make_parts("monitor=light", "monitor.gradients=null").monitors
-    assert {type(m).__name__ for m in watched} - {type(m).__name__ for m in left} == {"Gradients"}
