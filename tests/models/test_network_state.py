@@ -35,11 +35,6 @@ def test_functions_that_a_network_calls_are_measured_from_the_first_step(tmp_pat
     assert steps.tolist() == [0, 2, 4, 5]
 
 
-def test_writing_into_inputs_in_evaluation_alone_is_refused():
-    with pytest.raises(ValueError, match=r"^model: writes into its inputs"):
-        parts_of("WritesInEvaluation")
-
-
 def test_losses_of_a_network_in_bfloat16_are_means_of_its_examples(tmp_path):
     parts = parts_of("Plain", "trainer=cpu", "trainer.precision=bf16-true", f"outputs={tmp_path}")
     summary = launch(parts)
