@@ -33,7 +33,7 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The finished settings of a bank's grid in the order drawn; none that the evidence has only in part."""
     table = runs_in(evidence)
     table = table[[f"{OF_BANK}{bank.name}" in words.split() for words in table["asked_by"]]]
-    grid, cells = grid_of_bank(bank), bank.grid.cells
+    grid, cells = grid_of_bank(bank), bank.grid
     arms = grid[["setting", "arm", "level", "overrides"]].drop_duplicates()
     runs, points = runs_of(arms.merge(table[["overrides", "seed", "lr"]], on="overrides"), table), []
     for name in arms["setting"].unique():

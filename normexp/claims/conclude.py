@@ -9,7 +9,7 @@ import pandas as pd
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.settings import judged_runs, settings
+from normexp.claims.evidence.settings import judged_runs, settings, whole
 from normexp.claims.evidence.table import EVIDENCE, PLACE, kept_grid, read, runs_in, values_of
 from normexp.claims.evidence.values import MANIPULATION, different, settings_of_values, table_of
 from normexp.claims.judge.outcomes import COLUMNS
@@ -34,23 +34,23 @@ MEASURED = {1, 2}  # numerics that may stand side by side: docs/data/numerics_2.
 
 def of_runs(
     claim: Claim, grid: pd.DataFrame, table: pd.DataFrame, registries: Sequence[Path] | None = None,
-    new: frozenset[str] = frozenset(), waiting: str = "",
+    new: frozenset[str] = frozenset(),
 ) -> Evidence:  # fmt: skip
     """Table and verdict of a claim about trained networks.
 
     Args:
         new: the folders of the runs that this command trained.
-        waiting: what settings that are not finished wait for, in words.
 
     Raises ValueError if runs of versions that compute other bits would be compared.
     """
     if not claim.settings:
         runs = with_values(claim, runs_of(grid, table)).assign(censored=False)
-        values = runs.rename(columns={"arm": "arm", "level": "factor"})[COLUMNS]
-        return values, judge(values, claim) | {"runs": _cost(runs, new), "numerics": _numerics(claim, runs)}
-    parts, runs = {"": settings(claim, grid, table)}, judged_runs(claim, grid, table)
+        values = runs.rename(columns={"level": "factor"})[COLUMNS]
+        return values, judge(values, claim) | _cost(runs, new) | _numerics(claim, runs)
+    every = whole(claim, grid, table)
+    parts, runs = {"": settings(claim, every)}, judged_runs(claim, every)
     if claim.manipulation:
-        parts[MANIPULATION] = settings(claim, grid, table, manipulation=True)
+        parts[MANIPULATION] = settings(claim, every, manipulation=True)
     row, why = registration(claim, registries)
     late = ""
     if row and len(runs):
@@ -62,11 +62,12 @@ def of_runs(
         elif early.any():
             late = f"registered after {early.sum()} of {len(runs)} runs"
     verdict = judge(
-        parts[""], claim, row=row, drawn=claim.drawn, asked=claim.first, waiting=waiting, late=late,
+        parts[""], claim, row=row, drawn=claim.drawn, asked=claim.first, late=late,
         manipulation=parts.get(MANIPULATION),
     )  # fmt: skip
-    more = {"unregistered_because": why, "runs": _cost(runs, new), "numerics": _numerics(claim, runs)}
-    return table_of(parts), verdict | more
+    return table_of(parts), verdict | {"unregistered_because": why} | _cost(runs, new) | _numerics(
+        claim, runs
+    )
 
 
 def of_networks(
@@ -90,17 +91,17 @@ def of_networks(
         found, claim, row=registered, drawn=claim.drawn, asked=claim.first - twice,
         passed_over=passed_over * bool(twice), manipulation=checks,
     )  # fmt: skip
-    return values, verdict | {"unregistered_because": why, "runs": _cost(pd.DataFrame({"seconds": []}))}
+    return values, verdict | {"unregistered_because": why}
 
 
 def _cost(runs: pd.DataFrame, new: frozenset[str] = frozenset()) -> dict[str, Any]:
     """How many of these runs this command trained and how many it read, and their seconds of training."""
     trained = int(runs["folder"].isin(new).sum()) if "folder" in runs else 0
     seconds = round(float(runs["seconds"].sum()), 1)
-    return {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}
+    return {"runs": {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}}
 
 
-def _numerics(claim: Claim, runs: pd.DataFrame) -> list[int]:
+def _numerics(claim: Claim, runs: pd.DataFrame) -> dict[str, Any]:
     """The versions of arithmetic that computed these runs. Raises ValueError for those that were never compared."""
     found = {int(number) for number in runs["numerics"]} if len(runs) else set()
     if len(found) > 1 and not found <= MEASURED:
@@ -108,7 +109,7 @@ def _numerics(claim: Claim, runs: pd.DataFrame) -> list[int]:
             f"claim={claim.id}: its runs were computed by versions whose bits differ, numerics {sorted(found)}; train "
             "them anew with evidence=none and another out="
         )
-    return sorted(found)
+    return {"numerics": sorted(found)}
 
 
 def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Row | None, str]:

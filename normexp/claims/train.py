@@ -105,9 +105,9 @@ class Rounds:
                     f"claim={name} reason=..."
                 )
             for setting, runs in rows.groupby("setting", sort=False) if options.plan and claim.cells else ():
-                print(
-                    f"    {name} {setting} ({claim.cells[str(setting)].what}): {pluralize(len(runs), 'run')}"
-                )
+                labels = claim.cells[str(setting)].labels
+                what = f"{labels['model']} on {labels['data']}"
+                print(f"    {name} {setting} ({what}): {pluralize(len(runs), 'run')}")
         sys.stdout.flush()
         if options.plan:
             self._run(todo, options)

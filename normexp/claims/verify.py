@@ -1,26 +1,22 @@
 """From selected claims to verdicts on disk and a paragraph each on the screen. What trains is imported where a claim
 trains, since it takes more time than a law."""
 
-import multiprocessing
 import shutil
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph, section
+from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph
 from normexp.claims.judge.verdict import VERDICT, judge, write_verdict
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.select import whole_id
 from normexp.config.errors import why
 from normexp.format import duration, pluralize
-from normexp.machine import cores
 from normexp.sweeps.options import Options
 
 if TYPE_CHECKING:
@@ -49,12 +45,11 @@ class Verdicts:
             start, folder = time.perf_counter(), self.out / claim.id
             table, verdict = self._judged(claim, training)
             seconds = round(time.perf_counter() - start, 2)
-            verdict |= {"seconds": seconds, "command": self.command}
+            verdict |= {"protocol": protocol_of(claim), "seconds": seconds, "command": self.command}
             write_verdict(folder, verdict)
             table.to_csv(folder / "evidence.csv", index=False)
             if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
                 draw(table, verdict, folder / "figure.png")
-            (folder / "section.md").write_text(section(verdict))
             return verdict
         except Exception as error:
             return why(error)
@@ -95,7 +90,9 @@ def verify_all(
     start, verdicts, words = time.perf_counter(), Verdicts(out, **given), Counter[str]()
     options, rounds, failed = options or Options(), None, dict[str, str]()
     plain = [claim for claim in claims if claim.evidence != "training"]
-    print(plan_text(claims, plain), flush=True)
+    seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
+    computed = f", about {duration(seconds)} without training" if seconds else ""
+    print(f"plan: {pluralize(len(claims), 'claim')}{computed}", flush=True)
     if trained := [claim for claim in claims if claim.evidence == "training"]:
         from normexp.claims.train import Rounds
 
@@ -117,9 +114,8 @@ def verify_all(
         print(f"    {verdicts.out / claim.id / VERDICT}", flush=True)
 
     if not options.plan:
-        workers = cores() if options.workers is None else options.workers
-        for claim, verdict in zip(plain, judged(verdicts, plain, workers), strict=True):
-            say(claim, verdict)
+        for claim in plain:
+            say(claim, verdicts.verdict(claim))
         if rounds:
             rounds.run(options, lambda own: say(own.claim, verdicts.verdict(own.claim, own)))
         counts = ", ".join(f"{count} {word}" for word, count in words.items())
@@ -127,35 +123,3 @@ def verify_all(
     for name, reason in failed.items():
         print(f"Error: {name}: {reason}", file=sys.stderr)
     return 1 if failed else 0
-
-
-def judged(verdicts: Verdicts, claims: Sequence[Claim], workers: int) -> Iterator[dict[str, Any] | str]:
-    """The verdict of each claim, or why it has none: side by side in forked processes, which share what is imported,
-    save those that measure time. Where a process cannot be copied (macOS, threads, a GPU in use), one by one."""
-    together = [claim for claim in claims if not (claim.function or "").startswith("costs.")]
-    torch = sys.modules.get("torch")
-    copied = sys.platform == "linux" and threading.active_count() == 1
-    if min(workers, len(together)) < 2 or not copied or (torch and torch.cuda.is_initialized()):
-        yield from map(verdicts.verdict, claims)
-        return
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(workers, len(together)), fork, _one_thread) as pool:
-        waiting = {claim.id: pool.submit(verdicts.verdict, claim) for claim in together}
-        made = {name: future.exception() or future.result() for name, future in waiting.items()}
-    for claim in claims:
-        found = made[claim.id] if claim.id in made else verdicts.verdict(claim)
-        yield f"its process was killed ({found})" if isinstance(found, BaseException) else found
-
-
-def _one_thread() -> None:
-    if "torch" in sys.modules:
-        sys.modules["torch"].set_num_threads(1)
-
-
-def plan_text(claims: Sequence[Claim], plain: Sequence[Claim]) -> str:
-    """The first line of the plan. Times of what does not train come from the yaml."""
-    seconds = sum(claim.seconds * claim.values for claim in plain)
-    wholes = {whole_id(claim.id) for claim in claims}
-    parts = f"{len(claims)} parts of {wholes.pop().upper()}" if len(wholes) == 1 < len(claims) else ""
-    computed = f", about {duration(seconds)} without training" if seconds else ""
-    return f"plan: {parts or pluralize(len(claims), 'claim')}{computed}"

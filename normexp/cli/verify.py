@@ -8,13 +8,11 @@ from normexp.claims.spec import select
 from normexp.claims.spec.bank import SMALL
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
-from normexp.claims.spec.select import matching
 from normexp.cli.help import columns
 from normexp.cli.words import HERE, Engine, Folder, Packages
 from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.options import installed
 from normexp.config.process import BAD_INPUT, fast_imports, typed
-from normexp.config.process import command as to_type
 
 CONFIGS = FOLDER / "claims"
 OUT = Path("outputs/claims")
@@ -33,7 +31,6 @@ def names_in_lines() -> str:
 def verify(
     *,
     claim: str = "demo",
-    find: str = "",
     out: Path = OUT,
     bank: str = SMALL,
     evidence: str = "",
@@ -49,7 +46,6 @@ def verify(
     - `normexp verify claim=S37`
     - `normexp verify claim=mine.yaml bank=cells.yaml`: a claim of your own, over settings of your own
     - `normexp verify claim=P10 bank=gpu --plan`: what would be trained in settings of the size of papers
-    - `normexp verify find='batch size'`: the claims about it
     - `normexp verify claim=2503.10622`: all claims whose source is the paper with this arXiv id
 
     A verdict is a word or a count of settings; each is a result, so the exit status is 0. Flags of
@@ -58,7 +54,6 @@ def verify(
     Args:
         claim: an id, a name, the arXiv id of a paper, several with commas, a glob ('S3*'), law, initialization,
             training, all, or a file of your own (docs/claims.md says what stands in it)
-        find: list the claims with all these words in their sentence, source or topic
         out: where ID/verdict.json goes
         bank: the settings: a name such as gpu, or a file of settings of your own
         evidence: none trains all runs here; else those of docs/evidence count, which comes with the package, or those
@@ -67,9 +62,6 @@ def verify(
         page: judge all again from the evidence and write this page, docs/verdicts.md; with a comma also
             docs/findings.md; with out=DIR of the verdicts in DIR
     """
-    if find:
-        find_claims(find)
-        return 0
     if page:
         write_pages(list(map(Path, page.split(","))), out)
         return 0
@@ -117,14 +109,3 @@ def write_pages(paths: Sequence[Path], out: Path) -> None:
 def lines_of(claims: Iterable[Claim]) -> list[str]:
     """One line each."""
     return columns({c.id: f"{c.sentence} [{c.evidence}]" for c in claims})
-
-
-def find_claims(words: str) -> None:
-    """Print the claims that have all of the words."""
-    matches = matching(load_each(CONFIGS)[0].values(), words)
-    if not matches:
-        raise ValueError(
-            f"find={words}: no claim has all of these words; fewer find more, and --help lists all claims"
-        )
-    print(*lines_of(matches), sep="\n")
-    print(f"judge one: {to_type('verify')} claim={matches[0].id}")

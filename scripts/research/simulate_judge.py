@@ -15,12 +15,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # works without installing t
 import numpy as np
 from scipy import stats
 
-from normexp.claims.evidence.settings import settings
+from normexp.claims.evidence.settings import settings, whole
 from normexp.claims.evidence.table import PLACE, kept_grid, read, runs_in
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import median_interval, share_interval
+from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Arm, Setting
-from normexp.claims.judge.settings_count import FEWEST, count, number_in, p_of_share, word_of
+from normexp.claims.judge.settings_count import FEWEST, count, number_in, word_of
 from normexp.claims.pages.verdicts_page import ERRORS
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims
@@ -172,7 +172,7 @@ def compared(claims: list[Claim], root: Path) -> Iterator[list[Setting]]:
     for claim in claims:
         try:
             grid = kept_grid(claim, runs_in(evidence))
-            found = settings(claim, grid, read(evidence, grid, claim=claim.id))
+            found = settings(claim, whole(claim, grid, read(evidence, grid, claim=claim.id)))
         except ValueError as error:
             print(f"{claim.id} is left out: {error}", file=sys.stderr)
             continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.grid import RUN, settings_of
-from normexp.claims.evidence.metric import SPEED, check_metric, in_summary, late_gain, read_metric
+from normexp.claims.evidence.metric import SPEED, check_metric, late_gain, read_logged
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
@@ -48,17 +48,15 @@ def complete(cell: BankCell) -> BankCell:
 
     config = plain(cell.overrides)
     data = load_data(config, None)
-    answers = {split: data.splits[split].y.flatten() for split in ("train", "val", "test")}
-    frequency = torch.bincount(answers["val"])
+    answers = data.splits["val"].y.flatten()
     # Each seed cuts its own split where a setting of the data follows the seed.
     cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
     found = {
         "rates": tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
         "test": "blocks" if data.kind == "text" else "cut again" if cut_again else "test set",
-        "validation": len(answers["val"]),
-        "chance": frequency.max().item() / len(answers["val"]),
+        "validation": len(answers),
+        "chance": torch.bincount(answers).max().item() / len(answers),
         "guess_loss": data.chance_loss("train"),
-        "test_to_train": len(answers["test"]) / len(answers["train"]),
     }
     return cell.model_copy(update={key: value for key, value in found.items() if not getattr(cell, key)})
 
@@ -115,8 +113,8 @@ class DiskRuns:
             if metric == "test/error" and self.claim.settings:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
-            elif not in_summary(metric):
-                more[metric] = read_metric(metric, summary, folder)
+            elif metric.startswith("logged/"):
+                more[metric] = read_logged(metric, summary, folder)
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more

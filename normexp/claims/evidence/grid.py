@@ -12,7 +12,7 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import first_rates
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.cell import BankCell, rate_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import equal_passes
 
@@ -51,7 +51,7 @@ def settings_of(claim: Claim) -> list[BankCell]:
 def grid_of_bank(bank: Bank) -> pd.DataFrame:
     """The grid of a bank: every norm in each cell of its grid; the norm is the arm."""
     parts = []
-    for cell, norm in itertools.product(bank.grid.cells.values(), bank.norms):
+    for cell, norm in itertools.product(bank.grid.values(), bank.norms):
         words = [*cell.overrides, f"norm={norm}"]
         rates = first_rates(cell, words) if cell.draw else cell.rates
         parts.append(rows_of(cell.name, norm, "", run_words(words), range(bank.seeds), rates))
@@ -85,9 +85,7 @@ def rates_in(claim: Claim, cell: BankCell, arm: str, level: Any) -> tuple[float 
     if cell.draw:
         choice = claim.arms[arm] if own else []  # else the same in every arm
         rates = first_rates(cell, [*claim.fixed, *choice, *claim.factor_of(level)])
-    return (
-        rates if own else (rates[{"lowest": 0, "middle": (len(rates) - 1) // 2, "highest": -1}[claim.rate]],)
-    )
+    return rates if own else (rate_of(rates, claim.rate),)
 
 
 def missing(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,11 @@
-"""The number of a finished run that a training claim compares, named by its `metric`."""
+"""The number of a finished run that a training claim compares, named by its `metric`:
 
-import difflib
+- `test/error`, `train/loss` and the like: the final metric; `failed`: whether the run learned nothing
+- `convergence/steps_to_0.9` (also 0.5, 0.8): if the run never reached the target, all its steps; `convergence/auc`
+- `logged/<glob>`: the mean of all matching rows of metrics.csv; `logged/last:<glob>`: of the last row of each tag
+- `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
+"""
+
 import fnmatch
 import math
 from functools import lru_cache
@@ -11,17 +16,16 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.spec.claim import Claim
+from normexp.config.options import suggest
 from normexp.runs.read import read_metrics
 
-SPLITS, NAMES = ("train", "val", "test"), ("loss", "accuracy", "error")
-FINAL = [f"{split}/{name}" for split in SPLITS for name in NAMES]
-CURVE = ("auc", "best", "best_step", "last")  # of validation accuracy
 # Of validation accuracy, columns of a table of runs.
 SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
+FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
+KNOWN = [*FINAL, "failed", *(f"convergence/{name}" for name in SPEED)]
 LAST = "last:"  # before a glob
-REACHED = ("steps_to_", "epochs_to_", "seconds_to_")
 # Tags that every run logs; others are a monitor's.
-LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
+ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
 
 
 def measure_of(claim: Claim) -> str:
@@ -49,8 +53,7 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
-    """The numbers of a metric in a table of runs, in which those that a summary does not have are columns of their
-    own. A target that a run never reached counts as all its steps."""
+    """The numbers of a metric in a table of runs, in which logged ones are columns of their own."""
     group, _, name = metric.partition("/")
     if metric in runs:
         return runs[metric]
@@ -63,71 +66,30 @@ def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
 
 
-def in_summary(metric: str) -> bool:
-    """Whether every row of a table of runs has what a metric is made of."""
-    return metric in (*FINAL, "failed", *(f"convergence/{name}" for name in SPEED))
-
-
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     """Raise ValueError with one line for a metric that no run of this configuration will have. Asked before the first
     run."""
     group, _, name = metric.partition("/")
     where = f"claim={claim.id}: metric={metric}: "
-    if group == "logged":
-        for tag in [] if config.get("monitor") else name.split(" - "):
-            if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), pattern) for pattern in LOGGED):
-                raise ValueError(
-                    f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed"
-                )
-    elif group == "convergence":
-        targets = [f"{start}{target:g}" for target in config["accuracies"] for start in REACHED]
-        _check_known(
-            metric, [f"convergence/{key}" for key in (*targets, *CURVE)], f"{where}no run will have it"
-        )
-        if config.get("early_stopping") is not None and name not in CURVE:
-            raise ValueError(
-                f"{where}a run that stops before its target counts as fast; leave early_stopping out"
-            )
-    else:
-        _check_known(metric, [*FINAL, *["failed"] * bool(claim.settings)], f"{where}no run will have it")
-
-
-def read_metric(metric: str, summary: dict[str, Any], folder: Path) -> float:
-    """The number of one run.
-
-    - `test/accuracy` and the like: the final metric, `test/error` one minus it; nan for a diverged run
-    - `convergence/steps_to_0.9` (also epochs, seconds): if the run never reached the target, all its steps
-    - `logged/<glob>`: the mean of all matching rows of metrics.csv
-    - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
-    - `logged/last:<glob>`: the mean of the last row of each matching tag, that of the trained network
-
-    Raises ValueError for a name that the run does not have. With nan instead, every run would count as diverged.
-    """
-    group, _, name = metric.partition("/")
-    diverged = summary["status"] == "diverged"
-    if group == "logged":
-        means = [_mean(folder, summary["steps"], tag) for tag in name.split(" - ")]
-        return math.nan if diverged else means[0] - sum(means[1:])
-    if group == "convergence":
-        keys = [f"convergence/{key}" for key in summary["convergence"]]
-        _check_known(metric, keys, f"metric={metric}: {folder} has no such metric")
-        value = summary["convergence"][name]
-        if value is not None or diverged:
-            return math.nan if value is None else float(value)
-        if name in CURVE:
-            raise ValueError(f"metric={metric}: {folder} was never validated, so it has no such number")
-        return float(summary[name.partition("_to_")[0]])
-    if name == "error" and metric not in summary["metrics"]:
-        return 1 - read_metric(f"{group}/accuracy", summary, folder)
-    _check_known(metric, list(summary["metrics"]), f"metric={metric}: {folder} has no such metric")
-    value = summary["metrics"][metric]
-    if diverged:
-        return math.nan
-    if value is None:
+    if group != "logged" and metric not in KNOWN:
+        raise ValueError(f"{where}no run will have it; {suggest(metric, KNOWN)}")
+    if name.startswith("steps_to_") and config.get("early_stopping") is not None:
         raise ValueError(
-            f"metric={metric}: {folder} has no number there, yet did not diverge; train it again"
+            f"{where}a run that stops before its target counts as fast; leave early_stopping out"
         )
-    return float(value)
+    if name.startswith("steps_to_") and float(name.removeprefix("steps_to_")) not in config["accuracies"]:
+        raise ValueError(f"{where}no run will have it; add the target to accuracies=[...] among fixed")
+    for tag in name.split(" - ") if group == "logged" and not config.get("monitor") else ():
+        if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), pattern) for pattern in ALWAYS_LOGGED):
+            raise ValueError(f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed")
+
+
+def read_logged(metric: str, summary: dict[str, Any], folder: Path) -> float:
+    """The number of a `logged/` metric; nan of a diverged run. Raises ValueError where nothing of the name was logged:
+    with nan instead, every run would count as diverged."""
+    globs = metric.removeprefix("logged/").split(" - ")
+    first, *others = [_mean(folder, summary["steps"], glob) for glob in globs]
+    return math.nan if summary["status"] == "diverged" else first - sum(others)
 
 
 def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
@@ -141,13 +103,6 @@ def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
     last = [float(part["value"].iloc[-1]) for part in (early, curve)]
     before, after = last if text else (1 - accuracy for accuracy in last)
     return (before - after) / before if before > 0 else 0.0
-
-
-def _check_known(metric: str, keys: list[str], words: str) -> None:
-    if metric not in keys:
-        hint = "; accuracies=[...] among the claim's fixed overrides sets the targets"
-        near = difflib.get_close_matches(metric, keys, n=3, cutoff=0.3) or keys
-        raise ValueError(f"{words}; nearest: {', '.join(near)}{hint * metric.startswith('convergence/')}")
 
 
 def _mean(folder: Path, steps: int, pattern: str) -> float:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from normexp.claims.spec.cell import BankCell, value_of
+from normexp.claims.spec.cell import BankCell, rate_of, value_of
 
 EDGE_SHARE = 0.2  # of the seeds; if more take an edge, the grid must be widened
 MOST_WIDENINGS = 2
@@ -34,6 +34,7 @@ SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
 }
 SCORES["fit"] = lambda runs: (-runs["train_loss"], runs["val_accuracy"])
 SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if it was the best of its seed
+WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens the grid by validation
 
 
 def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.DataFrame:
@@ -41,7 +42,9 @@ def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.D
     of the grid."""
     if rate == "own":
         return tuned_runs(runs, measure)
-    return runs if cell.draw else runs[runs["lr"] == cell.rate(rate)]  # each drawn arm has that rate alone
+    return (
+        runs if cell.draw else runs[runs["lr"] == rate_of(cell.rates, rate)]
+    )  # each drawn arm has that rate alone
 
 
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -79,15 +82,12 @@ def best_places(runs: pd.DataFrame, measure: str) -> dict[tuple, int]:
 
 
 def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
-    """The rates of one setting, one more at each end that more than a fifth of the seeds of an arm take.
-
-    There the grid continues by the ratio of its last two rates. It depends on which rate is best, never on how the arms
-    compare. Seeds whose runs all failed take no edge.
-    """
+    """The rates of one setting, one more at each end that more than a fifth of the seeds of an arm take, by the ratio
+    of the last two. Seeds whose runs all failed take no edge."""
     rates = sorted(set(runs["lr"].tolist()))
     if len(rates) < 2:
         return rates
-    taken = runs["lr"].where(runs["status"] == "completed").tolist()
+    measure, taken = WIDENS_BY.get(measure, measure), runs["lr"].where(runs["status"] == "completed").tolist()
     chosen: dict[tuple, list[float]] = defaultdict(list)
     for (_, *arm, _), place in best_places(runs, measure).items():
         chosen[tuple(arm)].append(taken[place])

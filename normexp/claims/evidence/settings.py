@@ -20,42 +20,27 @@ FAILURE_RULES = {
 }
 
 
-def settings(
-    claim: Claim, grid: pd.DataFrame, table: pd.DataFrame, *, manipulation: bool = False
-) -> list[Setting]:
-    """The settings of a claim of which the table has every run of the grid. `manipulation`: with the values of its
-    manipulation check."""
-    grid = with_all_rates(claim, grid, table)
+def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) -> list[Setting]:
+    """The settings of a claim from the `whole` runs of its grid. `manipulation`: with the values of its manipulation
+    check."""
     return [
-        setting_of(claim, claim.cells[str(name)], runs, manipulation=manipulation)
-        for name, runs in whole(grid, table).groupby("setting", sort=False)
+        setting_of(claim, claim.cells[str(name)], own, manipulation=manipulation)
+        for name, own in runs.groupby("setting", sort=False)
     ]
 
 
-def judged_runs(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def judged_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs behind `settings`: one per setting, arm, level and seed."""
-    grid = with_all_rates(claim, grid, table)
-    parts = [
-        judged(claim, claim.cells[str(name)], runs)
-        for name, runs in whole(grid, table).groupby("setting", sort=False)
-    ]
+    parts = [judged(claim, claim.cells[str(name)], own) for name, own in runs.groupby("setting", sort=False)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"seconds": [], "numerics": []})
 
 
-def with_all_rates(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The grid with the runs of the same arms and seeds that the table has at other rates: a curve of losses over rates
-    may have two valleys, and a search from a few rates finds one of them."""
-    if claim.rate != "own" or not claim.settings:
-        return grid
-    equal = [*ARM, "overrides", "seed"]
-    more = grid[equal].drop_duplicates().merge(table[RUN], on=["overrides", "seed"])
-    return pd.concat([grid, more[grid.columns]], ignore_index=True).drop_duplicates(
-        [*ARM, *RUN], ignore_index=True
-    )
-
-
-def whole(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The runs of the settings of which none is missing."""
+def whole(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the settings of which none is missing, with those of the same arms and seeds that the table has at
+    other rates: a curve of losses over rates may have two valleys, and a search from a few rates finds one of them."""
+    if claim.rate == "own":
+        more = grid[[*ARM, "overrides", "seed"]].drop_duplicates().merge(table[RUN], on=["overrides", "seed"])
+        grid = pd.concat([grid, more[grid.columns]]).drop_duplicates([*ARM, *RUN], ignore_index=True)
     runs = runs_of(grid, table)
     return runs[runs["status"].notna().groupby(runs["setting"]).transform("all")]
 
@@ -76,15 +61,7 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
     chosen, measure = judged(claim, cell, runs), "value" if manipulation else measure_of(claim)
     failed = failed_runs(chosen, cell)
     values = failed.astype(float) if measure == "failed" else chosen["check" if manipulation else "value"]
-    table = pd.DataFrame(
-        {
-            "arm": chosen["arm"],
-            "factor": chosen["level"],
-            "seed": chosen["seed"],
-            "value": values,
-            "failed": failed,
-        }
-    )
+    table = chosen[["arm", "seed"]].assign(factor=chosen["level"], value=values, failed=failed)
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     answers, bank = chosen["answers"].iloc[0], claim.drawn_from
     final = bank is not None and cell.name in bank.cells

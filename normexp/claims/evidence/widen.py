@@ -8,7 +8,7 @@ from normexp.claims.evidence.grid import ARM, RUN, arms_in, rates_in, rows_of, r
 from normexp.claims.evidence.metric import measure_of, with_values
 from normexp.claims.evidence.rates import MOST_WIDENINGS, next_rates
 from normexp.claims.evidence.settings import setting_of
-from normexp.claims.judge.settings_count import MOST_SEEDS, near_margin
+from normexp.claims.judge.settings_count import MOST_SEEDS, is_near_margin
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 
@@ -40,10 +40,6 @@ def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.Data
     beyond an edge. None while a run is missing."""
     if claim.rate != "own":
         return []
-    measure = measure_of(claim)
-    measure = (
-        "loss" if measure == "fit" else measure
-    )  # registered: a loss on the training split widens by validation
     names = [(arm, level) for arm, level, _ in arms]
     runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]
     seeds, rates = sorted(set(runs["seed"])), rates_in(claim, cell, *names[0])
@@ -53,7 +49,7 @@ def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.Data
             return [rows_of(cell.name, *arm, seeds, rates) for arm in arms]
         if not left or here["status"].isna().any():
             return []
-        wider = next_rates(here, cell, measure)
+        wider = next_rates(here, cell, measure_of(claim))
         if wider == rates:
             return []
         rates = wider
@@ -65,6 +61,6 @@ def more_seeds(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataF
     seeds = range(claim.first_seed, claim.first_seed + MOST_SEEDS)
     if not claim.drawn or runs["seed"].nunique() >= MOST_SEEDS:
         return []
-    if not near_margin([setting_of(claim, cell, runs)], claim.comparisons):
+    if not is_near_margin(setting_of(claim, cell, runs), claim.comparisons):
         return []
     return [rows_of(cell.name, *arm, seeds, rates_in(claim, cell, *arm[:2])) for arm in arms]

@@ -58,8 +58,7 @@ class Comparison(BaseModel):
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":
-        kind, margin = self.kind, self.margin
-        differs, size = kind in DIFFERENCES, None if isinstance(margin, str) else margin
+        kind, margin, differs = self.kind, self.margin, self.kind in DIFFERENCES
         mistakes = [
             (kind == "every" and self.at_most is self.at_least is self.equals is None,
              "kind=every: give at_most, at_least or equals"),
@@ -70,19 +69,29 @@ class Comparison(BaseModel):
              f"kind={kind}: needs a baseline or a target; write target: 0 for 0"),
             (differs and self.log and self.target is not None and self.target <= 0,
              f"target={self.target}: has no logarithm; give one above 0 or leave out log"),
-            (size is None and (not differs or self.baseline is None or self.log),
+            (self.practical and (not differs or self.baseline is None or self.log),
              f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
              "and leave out log, or write a number"),
-            (size is not None and kind in EQUAL and size <= 0,
+            (not self.practical and kind in EQUAL and self.size <= 0,
              f"kind={kind}: needs a margin above 0, or nothing could show it"),
-            (size is not None and kind == "different" and size < 0,
+            (kind == "different" and self.size < 0,
              f"margin={margin}: must be 0 or above for kind=different"),
-            *((self.arm is not None and self.arm == getattr(self, key),
-               f"{key}={self.arm}: is the arm itself; name another one") for key in ("baseline", "over")),
+            (self.arm is not None and self.arm == self.baseline,
+             f"baseline={self.arm}: is the arm itself; name another one"),
         ]  # fmt: skip
         for words in (words for wrong, words in mistakes if wrong):
             raise ValueError(words)
         return self
+
+    @property
+    def practical(self) -> bool:
+        """Whether the margin is that of practice, which depends on the baseline's value."""
+        return self.margin == PRACTICAL
+
+    @property
+    def size(self) -> float:
+        """The margin that was written; 0 for that of practice. Below 0 the sentence claims no worse than that."""
+        return 0.0 if self.practical else float(self.margin)
 
     @property
     def named_arm(self) -> str:
@@ -124,42 +133,40 @@ class Comparison(BaseModel):
 
     def margin_in(self, outcomes: Mapping[Arm, Outcomes], measure: str) -> float:
         """The margin in a setting with these outcomes."""
-        if self.margin != PRACTICAL:
-            return float(self.margin)
-        baseline = [
-            arm_outcomes.values.mean() for (arm, _), arm_outcomes in outcomes.items() if arm == self.baseline
-        ]
+        if not self.practical:
+            return self.size
+        baseline = [own.values.mean() for (arm, _), own in outcomes.items() if arm == self.baseline]
         return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
         arms = (self.arm, self.baseline, self.over)
-        return {
-            key: arm_outcomes
-            for key, arm_outcomes in outcomes.items()
-            if key[0] in arms and self.at in (None, key[1])
-        }
+        return {key: own for key, own in outcomes.items() if key[0] in arms and self.at in (None, key[1])}
 
-    def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
-        """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal.
-
-        Raises ValueError for logarithms of values of 0 or below.
-        """
+    def levels(self, outcomes: Mapping[Arm, Outcomes]) -> list:
+        """The levels that are compared. Raises ValueError if there is none."""
         levels = [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
         if not levels:
             raise ValueError(f"comparison: no value of arm={self.arm} at={self.at}; check the yaml")
+        return levels
 
-        def values(arm: str, *, log: bool = self.log) -> np.ndarray:
-            """(n, levels)"""
-            level_values = np.stack([outcomes[arm, level].values for level in levels], 1)
-            if log and (level_values <= 0).any():
-                raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
-            return np.log(level_values) if log else level_values
+    def values(self, outcomes: Mapping[Arm, Outcomes], arm: str, *, log: bool) -> np.ndarray:
+        """(n, levels) the values of an arm, or their logarithms. Raises ValueError for a value without one."""
+        values = np.stack([outcomes[arm, level].values for level in self.levels(outcomes)], 1)
+        if log and (values <= 0).any():
+            raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
+        return np.log(values) if log else values
 
-        arm = values(self.named_arm)
-        baseline = values(self.baseline) if self.baseline else np.zeros_like(arm)
+    def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
+        """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
+        arm = self.values(outcomes, self.named_arm, log=self.log)
+        baseline = self.values(outcomes, self.baseline, log=self.log) if self.baseline else np.zeros_like(arm)
         if self.kind in TRENDS:
-            x = np.array(levels, float)[None] if self.over is None else values(self.over, log=False)
+            x = (
+                np.array(self.levels(outcomes), float)[None]
+                if not self.over
+                else self.values(outcomes, self.over, log=False)
+            )
             effects = _slope(arm - baseline, np.log2(x) if self.log2_factor else x)
         else:
             effects = (arm - baseline).mean(1)

@@ -63,6 +63,11 @@ def share_interval(count: int, of: int, level: float) -> Ends:
     return float(interval.low), float(interval.high)
 
 
+def p_of_share(holds: int, n: int) -> float:
+    """The exact two-sided binomial p of a share of one half."""
+    return float(stats.binomtest(holds, n).pvalue)
+
+
 def median_interval(values: np.ndarray, level: float) -> Ends:
     """The interval of the median that inverts the sign test: from the k-th smallest value to the k-th largest, with
     the largest k for which P(B < k) <= (1 - level) / 2 with B ~ binomial(n, 1/2). Infinite where n is too small."""

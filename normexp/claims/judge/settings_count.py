@@ -8,14 +8,13 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
-from normexp.claims.judge.beside import ceiling, direction, moderators
-from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, Comparison
-from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, share_interval
+from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, TRENDS, Comparison
+from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
@@ -23,6 +22,7 @@ FAILED = "failed"
 FEWEST = 6  # drawn settings for a word
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
+CLAIMED = {"greater": 1, "increasing": 1, "smaller": -1, "decreasing": -1}  # signs
 RULES = {  # behind every word over settings; a registered protocol holds them
     "judge": "settings are the sample",
     "settings for a word, at least": FEWEST,
@@ -103,10 +103,17 @@ def runs_with_guesses(setting: Setting, by_arm: Mapping[Arm, Outcomes]) -> dict[
     return paired if _seeds(paired) else None
 
 
+def _with_half(
+    by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison
+) -> Mapping[Arm, Outcomes]:
+    """The runs with half an answer more, where logarithms of errors are taken: no error has one, too."""
+    if not (comparison.log and setting.answer):
+        return by_arm
+    return {arm: replace(own, values=own.values + setting.answer / 2) for arm, own in by_arm.items()}
+
+
 def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
-    if comparison.log and setting.answer:
-        by_arm = {arm: replace(o, values=o.values + setting.answer / 2) for arm, o in by_arm.items()}
-    return SeedMean.of(comparison.effects(by_arm))
+    return SeedMean.of(comparison.effects(_with_half(by_arm, setting, comparison)))
 
 
 def _beside(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> float | None:
@@ -124,9 +131,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     - `n`, `beyond`, `within`, `opposite`, `failed`: counts of settings. Those of `failed` have no number, so they
       cannot be asked.
     - `asked`: the others; `holds`: those in which the comparison is true; `share` of those asked, `share_interval`
-    - `median` and `median_interval`, `middle` (the middle 80% of settings); the same of `points`, beside them
+    - `median` and `median_interval`; `points_median`: that of `points`, beside it
     - `trained`: the second line, given that every run trained: `n`, `holds`, `median`
-    - `direction`, `moderators`, `ceiling`: see `normexp.claims.judge.beside`
+    - `direction`, `ceiling`: see these functions
     - `learned`, `others`: `holds`, `asked` and `share_interval` among settings that networks learn, and the rest; None
       where that is known of no setting
     - `failures`: arm -> failed runs; `runs`: runs of each arm
@@ -146,27 +153,23 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     ]
     asked = [row for row in told if row["side"] != FAILED]
     known = any(row["learned"] is not None for row in told)
+    numbers = np.array([row["number"] for row in asked])
+    points = [row.points for row in rows if row.points is not None]
     return {
         "comparison": comparison.shown(),
         "n": len(rows),
         **{side: sides.count(side) for side in ("beyond", "within", "opposite", FAILED)},
         **_share(asked, level),
-        **_spread("", [row.number for row in rows], level),
-        **_spread("points_", [row.points for row in rows], level),
-        "direction": direction(asked, comparison),
+        "median": float(np.median(numbers)) if asked else None,
+        "median_interval": median_interval(numbers, level) if asked else None,
+        "points_median": float(np.median(points)) if points else None,
+        "direction": direction(numbers, comparison),
         "learned": _share([row for row in asked if row["learned"]], level) if known else None,
         "others": _share([row for row in asked if not row["learned"]], level) if known else None,
-        "moderators": moderators(asked),
-        "ceiling": ceiling(
-            [setting for setting, row in zip(settings, rows, strict=True) if row.side != FAILED],
-            [row.margin for row in rows if row.side != FAILED],
-            comparison,
-        ),
+        "ceiling": ceiling(settings, rows, comparison),
         "trained": {
             "n": len(trained),
-            "holds": sum(
-                comparison.side(*effect_and_margin) == comparison.holds_if for effect_and_margin in trained
-            ),
+            "holds": sum(comparison.side(*own) == comparison.holds_if for own in trained),
             "median": float(np.median([effect for effect, _ in trained])) if trained else None,
         },
         "failures": dict(failures),
@@ -189,16 +192,43 @@ def _share(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]:
     }
 
 
-def _spread(name: str, numbers: Sequence[float | None], level: float) -> dict[str, Any]:
-    """Median, its interval and the middle 80%, of the settings that have a number."""
-    values = np.array([number for number in numbers if number is not None])
-    if not len(values):
-        return dict.fromkeys((f"{name}median", f"{name}median_interval", f"{name}middle"))
-    return {
-        f"{name}median": float(np.median(values)),
-        f"{name}median_interval": median_interval(values, level),
-        f"{name}middle": tuple(np.quantile(values, [0.1, 0.9]).tolist()),
-    }
+def direction(numbers: np.ndarray, comparison: Comparison) -> dict[str, Any] | None:
+    """In how many settings the effect has the claimed sign, whatever its size, with the exact binomial p against one
+    half. An effect of 0 has no sign. None for a sentence that claims none, as of a value against a number."""
+    alone = comparison.baseline is None and comparison.kind not in TRENDS
+    signs = np.sign(numbers[numbers != 0])
+    if comparison.kind not in CLAIMED or comparison.size < 0 or alone or not len(signs):
+        return None
+    claimed = int((signs == CLAIMED[comparison.kind]).sum())
+    return {"claimed": claimed, "of": len(signs), "p": p_of_share(claimed, len(signs))}
+
+
+def ceiling(
+    settings: Sequence[Setting], rows: Sequence[SettingNumber], comparison: Comparison
+) -> float | None:
+    """The expected number of the settings with a number in which an arm and its copy with other seeds lie within the
+    margin. None where the sentence is no equivalence of two arms, or a setting has one seed.
+
+    The difference of two seeds of one arm, divided by the root of the number n of seeds, has the variance of the
+    difference of two means over n seeds. All pairs of seeds of both arms are taken.
+    """
+    if comparison.kind != "equivalent" or comparison.baseline is None:
+        return None
+    expected = 0.0
+    for setting, row in zip(settings, rows, strict=True):
+        if (runs := runs_with_guesses(setting, comparison.reads(setting.outcomes))) is None:
+            continue
+        runs = _with_half(runs, setting, comparison)
+        arms = [
+            comparison.values(runs, arm, log=comparison.log).mean(1)
+            for arm in (comparison.named_arm, comparison.baseline)
+        ]
+        pairs = np.array([pair for own in arms for pair in combinations(own, 2)])
+        if not len(pairs):
+            return None
+        differences = (pairs[:, 0] - pairs[:, 1]) / math.sqrt(len(arms[0]))
+        expected += float((np.abs(differences) <= row.margin).mean())
+    return expected
 
 
 def word_of(share: Ends) -> str:
@@ -212,20 +242,14 @@ def word_of(share: Ends) -> str:
     return DIVIDED if low >= QUARTERS[0] and high <= QUARTERS[1] else UNDECIDED
 
 
-def p_of_share(holds: int, n: int) -> float:
-    """The exact two-sided binomial p of a share of one half."""
-    return float(stats.binomtest(holds, n).pvalue)
+def is_near_margin(setting: Setting, comparisons: Sequence[Comparison]) -> bool:
+    """Whether a setting needs two more seeds: it has fewer than four, and its number lies within a standard error of a
+    margin that decides, on whichever side. With two seeds, these are the settings whose seeds disagree."""
 
-
-def near_margin(settings: Sequence[Setting], comparisons: Sequence[Comparison]) -> list[str]:
-    """Names of the settings that need two more seeds: those with fewer than four whose number lies within a standard
-    error of a margin that decides, on whichever side. With two seeds, these are the settings whose seeds disagree."""
-
-    def is_near(setting: Setting, comparison: Comparison) -> bool:
-        row = number_in(setting, comparison)
+    def is_near(row: SettingNumber, comparison: Comparison) -> bool:
         if row.number is None or row.seeds >= MOST_SEEDS:
             return False
         ends = [end for part in comparison.region(row.margin) for end in part]
         return any(abs(row.number - end) <= row.error for end in ends)  # false of an error that is no number
 
-    return [setting.name for setting in settings if any(is_near(setting, c) for c in comparisons)]
+    return any(is_near(number_in(setting, comparison), comparison) for comparison in comparisons)

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.effect_words import named_effect
-from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
+from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, p_of_share
 from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.plain_words import (
@@ -25,15 +24,11 @@ from normexp.claims.judge.plain_words import (
     SUPPORTED,
     UNDECIDED,
     WITHDRAWN_WORD,
-    arm_words,
+    comparison_in,
+    effect_name,
     holds_in,
 )
-from normexp.claims.judge.settings_count import (
-    FEWEST,
-    count,
-    p_of_share,
-    word_of,
-)
+from normexp.claims.judge.settings_count import FEWEST, count, word_of
 from normexp.runs.files import write_json
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -51,7 +46,6 @@ def judge(
     row: "Row | None" = None,
     drawn: bool = False,
     asked: int = FEWEST,
-    waiting: str = "",
     late: str = "",
     passed_over: str = "",
     manipulation: list[Setting] | None = None,
@@ -67,7 +61,6 @@ def judge(
         drawn: whether a written seed drew the settings from a distribution. A list that somebody chose makes no word.
         asked: the number of drawn settings without which there is no word. Nothing is counted before: a setting near
             its margin is finished later than others, so a count of the first ones would be biased.
-        waiting: what the other drawn settings wait for, in words.
         late: words for the scope if the row came after some of the runs.
         passed_over: words for the note if draws were the same network as an earlier one.
         manipulation: the settings with the values of the manipulation check.
@@ -85,7 +78,6 @@ def judge(
     what, notes = _scope(counts, "drawn" if drawn else "hand-picked"), list[str]()
     if begun:
         word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
-        what += f", {waiting}" if waiting else ""
     elif drawn:
         fewest = min(result["asked"] for result in counts)
         notes = [
@@ -133,11 +125,13 @@ def _scope(counts: list[dict[str, Any]], kind: str) -> str:
     """In how many settings each comparison holds, in words."""
     parts = []
     for result in counts:
-        name = f"{named_effect(result['comparison'])}: " if len(counts) > 1 else ""
+        comparison = comparison_in(result)
+        name = f"{effect_name(comparison)}: " if len(counts) > 1 else ""
         word = f"{result['word']}, " if len(counts) > 1 and result["word"] != COUNTED else ""
         cannot = f", cannot be asked in {result['failed']}" if result["failed"] else ""
-        where = holds_in(result["comparison"])
-        parts.append(f"{name}{word}{where} in {result['holds']} of {result['asked']} {kind} settings{cannot}")
+        parts.append(
+            f"{name}{word}{holds_in(comparison)} in {result['holds']} of {result['asked']} {kind} settings{cannot}"
+        )
     return "; ".join(parts)
 
 
@@ -227,7 +221,7 @@ def judge_one_setting(
     outcomes = Setting.of_table(table).outcomes
     means = [None if c.kind == "every" else _mean(outcomes, c, trained) for c in comparisons]
     pairs = list(zip(comparisons, means, strict=True))
-    p = iter(holm([mean_and_note[0].p_of(c, float(c.margin)) for c, mean_and_note in pairs if mean_and_note]))
+    p = iter(holm([mean_and_note[0].p_of(c, c.size) for c, mean_and_note in pairs if mean_and_note]))
     return [
         _decided(c, *mean_and_note, next(p)) if mean_and_note else _judge_universal(table, c)
         for c, mean_and_note in pairs
@@ -258,7 +252,7 @@ def _mean(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMea
 
 
 def _decided(comparison: Comparison, mean: SeedMean, note: str, p: float) -> Judgement:
-    margin, word = float(comparison.margin), UNDECIDED
+    margin, word = comparison.size, UNDECIDED
     if p <= ALPHA:
         inside, elsewhere = (
             mean.p_within(part) for part in (comparison.region(margin), comparison.complement(margin))
@@ -329,13 +323,12 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
 
 def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
     """The keys that every verdict has, from the claim and its word."""
-    keys = ("measure", "source", "evidence", "kind", "paper_effect", "budget", "protocol")
+    keys = ("measure", "source", "evidence", "kind", "paper_effect", "bank")
     expected = claim.expected if word not in (COUNTED, BEGUN) else None
     return {
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
         **{key: getattr(claim, key) for key in keys},
         "covers": list(claim.covers),
-        "arm_words": arm_words(claim.arms),
         "means": claim.note,
         "does_not_show": limits(claim),
         "expected": claim.expected,

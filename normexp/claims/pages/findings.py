@@ -1,16 +1,12 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.table import PLACE, values_of
-from normexp.claims.judge.effect_words import compared, describe_question
-from normexp.claims.judge.limits import chosen_by
 from normexp.claims.judge.plain_words import (
     BEGUN,
     DIVIDED,
@@ -19,11 +15,14 @@ from normexp.claims.judge.plain_words import (
     UNDECIDED,
     WITHDRAWN_WORD,
     capital,
-    in_words,
+    comparison_in,
+    effect_name,
+    numbers_of,
 )
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page
 from normexp.claims.pages.figure import draw
+from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.runs.files import write_text
 
@@ -79,101 +78,39 @@ def answer(verdict: Mapping[str, Any]) -> str:
     """What is known, in a few words: of drawn settings those that networks learn, of several comparisons each."""
     if not verdict["settings"]:
         return capital(verdict["verdict"])
-    results = verdict["comparisons"]
-    words = [_answer(result) for result in results]
+    words = []
+    for result in verdict["comparisons"]:
+        learned = result["learned"]
+        known = learned and learned["asked"] >= FEWEST  # else nobody knows it, or of too few
+        word = word_of(learned["share_interval"]) if known else result["word"]
+        if word in (SUPPORTED, REFUTED, DIVIDED, UNDECIDED):
+            words.append(f"{capital(word)}{' where networks learn' if known else ''}")
+        else:
+            words.append(f"Holds in {result['holds']} of {result['asked']} hand-picked settings")
     if len(words) == 1:
         return words[0]
-    return "; ".join(
-        f"{compared(result['comparison'])}: {word}" for result, word in zip(results, words, strict=True)
-    )
-
-
-def _answer(result: Mapping[str, Any]) -> str:
-    word = word_where_learned(result)
-    if word not in (SUPPORTED, REFUTED, DIVIDED, UNDECIDED):
-        return f"Holds in {result['holds']} of {result['asked']} hand-picked settings"
-    learned = result["learned"] and result["learned"]["asked"] >= FEWEST
-    return f"{capital(word)}{' where networks learn' if learned else ''}"
-
-
-def word_where_learned(result: Mapping[str, Any]) -> str:
-    """The word of a comparison among settings that networks learn; of all where that is not known, or too few."""
-    learned = result["learned"]
-    return word_of(learned["share_interval"]) if learned and learned["asked"] >= FEWEST else result["word"]
+    names = [effect_name(comparison_in(result)) for result in verdict["comparisons"]]
+    return "; ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True))
 
 
 def how_sure(verdict: Mapping[str, Any]) -> str:
     """The counts and intervals behind it."""
-    if not verdict["settings"]:
-        if scope := verdict["scope"]:
-            return f"{capital(scope)}."
-        seen = "found" if verdict["verdict"] == SUPPORTED else "not found"
-        question = describe_question(verdict["comparison"])
-        return (
-            f"{capital(verdict['measure'])}: claimed is {question}, and it was {seen} with "
-            f"{verdict['n_seeds']} seeds."
-        )
-    effect_text = capital(in_words(dict(verdict)))
-    if not verdict["drawn"]:
-        return f"{effect_text} Nobody drew these settings, so this says nothing about others."
-    told = " ".join(map(_where_it_holds, verdict["comparisons"]))
-    text = f"{told} {effect_text}"
-    lost, of = (sum(arm[key] for arm in verdict["failures"].values()) for key in ("failed", "of"))
-    text += f" {lost} of {of} runs failed, {verdict['failed_are']}." if lost else ""
-    return f"{text} {capital(verdict['note'])}." if verdict["note"] else text
-
-
-def _where_it_holds(result: Mapping[str, Any]) -> str:
-    """`It holds in 19 of 25 drawn settings that networks learn (55 to 91% of all such), and in 16 of 23 others.`"""
-    first, others = (result["learned"], result["others"]) if result["learned"] else (result, None)
-    low, high = (f"{100 * end:.0f}" for end in first["share_interval"])
-    which = "drawn settings that networks learn" if others else "drawn settings"
-    rest = f", and in {others['holds']} of {others['asked']} others" if others and others["asked"] else ""
-    text = f"It holds in {first['holds']} of {first['asked']} {which} ({low} to {high}% of all such){rest}"
-    text += f"; in {result['failed']} it cannot be asked" if result["failed"] else ""
-    if signs := result["direction"]:
-        text += f"; the sign is the claimed one in {signs['claimed']} of {signs['of']}"
-    if result["ceiling"] is not None:
-        text += f"; two copies of one arm would score {result['ceiling']:.0f} of {result['asked']}"
-    return f"{text}."
+    told = [verdict["scope"], f"{verdict['measure']}: {numbers_of(verdict)}", verdict["note"]]
+    if verdict["settings"] and not verdict["drawn"]:
+        told.append("Nobody drew these settings, so this says nothing about others")
+    return " ".join(f"{capital(text)}." for text in told if text)
 
 
 def where(claim: Claim, verdict: Mapping[str, Any]) -> str:
-    """What was measured: the settings, with what the claim itself chooses in place of theirs, and their errors."""
-    chosen = {name: chosen_by(claim, key) for name, key in SPANS.items()}
-    if labels := [row["labels"] for row in verdict["settings"]]:
-        return f"{spans(labels, chosen)}{errors_of(verdict)}."
-    return "A property of the layer or of a network's start, whatever it is trained on."
-
-
-def errors_of(verdict: Mapping[str, Any]) -> str:
-    """The median error of each setting's best arm on each data set, where the claim is about errors."""
-    if not verdict["measure"].startswith("share of wrong answers on test"):
-        return ""
-    best: dict[str, list[float]] = {}
-    for row in verdict["settings"]:
-        values = [means[row["name"]] for means in verdict["arms"].values() if row["name"] in means]
-        if finite := [value for value in values if math.isfinite(value)]:
-            best.setdefault(row["labels"].get("data", ""), []).append(min(finite))
-    told = [f"{np.median(values):.0%} on {data}" for data, values in sorted(best.items()) if data]
-    return f"; median error of the best arm {', '.join(told)}" if told else ""
-
-
-def spans(labels: Sequence[Mapping[str, str]], chosen: Mapping[str, Sequence[float] | None]) -> str:
-    """Data and models of settings, and from where to where they go: of updates the quartiles, since one setting may
-    have many times as many as the others. `chosen` numbers stand in place of theirs."""
-    words = [
-        ", ".join(sorted({setting_labels[key] for setting_labels in labels if key in setting_labels}))
-        for key in ("data", "model")
-    ]
-    for key in SPANS:
-        numbers = chosen.get(key)
-        if numbers is None:
-            numbers = [float(setting_labels[key]) for setting_labels in labels if key in setting_labels]
-        if key == "updates" and len(numbers) >= FEWEST:
-            low, middle, high = np.quantile(numbers, (0.25, 0.5, 0.75))
-            words.append(f"updates {low:,.0f} to {high:,.0f} in the middle half (median {middle:,.0f})")
-        elif numbers:
+    """What was measured: data and models of the settings, and their sizes where the claim itself sets none."""
+    labels = [row["labels"] for row in verdict["settings"]]
+    if not labels:
+        return "A property of the layer or of a network's start, whatever it is trained on."
+    words = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
+    own_words = [*claim.fixed, *(word for arm in claim.arms.values() for word in arm)]
+    for name, key in SPANS.items():
+        numbers = [float(own[name]) for own in labels if name in own]
+        if numbers and key not in claim.factor and not value_of(key, own_words):
             ends = dict.fromkeys((min(numbers), max(numbers)))
-            words.append(f"{key} {' to '.join(f'{end:,g}' for end in ends)}")
-    return "; ".join(filter(None, words))
+            words.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
+    return f"{'; '.join(filter(None, words))}."

@@ -5,17 +5,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.judge.effect_words import number, stated
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.judge.estimate import ALPHA, holm
-from normexp.claims.judge.plain_words import (
-    BEGUN,
-    WORDS,
-    besides,
-    capital,
-    comparisons_in_words,
-    with_arm_words,
-    with_scope,
-)
+from normexp.claims.judge.plain_words import BEGUN, WORDS, number, numbers_of, with_scope
 from normexp.claims.judge.verdict import VERDICT
 from normexp.claims.pages import markdown_page, markdown_table, status
 from normexp.claims.spec.claim import Claim
@@ -118,23 +110,10 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(None)
         own = [stay for (name, _), stay in stays.items() if name == claim.id]
         word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} verdicts" if own else ""
-        says = numbers_of(verdict) if verdict else ""
+        told = (numbers_of(verdict, asked=False), verdict["note"]) if verdict else ()
+        says = ". ".join(filter(None, told))
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
-
-
-def numbers_of(verdict: dict[str, Any]) -> str:
-    """The numbers behind the word, without the measure and the question, which the claim's own page has; none before
-    all drawn settings are finished."""
-    if verdict["verdict"] == BEGUN:
-        return ""
-    comparison, said, more = verdict["comparison"], "", list[str]()
-    if verdict["settings"]:
-        said = comparisons_in_words(with_arm_words(verdict), asked=False)
-        more = besides(verdict)
-    elif comparison["kind"] != "every":
-        said = f"{stated(comparison, verdict['measure'], verdict['effect'], verdict['interval'])}."
-    return " ".join(filter(None, map(capital, (said, "; ".join(filter(None, (*more, verdict["note"])))))))
 
 
 def cell(text: str) -> str:
@@ -148,5 +127,5 @@ def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]
     return {
         name: verdict
         for name, verdict in stored.items()
-        if verdict and verdict["protocol"] == claims[name].protocol
+        if verdict and verdict["protocol"] == protocol_of(claims[name])
     }

@@ -8,7 +8,7 @@ its overrides and no more: rates and facts that are absent are found in the conf
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,8 +41,8 @@ class Bank:
     cells: dict[str, BankCell]
     norms: tuple[str, ...] = ()
     seeds: int = 0
+    in_grid: tuple[str, ...] = ()
     population: Population | None = None
-    pilots: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of each draw, rejected ones too
 
     @property
     def name(self) -> str:
@@ -53,28 +53,21 @@ class Bank:
         return self.population is not None
 
     @property
-    def word(self) -> str:
-        """What a user writes behind `bank=`."""
-        return self.name if self.path.parent == BANKS else str(self.path)
-
-    @property
     def known_population(self) -> Population:
         """`population`. Raises ValueError if there is none."""
         if self.population is None:
             raise ValueError(
-                f"bank={self.word}: has no population; name one that is drawn, such as bank=drawn"
+                f"bank={self.name}: has no population; name one that is drawn, such as bank=drawn"
             )
         return self.population
 
     @property
-    def grid(self) -> "Bank":
-        """The bank with no cells but those of the grid: of a drawn one the settings with a pilot, at both lengths."""
-        if self.drawn:
-            with_pilots = [name for name, cell in self.cells.items() if cell.updates]
-            cells = [cell for name in with_pilots for cell in self.at_lengths(name)]
-        else:
-            cells = [cell for cell in self.cells.values() if cell.norms]
-        return replace(self, cells={cell.name: cell for cell in cells}, population=None)
+    def grid(self) -> dict[str, BankCell]:
+        """The cells of the grid: of a drawn bank the settings with a pilot, at both lengths."""
+        if not self.drawn:
+            return {name: self.cells[name] for name in self.in_grid}
+        with_pilots = [name for name, cell in self.cells.items() if cell.updates]
+        return {cell.name: cell for name in with_pilots for cell in self.at_lengths(name)}
 
     def at_lengths(self, name: str) -> list[BankCell]:
         """A drawn setting at its final and its early length."""
@@ -127,30 +120,21 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
     if isinstance(node, dict) and "strata" in node:
         return drawn_bank(read_as(Population, node, f"{path}: "), path, pilots)
     file: BankFile = read_as(BankFile, node, f"{path}: ")
-    in_grid = (file.grid.cells or list(file.cells)) if file.grid else []
-    if strange := set(in_grid) - file.cells.keys():
-        raise ValueError(f"{path}: grid.cells={min(strange)}: is no cell")
     cells = dict[str, BankCell]()
-    settings: dict[frozenset[str], str] = {}  # the last word of each key decides
     for name, cell in file.cells.items():
-        norms = tuple(file.grid.norms) if file.grid and name in in_grid else ()
         overrides = (*file.shared, *cell.overrides)
         labels = {key: str(value) for key, value in (cell.labels or labels_of(overrides)).items()}
         if not {"data", "model"} <= labels.keys():
             raise ValueError(
                 f"{path}: cells.{name}.overrides: must name data and model, such as [data=digits, model=mlp]"
             )
-        words = frozenset({word.partition("=")[0]: word for word in overrides}.values())
-        if (first := settings.setdefault(words, name)) != name:
-            raise ValueError(
-                f"{path}: cells.{name}.overrides: are those of {first}, and one setting counts once; change them or "
-                "leave the cell out"
-            )
-        cells[name] = BankCell(
-            **dict(cell) | {"name": name, "overrides": overrides, "labels": labels, "norms": norms}
-        )
-    norms, seeds = (tuple(file.grid.norms), file.grid.seeds) if file.grid else ((), 0)
-    return Bank(path=path, cells=cells, norms=norms, seeds=seeds)
+        cells[name] = BankCell(**dict(cell) | {"name": name, "overrides": overrides, "labels": labels})
+    if not file.grid:
+        return Bank(path=path, cells=cells)
+    in_grid = tuple(file.grid.cells or cells)
+    if strange := set(in_grid) - cells.keys():
+        raise ValueError(f"{path}: grid.cells={min(strange)}: is no cell")
+    return Bank(path=path, cells=cells, norms=tuple(file.grid.norms), seeds=file.grid.seeds, in_grid=in_grid)
 
 
 def drawn_bank(population: Population, path: Path, lines: str) -> Bank:
@@ -159,12 +143,5 @@ def drawn_bank(population: Population, path: Path, lines: str) -> Bank:
     pilots = {row["draw"]: row for row in map(json.loads, lines.split("\n")[:-1])}
     rejected = {name for name, row in pilots.items() if "rejected" in row}
     cells = {cell.name: with_pilot(cell, pilots.get(cell.draw, {})) for cell in population.drawn(rejected)}
-    grid = population.grid
-    return Bank(
-        path=path,
-        cells=cells,
-        norms=tuple(grid.norms) if grid else (),
-        seeds=grid.seeds if grid else 0,
-        population=population,
-        pilots=pilots,
-    )
+    norms, seeds = (tuple(population.grid.norms), population.grid.seeds) if population.grid else ((), 0)
+    return Bank(path=path, cells=cells, norms=norms, seeds=seeds, population=population)

@@ -52,23 +52,19 @@ class Cell(Strict):
         rates: learning rates, the same for every norm.
         test: the kind of test examples. `test set`: the same in every run. `cut again`: each seed cuts its own split.
             `blocks`: stretches of one text, the same in every run.
-        seconds: rough time of one run; None: that of the claim.
-        validation: number of answers on validation, images or characters; 0 until it is known. It and the next three
+        validation: number of answers on validation, images or characters; 0 until it is known. It and the next two
             may also stand under `facts`.
         chance: share of the most frequent answer, the accuracy of a constant guess.
         guess_loss: loss in nats of the best guess that ignores the input.
-        test_to_train: number of test examples divided by training examples.
     """
 
     overrides: Annotated[tuple[Text, ...], AS_TUPLE]
     labels: dict[str, Any] = Field(default={})
     rates: Rates = ()
     test: Literal["test set", "cut again", "blocks"] | None = None
-    seconds: Positive | None = None
     validation: Annotated[int, Field(ge=0)] = 0
     chance: Share = 0.0
     guess_loss: Annotated[float, Field(ge=0)] = 0.0
-    test_to_train: Annotated[float, Field(ge=0)] = 0.0
 
     @model_validator(mode="before")
     @classmethod
@@ -89,10 +85,8 @@ class BankCell(Cell):
     """A setting of a bank.
 
     Attributes:
-        norms: those that the bank itself trains in this cell.
         draw: of a setting that was drawn, such as "mlp 3".
         updates: the length that pilots found; 0 for a setting that was written by hand, or has no pilot yet.
-        step_seconds: core-seconds of an update, from its pilot.
         arm_rates: of a drawn setting, the rates of each norm.
         counts_loss: loss in nats of the counts that a network of a drawn text must beat; infinite where its bank names
             none (`ngrams`).
@@ -101,41 +95,32 @@ class BankCell(Cell):
     """
 
     name: str
-    norms: Annotated[tuple[str, ...], AS_TUPLE] = ()
     draw: str = ""
     updates: int = 0
-    step_seconds: float = 0.0
     arm_rates: dict[str, Rates] = Field(default={})
     counts_loss: float = math.inf
     learned: bool | None = None
 
-    def rate(self, which: str) -> float:
-        """The `lowest`, `middle` or `highest` learning rate of the grid. `middle` is the lower one of two middles."""
-        return self.rates[{"lowest": 0, "middle": (len(self.rates) - 1) // 2, "highest": -1}[which]]
-
     def at_length(self, at: str, early: float) -> "BankCell":
         """A drawn setting at its `final` length, or at its `early` one, which has a name of its own."""
         updates = self.updates if at == FINAL else max(1, round(self.updates / early))
-        return self.model_copy(
-            update={
-                "name": self.name if at == FINAL else f"{self.name}-{at}",
-                "updates": updates,
-                "overrides": (*self.overrides, *length_of(updates)),
-                "labels": {**self.labels, "updates": str(updates)},
-                "seconds": updates * self.step_seconds,
-            }
-        )
-
-    @property
-    def what(self) -> str:
-        if self.draw:  # which has more labels than a line takes
-            return f"{self.labels['model']} on {self.labels['data']}"
-        return ", ".join(self.labels.values())
+        new = {
+            "name": self.name if at == FINAL else f"{self.name}-{at}",
+            "updates": updates,
+            "overrides": (*self.overrides, *length_of(updates)),
+            "labels": {**self.labels, "updates": str(updates)},
+        }
+        return self.model_copy(update=new)
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left to be found in configuration and data."""
         return bool(self.rates and self.test and self.validation)
+
+
+def rate_of(rates: Sequence[float], which: str) -> float:
+    """The `lowest`, `middle` or `highest` learning rate of a grid. `middle` is the lower one of two middles."""
+    return rates[{"lowest": 0, "middle": (len(rates) - 1) // 2, "highest": -1}[which]]
 
 
 def require_rising(key: str, rates: Sequence[float]) -> None:

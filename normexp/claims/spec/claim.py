@@ -1,13 +1,10 @@
 """A claim: one document of a yaml in `configs/claims/`, and what it asks of a bank."""
 
-import hashlib
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BeforeValidator, Field
-from typing_extensions import TypedDict
 
 from normexp.claims.judge.comparison import Comparison, Number
 from normexp.claims.spec.bank import SMALL, Bank
@@ -16,7 +13,6 @@ from normexp.claims.spec.cell import BankCell, Positive, Some, Strict, Text, Who
 VERDICTS = Literal["supported", "refuted", "undecided"]  # that mathematics may give
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 Cells = dict[str, list[str]]  # name -> overrides
-QUICK = "quick"  # in verdicts of the bank `small`, and of every file of a user's own
 
 
 class Sample(Strict):
@@ -51,16 +47,6 @@ class Manipulation(Strict):
     comparison: Comparison
     metric: Text | None = None
     function: Text | None = None
-
-
-class PaperEffect(TypedDict):
-    """What the literature measured, where it stands, in networks of which size, and the effect on the claim's scale."""
-
-    __pydantic_config__ = Strict.model_config  # type: ignore[misc]
-    value: Text
-    where: Text
-    size: Text
-    effect: NotRequired[Number]
 
 
 class Document(Strict):
@@ -100,7 +86,9 @@ class Document(Strict):
     note: str = ""
     does_not_show: str = ""
     withdrawn: str = ""
-    paper_effect: PaperEffect | None = None
+    paper_effect: dict[str, Any] = Field(
+        default={}
+    )  # what the literature measured: value, where, size, effect
     measure: str = ""
     function: Text | None = None
     metric: Text | dict[str, Text] | None = None
@@ -116,12 +104,9 @@ class Document(Strict):
     ] = Field(default=[], alias="comparison")
     expected: VERDICTS | None = None
     seconds: Positive = 0.02
-    asked: (
-        Sample
-        | Annotated[list[Text | dict[str, Words]], Field(min_length=1)]
-        | dict[str, Words | Text]
-        | None
-    ) = Field(default=None, alias="settings")
+    asked: Sample | Annotated[list[Text | dict[str, Words]], Field(min_length=1)] | None = Field(
+        default=None, alias="settings"
+    )
     rate: Literal["own", "lowest", "middle", "highest"] = "own"
     search: Search | None = None
     manipulation: Manipulation | None = None
@@ -152,11 +137,6 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     def where(self) -> Mapping[str, Any]:
         """The labels that drawn settings have, each a value or a list of values."""
         return self.asked.where if isinstance(self.asked, Sample) else {}
-
-    @property
-    def budget(self) -> str:
-        """The scale of the settings, in verdicts: `quick`, or the name of a larger bank."""
-        return QUICK if self.bank == SMALL else self.bank
 
     @property
     def drawn(self) -> bool:
@@ -194,14 +174,6 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         if not check or not check.metric or self.check_of(arm) or self.metric_of(arm).startswith("logged/"):
             return self.fixed
         return [word for word in self.fixed if not word.startswith("monitor")]
-
-    @property
-    def protocol(self) -> str:
-        """Hash of everything in the files that decides the verdict. A verdict with another one is not this claim's."""
-        names = "function metric arms fixed options factor seeds first_seed better comparisons rate search manipulation"
-        parts = self.model_dump(include=set(names.split()))
-        text = json.dumps([parts, self.settings, self.first], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def values(self) -> int:

@@ -27,7 +27,7 @@ from normexp.claims.spec.cell import (
     value_of,
 )
 
-FACTS = ("test", "validation", "chance", "guess_loss", "test_to_train")
+FACTS = ("test", "validation", "chance", "guess_loss")
 MOST_DRAWS = 1000  # of a stratum
 LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
 RATES = 3  # of the grid, round the best of the pilot
@@ -47,15 +47,7 @@ class Between(Strict):
     def _fit(self) -> "Between":
         if self.high < self.low:
             raise ValueError(f"high={self.high} is below low={self.low}; swap them")
-        if isinstance(self.low, int) and self.high != int(self.high):
-            raise ValueError(
-                f"high={self.high} must be whole as low={self.low} is; or write low={self.low}.0"
-            )
         return self
-
-    @property
-    def names(self) -> set[str]:
-        return set()
 
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
         low, high = math.log(self.low), math.log(self.high)
@@ -70,10 +62,6 @@ class Values(Strict):
     key: Text
     values: Some
 
-    @property
-    def names(self) -> set[str]:
-        return set(map(str, self.values))
-
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
         value = self.values[int(random * len(self.values))]
         return str(value), [f"{self.key}={value}"]
@@ -81,10 +69,6 @@ class Values(Strict):
 
 class Named(RootModel[Annotated[dict[str, Words], Field(min_length=1)]]):
     """One of several names, each with its overrides."""
-
-    @property
-    def names(self) -> set[str]:
-        return set(self.root)
 
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
         name = sorted(self.root)[int(random * len(self.root))]
@@ -97,17 +81,12 @@ class By(Strict, extra="allow"):
     __pydantic_extra__: dict[str, "Choice"]
     by: Text
 
-    @property
-    def choices(self) -> dict[str, "Choice"]:
-        return self.__pydantic_extra__
-
-    @property
-    def names(self) -> set[str]:
-        parts = [choice.names for choice in self.choices.values()]
-        return set().union(*parts) if all(parts) else set()
-
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
-        return self.choices[labels[self.by]].choose(random, labels)
+        if (choice := self.__pydantic_extra__.get(labels.get(self.by, ""))) is None:
+            raise ValueError(
+                f"by={self.by}: no choice for {labels.get(self.by)}; add it, or name a label drawn before"
+            )
+        return choice.choose(random, labels)
 
 
 def _form_of(node: Any) -> str:
@@ -180,16 +159,8 @@ class Population(Strict):
         for optimizer, rates in self.rates.items():
             require_rising(f"rates.{optimizer}", rates)
         for name in self.strata:
-            choose, earlier = self.choices(name), dict[str, Choice]()
-            if missing := {"data", "model", *(["optimizer"] if trained else [])} - choose.keys():
+            if missing := {"data", "model", *(["optimizer"] if trained else [])} - self.choices(name).keys():
                 raise ValueError(f"strata.{name}.choose must choose {min(missing)}")
-            for key, choice in choose.items():
-                _check_by(choice, f"strata.{name}.choose.{key}", earlier)
-                earlier[key] = choice
-            if trained and (unknown := choose["optimizer"].names - self.rates.keys()):
-                raise ValueError(
-                    f"rates.{min(unknown)} is missing; strata.{name} draws this optimizer, so add it"
-                )
         return self
 
     def choices(self, stratum: str) -> "dict[str, Choice]":
@@ -216,14 +187,7 @@ class Population(Strict):
             random = float(_generator(self.seed, stratum, number, key).random())
             labels[key], words = choice.choose(random, labels)
             overrides += words
-        norms = self.grid.norms if self.grid else []
-        return BankCell(
-            name=name,
-            draw=f"{stratum} {number}",
-            overrides=tuple(overrides),
-            labels=labels,
-            norms=tuple(norms),
-        )
+        return BankCell(name=name, draw=f"{stratum} {number}", overrides=tuple(overrides), labels=labels)
 
     def drawn(self, rejected: Collection[str]) -> Iterator[BankCell]:
         """The settings in the order drawn, without the rejected draws."""
@@ -239,31 +203,13 @@ class Population(Strict):
             yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
 
 
-def _check_by(choice: Choice, where: str, earlier: Mapping[str, Choice]) -> None:
-    """Raise ValueError for a choice that could not be drawn after the earlier ones."""
-    if not isinstance(choice, By):
-        return
-    names = earlier[choice.by].names if choice.by in earlier else set()
-    if not names:
-        known = ", ".join(key for key, other in earlier.items() if other.names)
-        raise ValueError(
-            f"{where}.by={choice.by} is no label with listed values that is drawn before; choose from {known}"
-        )
-    if absent := names - choice.choices.keys():
-        raise ValueError(
-            f"{where}.{min(absent)} is missing; {choice.by} may be {min(absent)}, so add a choice"
-        )
-    for value, inner in choice.choices.items():
-        _check_by(inner, f"{where}.{value}", earlier)
-
-
 def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
     """The setting with its length, its rates and the facts of its data; without a pilot, as it was drawn."""
     if "updates" not in pilot:
         return cell
     arm_rates = {norm: tuple(rates) for norm, rates in pilot["rates"].items()}
     by_center = sorted(arm_rates.values(), key=lambda rates: rates[len(rates) // 2])
-    found = {key: pilot[key] for key in ("updates", "step_seconds", *FACTS)} | {
+    found = {key: pilot[key] for key in ("updates", *FACTS)} | {
         "rates": by_center[len(by_center) // 2],
         "arm_rates": arm_rates,
         "counts_loss": pilot.get("counts_loss", math.inf),

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -51,31 +50,15 @@ def read_registry(path: Path) -> list[Row]:
     """All rows; none if there is no file. Raises ValueError with one line for a row that cannot stand there."""
     rows: list[Row] = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), 1):
-        where = f"{path}: row {number}: "
         try:
             node = {key: json.loads(line)[key] for key in KEYS}
         except (json.JSONDecodeError, KeyError, TypeError):
             raise ValueError(
-                f"{where}must have the keys {', '.join(KEYS)}; restore the file from git"
+                f"{path}: row {number}: must have the keys {', '.join(KEYS)}; restore the file from git"
             ) from None
-        earlier = [row for row in rows if row.subject == node["subject"]]
-        rows.append(Row(**node, number=number, alpha=ALPHA / 2 ** len(earlier)))
-        check_seeds(earlier, node["seeds"], where)
-        if len(rows) > 1 and rows[-1].date < rows[-2].date:
-            raise ValueError(
-                f"{where}date={rows[-1].date}: lies before that of the row above; rows are only added"
-            )
+        earlier = sum(row.subject == node["subject"] for row in rows)
+        rows.append(Row(**node, number=number, alpha=ALPHA / 2**earlier))
     return rows
-
-
-def check_seeds(earlier: Sequence[Row], seeds: Seeds, where: str) -> None:
-    """Raise ValueError if earlier rows of a subject had one of these seeds."""
-    had = {seed for row in earlier for first, end in row.seeds for seed in range(first, end)}
-    if any(seed in had for first, end in seeds for seed in range(first, end)):
-        raise ValueError(
-            f"{where}seeds={seeds}: row {earlier[-1].number} or one before it had some; an amendment takes fresh "
-            f"ones, set first_seed: {max(had) + 1}"
-        )
 
 
 def latest(rows: Sequence[Row], subject: str) -> Row | None:
@@ -100,15 +83,22 @@ def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: See
             raise ValueError(
                 f"{subject}: its protocol is registered, row {earlier[-1].number}; nothing is to be done"
             )
-        check_seeds(earlier, seeds, f"{subject}: ")
-        row: dict[str, Any] = {"subject": subject, "protocol": protocol}
-        row |= {
+        had = {seed for row in earlier for first, end in row.seeds for seed in range(first, end)}
+        if any(seed in had for first, end in seeds for seed in range(first, end)):
+            raise ValueError(
+                f"{subject}: seeds={seeds}: an earlier row had some; an amendment takes fresh ones, set first_seed: "
+                f"{max(had) + 1}"
+            )
+        row = {
+            "subject": subject,
+            "protocol": protocol,
             "date": date or datetime.now(UTC).isoformat(timespec="seconds"),
             "reason": " ".join(reason.split()),
+            "seeds": seeds,
         }
         before = path.read_bytes() if path.exists() else b""
         with atomic_write(path) as file:  # a row that is half written would break the file
-            file.write(before + json.dumps(row | {"seeds": seeds}, sort_keys=True).encode() + b"\n")
+            file.write(before + json.dumps(row, sort_keys=True).encode() + b"\n")
     return read_registry(path)[-1]
 
 

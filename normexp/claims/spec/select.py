@@ -1,4 +1,4 @@
-"""Find claims: by id, name, covered sentence, paper, glob, `all`, the path of a user's own file, or words."""
+"""Find claims: by id, name, covered sentence, paper, kind of evidence, glob, `all`, or path of a user's own file."""
 
 import difflib
 import re
@@ -11,7 +11,6 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import documents, load_each, read_claim
 from normexp.config.folder import CONFIGS, brought_hint, more_folders
 
-RESERVED = ("cache", "bank")  # folders beside verdicts, and the grid of a bank
 ENDINGS = (".yaml", ".yml")
 ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
 
@@ -20,16 +19,6 @@ def arxiv_id(word: str) -> str:
     """The id in a word such as 2503.10622, arXiv:2503.10622v2 or the address of its page; empty if there is none."""
     match = ARXIV.fullmatch(word.rstrip("/").rpartition("/")[2].removesuffix(".pdf"))
     return match[1] if match else ""
-
-
-def matching(claims: Iterable[Claim], text: str) -> list[Claim]:
-    """The claims in whose id, name, sentence or source every one of the words stands."""
-    terms = text.lower().split()
-
-    def says(claim: Claim) -> str:
-        return f"{claim.id} {claim.name} {claim.sentence} {claim.source}".lower()
-
-    return [claim for claim in claims if all(word in says(claim) for word in terms)]
 
 
 def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str], list[str]]:
@@ -86,10 +75,8 @@ def claim_files() -> list[Path]:
 
 
 def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Claim]]:
-    """The list of claims with ids instead of paths, and the claims of the files by id.
-
-    Raises ValueError with one line for a missing file, for a file that is no claim, and for two files with one name.
-    """
+    """The list of claims with ids instead of paths, and the claims of the files by id. Raises ValueError with one line
+    for a missing file, for a file that is no claim, and for two files with one name."""
     claims: dict[str, Claim] = {}
     ids = []
     for word in words(text):
@@ -100,8 +87,6 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
         if not path.is_file():
             raise ValueError(f"claim={word}: no such file; name a yaml, or an id such as S37")
         for name in documents(path):
-            if name in RESERVED:
-                raise ValueError(f"claim={word}: {name} names the folder of runs; rename it")
             if name in claims:
                 raise ValueError(f"claim={word}: two claims have the name {name}; rename one")
             claims[name] = read_claim(path, bank, name)
@@ -123,20 +108,27 @@ def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = 
     broken = broken or {}
     for word in words(text):
         matches = _claims_named(claims.values(), word.lower())
-        if arxiv_id(word) and not matches:
-            raise ValueError(f"claim={word}: no claim has this paper as its source; --help lists all")
         left_out = unreadable(broken, word)
         if left_out and (not matches or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
-        if not matches and (hint := brought_hint("claim", word)):
-            raise ValueError(f"claim={word}: {hint}")
         if not matches:
-            near = f" nearest: {', '.join(names)};" if (names := nearest(claims, word)) else ""
-            raise ValueError(f"claim={word}: no such claim;{near} find={word} searches, --help lists all")
+            raise ValueError(f"claim={word}: {_hint(claims, word)}")
         chosen |= {claim.id: claim for claim in matches}
     if not chosen:
         raise ValueError(f"claim={text}: names no claim; give an id such as S37, or all; --help lists them")
     return list(chosen.values())
+
+
+def _hint(claims: dict[str, Claim], word: str) -> str:
+    """Why a word names no claim, with up to four ids or names that look like it."""
+    if arxiv_id(word):
+        return "no claim has this paper as its source; --help lists all"
+    if hint := brought_hint("claim", word):
+        return hint
+    names = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
+    close = [names[name] for name in difflib.get_close_matches(word.lower(), names, n=4, cutoff=0.4)]
+    near = f"nearest: {', '.join(close)}; " if close else ""
+    return f"no such claim; {near}--help lists all"
 
 
 def words(text: str) -> list[str]:
@@ -169,16 +161,8 @@ def _claims_named(claims: Iterable[Claim], word: str) -> list[Claim]:
         return [claim for claim in claims if paper in claim.arxiv or paper in claim.source]
 
     def is_named(claim: Claim) -> bool:
-        names = (claim.id.lower(), claim.name.lower())
-        accepted = ("all", claim.evidence, whole_id(claim.id), *names)
-        return word in accepted or any(fnmatchcase(name, word) for name in names)
+        accepted = ("all", claim.evidence, whole_id(claim.id))
+        return word in accepted or any(fnmatchcase(name.lower(), word) for name in (claim.id, claim.name))
 
     matches = [claim for claim in claims if is_named(claim)]
     return matches or [claim for claim in claims if word in map(str.lower, claim.covers)]
-
-
-def nearest(claims: dict[str, Claim], word: str) -> list[str]:
-    """Up to four ids or names that look like `word`."""
-    by_lower_name = {name.lower(): name for claim in claims.values() for name in (claim.id, claim.name)}
-    close = difflib.get_close_matches(word.lower(), by_lower_name, n=4, cutoff=0.4)
-    return [by_lower_name[name] for name in close]
