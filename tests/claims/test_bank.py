@@ -16,7 +16,7 @@ CELL = {
     "overrides": ["optimizer=sgd", "data=mnist", "model=mlp"],
     "rates": list(RATES),
     "test": "test set",
-    "facts": {"validation": 2000, "chance": 0.1, "guess_loss": 2.3, "test_to_train": 2.0},
+    "facts": {"validation": 2000, "chance": 0.1, "guess_loss": 2.3},
 }
 GRID = {"norms": list(NORMS), "seeds": SEEDS}
 BANK = {"shared": ["trainer=cpu"], "grid": GRID, "cells": {"small": CELL}}
@@ -55,10 +55,6 @@ def facts(**changes):
         (facts(chance=5), "small.chance=5: must be below 1"),
         (facts(chance=1), "small.chance=1: must be below 1"),
         (facts(validation=0.5), "small.validation=0.5: must be a whole number"),
-        (
-            {"cells": {"small": CELL, "again": {**CELL, "rates": [1, 2, 3]}}},
-            "cells.small.overrides: are those of again|cells.again.overrides: are those of small",
-        ),
     ],
 )
 def test_mistakes_in_the_file_are_one_line(tmp_path, change, message):
@@ -76,7 +72,6 @@ def test_what_a_cell_leaves_out_is_found_in_configuration_and_data():
     assert (found.test, found.validation) == (known.test, known.validation)
     assert found.chance == pytest.approx(known.chance, abs=5e-5)
     assert found.guess_loss == pytest.approx(known.guess_loss, abs=1e-3)
-    assert found.test_to_train == pytest.approx(known.test_to_train, abs=5e-5)
     assert complete(BankCell(name="mine", overrides=("data=digits", "model=mlp"))).test == "test set"
 
 

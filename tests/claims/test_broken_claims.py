@@ -64,7 +64,6 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("seeds: five", "seeds='five': must be a whole number"),
         ("seeds: true", "seeds=True: must be a whole number"),
         ("seeds: 2", "seeds=2: fewer than 5 seeds rank nothing; ask for 5 or more"),
-        ("first_seed: 995", "first_seed=995: seeds must lie in 0 to 999"),
         ("arms: [a, b]", r"arms=\['a', 'b'\]: must be keys with values"),
         ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
         ("arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
@@ -74,21 +73,17 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("kind: own", "kind='own': choose from verbatim"),
         ("evidence: guess", "evidence='guess': choose from law"),
         ("name: 3", "name=3: must be text"),
-        ("paper_effect: {value: 3}", "paper_effect.value=3: must be text"),
-        ("factor: {batch_size: [8, 2, 8.0]}", "factor.batch_size=.*: 8.0 stands there twice; keep one"),
         ("factor: {batch_size: 2}", "factor.batch_size=2: must be a list"),
         ("factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
         ("arms: {a: [norm=none, seed=3], b: [norm=rmsnorm]}", "arms.a=.*: sets the seed"),
         ("fixed: [+seed=3]", "fixed=.*: sets the seed"),
-        ("settings: {a: [model=mlp, seed=3]}", "settings.a=.*: sets the seed"),
-        ("settings: {x: [model=mlp], y: [model=mlp]}", "settings: y has the overrides of x; keep one"),
+        ("settings: [{a: [model=mlp, seed=3]}]", "settings.a=.*: sets the seed"),
         ("arms: {a: [batch_size=4], b: [norm=rmsnorm]}", "arms.a=.*: the factor sets batch_size in every arm"),
         ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
         ("metric: {a: test/loss}", "metric=.*: has none for arm b"),
         ("comparison: greater", "comparison.0.='greater': must be keys with values"),
         ("comparison: {arm: a}", "comparison.0..kind: is missing; add"),
-        ("better: lower", "better=lower: test/accuracy is better higher"),
-        ("fixed: [batch_size=8]", "fixed: the factor sets batch_size in every arm"),
+        ("fixed: [batch_size=8]", "fixed=.*: the factor sets batch_size in every arm"),
         ("fixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
         ("arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}", "arms: data.train_size differs"),
         ("rate: middle", "rate: is for claims over several settings"),
@@ -142,7 +137,6 @@ def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_p
         ("settings: x", "settings='x': must be"),
         ("settings: [mnist]", r"settings: mnist is no cell of bank=cells \(its cells are x, y\)"),
         ("settings: [x, {x: [model=mlp]}]", "settings: x stands there twice"),
-        ("settings: {model: GPT}", "no cell of bank=cells has these; it has .*'model: MLP'"),
         ("metric: test/accuracy", "metric=test/accuracy: .* which errors know; give test/error"),
         ("comparison: {kind: every, at_most: 1, log: true}", "kind=every: gives no number a setting"),
         ("arms: {a: [norm=none, lr=0.1], b: [norm=rmsnorm]}", "arms.a=.*: over settings each seed takes its own best"),
@@ -160,10 +154,10 @@ def test_a_mistake_over_settings_is_one_line(text, message, tmp_path):
     [
         ("search: {cases: 4, weights: true}", "search.cases=4: must be at least 5"),
         ("search: {cases: 40, choose: {mean: {low: 0}}}", "search.choose.mean.high: is missing"),
-        ("search: {cases: 40}\nfactor: {mean: [0, 1]}", "search: is for a law or for initial networks"),
+        ("search: {cases: 40}\nfactor: {mean: [0, 1]}", "search: is for a universal sentence"),
         (
             "search: {cases: 40}\ncomparison: {kind: greater, arm: a, target: 1}",
-            "search: kind=greater: counterexamples are to",
+            "search: is for a universal sentence",
         ),
     ],
 )
@@ -268,11 +262,10 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
 
 def test_own_files_with_bad_names_are_refused(tmp_path, capsys):
     (tmp_path / "more").mkdir()
-    for name in ("cache.yaml", "mine.yaml", "more/mine.yaml"):
+    for name in ("mine.yaml", "more/mine.yaml"):
         (tmp_path / name).write_text(GOOD)
     for words, message in (
         (f"{tmp_path / 'absent.yaml'}", "no such file; name a yaml"),
-        (f"{tmp_path / 'cache.yaml'}", "cache names the folder of runs; rename it"),
         (f"{tmp_path / 'mine.yaml'},{tmp_path / 'more' / 'mine.yaml'}", "two claims have the name mine"),
     ):
         assert run("verify", [f"claim={words}"]) == 2

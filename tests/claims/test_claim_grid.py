@@ -66,7 +66,7 @@ def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
     assert len(missing(grid, NO_RUNS)) == len(grid)
     table = made(grid.iloc[3:], lambda row: 0.5)
     assert missing(grid, table).index.tolist() == [0, 1, 2]
-    assert whole(grid, table)["setting"].unique().tolist() == ["d002"]
+    assert whole(claim, grid, table)["setting"].unique().tolist() == ["d002"]
 
 
 def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):
@@ -94,7 +94,9 @@ def test_a_setting_near_its_margin_gets_two_more_seeds(claim):
     assert seeds.to_dict() == {"d001": 2, "d002": 4}
     table = made(grid, accuracy)
     assert widen(claim, grid, table) is grid
-    assert [len(setting.outcomes["few", ""].seeds) for setting in settings(claim, grid, table)] == [2, 4]
+    assert [
+        len(setting.outcomes["few", ""].seeds) for setting in settings(claim, whole(claim, grid, table))
+    ] == [2, 4]
 
 
 def test_a_verdict_refuses_numbers_that_were_never_compared(claim):

@@ -6,8 +6,6 @@ import re
 import pytest
 from committed import CLAIMS, ROOT
 
-from normexp.claims.conclude import judge_again
-from normexp.claims.judge.plain_words import arm_words, besides, in_words
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import RATES
 from normexp.config.run_spec import specs
@@ -78,15 +76,3 @@ def test_every_arm_takes_its_first_steps(name, tmp_path):
         (asked,) = specs(words, rates=[0.003])
         train(asked)
         assert read_summary(asked.folder)["steps"] == 2
-
-
-@pytest.mark.integration
-def test_an_arm_none_that_has_a_norm_is_called_by_what_it_lacks():
-    assert arm_words(CLAIMS["P10"].arms) == arm_words(CLAIMS["S47"].arms) == {}
-    qk_norm = {"qk": ["model.qk_norm=true"], "none": ["model.qk_norm=false"]}
-    assert arm_words(qk_norm) == {"none": "model.qk_norm=false"}
-    verdict = judge_again(CLAIMS["P21"], ROOT)
-    words = f"{in_words(verdict)} {'. '.join(besides(verdict))}"
-    assert not re.search(r"without a norm|\bnone\b", words)
-    assert "with rmsnorm_gain_free" in words
-    assert words.endswith("an arm that is not of the bank's grid is not fitted: rmsnorm_gain_free in 12")

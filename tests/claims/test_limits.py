@@ -3,6 +3,7 @@
 import pytest
 from committed import CLAIMS, altered
 
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.judge.limits import chosen_by, few, limits
 from normexp.claims.spec.claim_files import read_claim
 
@@ -51,7 +52,7 @@ def test_it_is_made_from_the_settings_and_decides_nothing(tmp_path):
         "This does not show what holds in other settings than this one: MLP on MNIST, at most depth 3, width 48, "
         "1,200 updates. It does not exclude differences below its margin. Nor does it show: that it always helps."
     )
-    assert claim.protocol == altered(claim, does_not_show="").protocol
+    assert protocol_of(claim) == protocol_of(altered(claim, does_not_show=""))
     path.write_text(ONE.replace("does_not_show: That it always helps.", "does_not_show: [a]"))
     with pytest.raises(ValueError, match=r"does_not_show=.*must be text"):
         read_claim(path)

@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pytest
 
-from normexp.claims.evidence.metric import check_metric, read_metric, with_values
+from normexp.claims.evidence.metric import check_metric, column_of, read_logged, with_values
 from normexp.claims.spec.claim import Claim
 
 ROWS = [
@@ -40,57 +40,36 @@ def folder(tmp_path):
     ],
 )
 def test_logged_values_are_averaged_and_ranges_are_differences(folder, metric, value):
-    assert read_metric(metric, {"status": "completed", "steps": 10}, folder) == value
-    assert math.isnan(read_metric(metric, {"status": "diverged", "steps": 10}, folder))
+    assert read_logged(metric, {"status": "completed", "steps": 10}, folder) == value
+    assert math.isnan(read_logged(metric, {"status": "diverged", "steps": 10}, folder))
 
 
 def test_what_was_not_logged_is_named(folder):
     with pytest.raises(ValueError, match=r"metric=logged/hessian\*: .* add its monitor"):
-        read_metric("logged/high/* - hessian*", {"status": "completed", "steps": 10}, folder)
+        read_logged("logged/high/* - hessian*", {"status": "completed", "steps": 10}, folder)
 
 
-def test_a_target_never_reached_counts_as_the_steps_taken(folder):
-    unreached = dict.fromkeys(("steps_to_0.9", "epochs_to_0.9", "seconds_to_0.9"))
-    summary = {"status": "completed", "steps": 100, "epochs": 2.5, "seconds": 7.0, "convergence": unreached}
-    assert read_metric("convergence/epochs_to_0.9", summary, folder) == 2.5
-    assert read_metric("convergence/seconds_to_0.9", summary, folder) == 7.0
-    assert read_metric("convergence/steps_to_0.9", summary, folder) == 100.0
-    summary["convergence"]["steps_to_0.9"] = 40
-    assert read_metric("convergence/steps_to_0.9", summary, folder) == 40.0
+RUNS = pd.DataFrame(
+    {"steps": [100, 100], "steps_to_0.9": [math.nan, 40.0], "auc": [0.5, 0.6], "test_accuracy": [0.9, 0.8]}
+)
 
 
-FINAL = {"train/loss": 0.2, "test/loss": 0.1, "test/accuracy": 0.9}
-
-
-def test_a_final_metric_is_nan_where_the_run_diverged_and_only_there(folder):
-    finished = {"status": "completed", "metrics": FINAL}
-    assert read_metric("test/accuracy", finished, folder) == 0.9
-    assert math.isnan(read_metric("test/accuracy", finished | {"status": "diverged"}, folder))
-    finished["metrics"] = FINAL | {"test/loss": None}
-    with pytest.raises(ValueError, match=r"metric=test/loss: .* no number there, yet did not diverge"):
-        read_metric("test/loss", finished, folder)
-
-
-@pytest.mark.parametrize("status", ["completed", "diverged"])
 @pytest.mark.parametrize(
-    ("metric", "nearest"),
+    ("metric", "values"),
     [
-        ("test/acc", "test/accuracy"),
-        ("accuracy", "test/accuracy"),
-        ("convergence/steps_to_0.97", "convergence/steps_to_0.975"),
+        ("convergence/steps_to_0.9", [100.0, 40.0]),  # never reached: all its steps
+        ("convergence/auc", [0.5, 0.6]),
+        ("test/accuracy", [0.9, 0.8]),
+        ("test/error", [0.1, 0.2]),
     ],
 )
-def test_a_metric_that_no_run_has_is_an_error_with_the_nearest_names(folder, status, metric, nearest):
-    summary = {"status": status, "steps": 9, "convergence": {"steps_to_0.975": None}, "metrics": FINAL}
-    with pytest.raises(ValueError, match=f"metric={metric}: .* no such metric; nearest: {nearest}") as error:
-        read_metric(metric, summary, folder)
-    assert "\n" not in str(error.value)
+def test_the_numbers_of_a_metric_in_a_table(metric, values):
+    assert column_of(metric, RUNS).tolist() == pytest.approx(values)
 
 
-def test_an_error_is_one_minus_the_accuracy(folder):
-    finished = {"status": "completed", "metrics": FINAL}
-    assert read_metric("test/error", finished, folder) == pytest.approx(0.1)
-    assert math.isnan(read_metric("test/error", finished | {"status": "diverged"}, folder))
+def test_a_metric_that_the_table_lacks_is_an_error():
+    with pytest.raises(ValueError, match="metric=test/loss: no run of this table has it"):
+        column_of("test/loss", RUNS)
 
 
 CONFIG = {"accuracies": [0.5, 0.9], "monitor": {}}
@@ -114,13 +93,12 @@ def test_metrics_that_runs_will_have_pass(metric):
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("test/errors", "no run will have it; nearest: test/error"),
-        ("steps_to_0.91", "no run will have it; nearest: "),
+        ("test/errors", "no run will have it; did you mean test/error"),
+        ("steps_to_0.91", "no run will have it; "),
         (
             "convergence/steps_to_0.91",
-            r"no run will have it; nearest: convergence/steps_to_0.9.*; accuracies=\[...\] among",
+            "no run will have it; did you mean convergence/steps_to_0.9",
         ),
-        ("failed", "no run will have it; nearest: "),
         ("logged/hessian*", r"nothing logs hessian\*; add its monitor"),
     ],
 )

@@ -35,7 +35,7 @@ grid: {norms: [none, batchnorm], seeds: 2}
 PILOT = {
     "updates": 80, "step_seconds": 0.01, "rates": {"none": [0.01, 0.03, 0.1], "batchnorm": [0.1, 0.3, 1.0]},
     "seconds": 9, "values_per_statistic": 32, "test": "test set", "validation": 288, "chance": 0.1,
-    "guess_loss": 2.3, "test_to_train": 0.3,
+    "guess_loss": 2.3,
 }  # fmt: skip
 
 
@@ -110,8 +110,7 @@ def test_a_pilot_gives_length_rates_and_facts(tmp_path):
     assert "max_steps=10" in early.overrides
     assert early.name == f"{first.name}-early"
     assert early == cell.at_length("early", 8)
-    assert early.seconds == pytest.approx(0.1)
-    assert list(bank.grid.cells) == [final.name, early.name]
+    assert list(bank.grid) == [final.name, early.name]
 
 
 def test_a_pilot_that_was_cut_off_in_its_line_is_left_out(tmp_path):
@@ -140,21 +139,19 @@ LENGTH = TINY["length"]
         ({"strata": {"mlp": {"share": 1}}}, "strata.mlp.choose must choose model"),
         ({"choose": TINY["choose"] | {"w": {"key": "a", "low": 0, "high": 2}}}, "choose.w.low=0: must be above 0"),
         (chosen(w={"key": "a", "low": 4, "high": 2}), "choose.w: high=2 is below low=4; swap them"),
-        (chosen(w={"key": "a", "low": 8, "high": 8.9}), "choose.w: high=8.9 must be whole as low=8 is"),
         (chosen(w={"key": "a", "low": 8}), "choose.w.high: is missing"),
         (chosen(w={"key": "a", "values": []}), r"choose.w.values=\[\]: must be a list of at least 1"),
         (chosen(w={}), r"choose.w=\{\}: must be a list of at least 1"),
         (chosen(w=5), "choose.w=5: must be keys with values"),
-        (chosen(w={"by": "depht"}), "choose.w.by=depht is no label with .*; choose from .*data, depth, model"),
-        (chosen(w={"by": "x", "1": {"a": []}}, x={"by": "w", "1": {"a": []}}), "by=x is no label .* drawn before"),
-        (chosen(w={"by": "batch size", "8": {"a": []}}), "by=batch size is no label with listed values"),
-        (chosen(w={"by": "optimizer", "SGD": {"a": []}}), "w.AdamW is missing; optimizer may be AdamW"),
+        (chosen(w={"by": "depht"}), "by=depht: no choice for"),
+        (chosen(w={"by": "x", "1": {"a": []}}, x={"by": "w", "1": {"a": []}}), "by=x: no choice for"),
+        (chosen(w={"by": "batch size", "8": {"a": []}}), "by=batch size: no choice for"),
+        (chosen(w={"by": "optimizer", "SGD": {"a": []}}), "by=optimizer: no choice for AdamW"),
         ({"length": LENGTH | {"early": 1}}, "length.early=1: must be above 1"),
         ({"length": LENGTH | {"updates": 0.4}}, "length.updates=0.4: must be a whole number"),
         ({"length": LENGTH | {"gain": 0}}, "length.gain=0: must be above 0"),
         ({"rates": TINY["rates"] | {"SGD": [0.3, 0.1, 0.03]}}, "rates.SGD=.*: must be three or more that rise"),
         ({"rates": TINY["rates"] | {"SGD": [0, 0.1, 0.3]}}, "rates.*=0: must be above 0"),
-        ({"rates": {"SGD": [0.1, 0.2, 0.3]}}, "rates.AdamW is missing; strata.mlp draws this optimizer"),
         ({"other": 1}, "other: no such key"),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS, Comparison
+from normexp.claims.judge.estimate import ALPHA
 
 SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
 NO_COUNTEREXAMPLE = "no counterexample"
@@ -77,6 +78,9 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
     words = [difference(end, comparison, measure) for end in (value, low, high)]
     arm = comparison.arm if comparison.at is None else f"{comparison.arm} at {comparison.at}"
     middle = f"{arm} {words[0]} {'as' if words[0].endswith('as high') else 'than'} {comparison.baseline}"
+    first, last = words[1].split(" "), words[2].split(" ")
+    if first[1:] == last[1:]:  # one unit for both ends
+        words[1] = first[0]
     return f"{middle} ({words[1]} to {words[2]})" if math.isfinite(low) else f"{middle} (no interval)"
 
 
@@ -93,7 +97,12 @@ def question(comparison: Comparison, measure: str) -> str:
         within = f" within {comparison.tolerance:g}" if comparison.tolerance else ""
         return f"every value {' and '.join(parts)}{within}"
     if comparison.practical:
-        return f"{'no difference' if kind in EQUAL else kind} that matters in practice"
+        way = {"smaller": "lower", "greater": "higher"}.get(kind, kind)
+        return (
+            "no difference that matters in practice"
+            if kind in EQUAL
+            else f"{way} by enough to matter in practice"
+        )
     if kind in TRENDS or not comparison.baseline:
         if kind == "flat" and comparison.target:
             return f"a slope of {comparison.target:g} within {margin:g}"
@@ -151,6 +160,14 @@ def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> st
         ]
     if result["ceiling"] is not None:
         parts.append(f"two copies of one arm would score {result['ceiling']:.0f} of {result['asked']}")
+    if drawn and (tested := result["moderators"]):
+        depends = [
+            f"{own['name']} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in own['groups'].items())})"
+            for own in tested
+            if own["p"] <= ALPHA
+        ]
+        names = " or ".join(own["name"] for own in tested)
+        parts.append(f"depends on {', '.join(depends)}" if depends else f"no dependence on {names} was found")
     if failed := [
         f"{lost} of {result['runs'][arm]} with {arm}" for arm, lost in result["failures"].items() if lost
     ]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, TRENDS, Comparison
 from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, p_of_share, share_interval
+from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
@@ -133,7 +134,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     - `asked`: the others; `holds`: those in which the comparison is true; `share` of those asked, `share_interval`
     - `median` and `median_interval`; `points_median`: that of `points`, beside it
     - `trained`: the second line, given that every run trained: `n`, `holds`, `median`
-    - `direction`, `ceiling`: see these functions
+    - `direction`, `ceiling`, `moderators`: see these functions
     - `learned`, `others`: `holds`, `asked` and `share_interval` among settings that networks learn, and the rest; None
       where that is known of no setting
     - `failures`: arm -> failed runs; `runs`: runs of each arm
@@ -167,6 +168,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         "learned": _share([row for row in asked if row["learned"]], level) if known else None,
         "others": _share([row for row in asked if not row["learned"]], level) if known else None,
         "ceiling": ceiling(settings, rows, comparison),
+        "moderators": moderators(asked),
         "trained": {
             "n": len(trained),
             "holds": sum(comparison.side(*own) == comparison.holds_if for own in trained),

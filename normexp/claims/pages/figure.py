@@ -56,7 +56,9 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
     if verdict["settings"]:
         lines, width = lines_of(verdict), 85
-        figure, (axes,) = new_figure(1, panel=(8.5, 2.5 + 0.2 * len(lines)))
+        figure, (axes,) = new_figure(
+            1, panel=(8.5, 2.5 + (0.2 if len(lines) <= MOST_NAMED else 0.09) * len(lines))
+        )
         draw_forest(axes, lines, verdict)
         about = f"{units_of_effect(verdict)}; bars: one standard error; gray: too small to matter"
         axes.set_xlabel(textwrap.fill(about, 100), fontsize=8)

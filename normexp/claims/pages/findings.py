@@ -95,8 +95,17 @@ def answer(verdict: Mapping[str, Any]) -> str:
 
 def how_sure(verdict: Mapping[str, Any]) -> str:
     """The counts and intervals behind it."""
-    told = [verdict["scope"], f"{verdict['measure']}: {numbers_of(verdict)}", verdict["note"]]
-    if verdict["settings"] and not verdict["drawn"]:
+    if not verdict["settings"]:
+        return f"{capital(verdict['scope'] or verdict['note'])}."
+    chosen = "drawn" if verdict["drawn"] else "hand-picked"
+    counts = " and ".join(f"{result['holds']} of {result['asked']}" for result in verdict["comparisons"])
+    numbers = numbers_of(verdict)
+    told = [
+        f"it holds in {counts} {chosen} settings",
+        f"{verdict['measure']}: {numbers[0].lower()}{numbers[1:]}",
+        verdict["note"],
+    ]
+    if not verdict["drawn"]:
         told.append("Nobody drew these settings, so this says nothing about others")
     return " ".join(f"{capital(text)}." for text in told if text)
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
+from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -26,6 +27,9 @@ def mistakes(claim: Claim) -> Iterator[str]:
     if len(claim.factor) > 1:
         yield f"factor={list(claim.factor)}: one factor a claim; split the claim"
     yield from _overwritten(claim)
+    for key in ("data.train_size", "data.val_size", "data.split_seed"):
+        if len({value_of(key, words) for words in claim.arms.values() if not isinstance(words, dict)}) > 1:
+            yield f"arms: {key} differs between them, and arms share their examples; write it into fixed"
     for comparison in claim.comparisons:
         yield from _comparison(claim, comparison)
     if claim.manipulation:
@@ -44,14 +48,21 @@ def mistakes(claim: Claim) -> Iterator[str]:
 def _overwritten(claim: Claim) -> Iterator[str]:
     """An arm or `fixed` that sets what the seeds, the factor's levels or each seed's own rate set after it."""
     words = {f"arms.{arm}": choice for arm, choice in claim.arms.items()} | {"fixed": claim.fixed}
+    others = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()} | {
+        "factor": claim.factor
+    }
     taken = {
         "seed": "sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
     }
-    taken |= {key: f"the factor sets {key} in every arm; leave it out there" for key in claim.factor}
+    taken |= {
+        key: f"the factor sets {key} in every arm; leave it out there"
+        for key in claim.factor
+        if key not in taken
+    }
     if claim.settings and claim.rate == "own":
         taken["lr"] = "over settings each seed takes its own best rate; leave lr out"
-    for where, choice in words.items():
-        for key in taken.keys() & _keys(choice):
+    for where, choice in (words | others).items():
+        for key in (taken.keys() if where in words else {"seed"}) & _keys(choice):
             yield f"{where}={choice!s:.60}: {taken[key]}"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
@@ -77,6 +88,18 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     for key in ("arm", "baseline", "over"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
+    pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
+    if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
+        yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
+    of_share = isinstance(claim.metric, str) and claim.metric.endswith(("/error", "/accuracy"))
+    if (
+        of_share
+        and comparison.baseline
+        and not comparison.log
+        and comparison.kind not in TRENDS
+        and comparison.size >= 1
+    ):
+        yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
     if comparison.kind in TRENDS and comparison.over is None:
