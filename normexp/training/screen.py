@@ -118,9 +118,7 @@ def status_line(summary: dict[str, Any]) -> str:
         early = summary.get("stopped_early")
         if failed(summary):
             found, chance = summary["metrics"]["train/loss"], summary["chance_loss"]
-            return (
-                f"failed: the final training loss is {found:.3g}, above ten times guessing's ({chance:.2f})"
-            )
+            return f"failed: the final training loss is {found:.3g}, above 10 times {chance:.2f} of guessing"
         if odd := [name for name in summary.get("not_finite", ()) if name.endswith("/loss")]:
             split = " and ".join(name.removesuffix("/loss") for name in odd)
             return f"completed, but {' and '.join(odd)} is not finite: look for NaN in the {split} data"
