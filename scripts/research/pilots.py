@@ -155,7 +155,7 @@ def train_pilots(word: str, out: Path) -> None:
         }
         with pilots_file(bank.path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
-        print(f"{cell.name} ({cell.draw}; {cell.what}): {row.get('rejected') or row['updates']}", flush=True)
+        print(f"{cell.name} ({cell.draw}): {row.get('rejected') or row['updates']}", flush=True)
         bank = load_bank(word)
     print(f"bank={word}: {len(bank.cells)} settings have pilots: {pilots_file(bank.path)}")
 

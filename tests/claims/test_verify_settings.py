@@ -97,7 +97,7 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, set
     path.write_text(
         f"{head}function: {function}\nmeasure: m\narms: {{a: [norm={norm}]}}\noptions: {{batch_size: 16}}\nseeds: 2\n"
         "comparison: {kind: smaller, arm: a, target: 1}\nsettings:\n"
-        + "".join(f"  {name}: {own}\n" for name, own in settings.items())
+        + "".join(f"  - {name}: {own}\n" for name, own in settings.items())
     )
     claim = read_claim(path)
     assert verify(claim, tmp_path / "chosen")["n"] == len(settings)  # those that somebody chose all count

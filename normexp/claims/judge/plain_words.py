@@ -166,8 +166,10 @@ def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> st
             for own in tested
             if own["p"] <= ALPHA
         ]
-        names = " or ".join(own["name"] for own in tested)
-        parts.append(f"depends on {', '.join(depends)}" if depends else f"no dependence on {names} was found")
+        all_names = " or ".join(own["name"] for own in tested)
+        parts.append(
+            f"depends on {', '.join(depends)}" if depends else f"no dependence on {all_names} was found"
+        )
     if failed := [
         f"{lost} of {result['runs'][arm]} with {arm}" for arm, lost in result["failures"].items() if lost
     ]:

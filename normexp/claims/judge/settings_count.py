@@ -218,9 +218,9 @@ def ceiling(
         return None
     expected = 0.0
     for setting, row in zip(settings, rows, strict=True):
-        if (runs := runs_with_guesses(setting, comparison.reads(setting.outcomes))) is None:
+        if (guessed := runs_with_guesses(setting, comparison.reads(setting.outcomes))) is None:
             continue
-        runs = _with_half(runs, setting, comparison)
+        runs = _with_half(guessed, setting, comparison)
         arms = [
             comparison.values(runs, arm, log=comparison.log).mean(1)
             for arm in (comparison.named_arm, comparison.baseline)
