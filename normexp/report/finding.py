@@ -35,7 +35,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = pluralize(most, "seed"), label(study.metric)
     unit = " points" if study.metric.endswith("accuracy") else ""
-    many = f", made wider to hold for {count} differences at once" if count > 1 else ""
+    many = f", corrected for {count} comparisons" if count > 1 else ""
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
     if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
@@ -49,9 +49,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     if few:
         text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. In these runs {text}"
     elif len(rows) > 1:
-        others, more = pluralize(len(rows) - 1, "difference"), len(clear) - 1
-        excluding = f"{more or 'none'} {'exclude' if more > 1 else 'excludes'} zero"
-        text += f" Of the intervals of the other {others} between arms, {excluding}."
+        others, more = pluralize(len(rows) - 1, "interval"), len(clear) - 1
+        text += f" Of the other {others}, {more or 'none'} {'exclude' if more > 1 else 'excludes'} zero."
     return f"{text} {scope(study)}"
 
 

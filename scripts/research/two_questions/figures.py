@@ -39,7 +39,7 @@ def covariate_shift() -> None:
     kinds = [kind for kind in ("sigmoid", "tanh") if kind in set(runs["activation"])]
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     shown = (
-        (SHIFT, 1, "shift of the layers' inputs\nin 100 updates, in deviations"),
+        (SHIFT, 1, "shift of the layers' inputs\nin 100 updates, in standard deviations"),
         ("test_accuracy", 100, "test accuracy, %"),
     )
     for panel, (column, scale, label) in zip(axes, shown, strict=True):
