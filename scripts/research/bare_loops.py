@@ -5,7 +5,7 @@ agrees with the kept runs within seeds: if the spans of both over seeds overlap,
 and a tenth of the ratio apart. Exits 1 if one does not. Writes docs/data/recount.json.
 """
 
-# mypy: ignore-errors  # of pandas and torch, whose types are wide
+# mypy: ignore-errors
 import gzip
 import itertools
 import json

@@ -3,7 +3,7 @@
 Prints each number beside the kept one (tests/frozen/verdicts.json, docs/verdicts.md); exits 1 where one differs.
 """
 
-# mypy: ignore-errors  # of pandas and torch, whose types are wide
+# mypy: ignore-errors
 import json
 import re
 from pathlib import Path

@@ -36,7 +36,7 @@ def runs_of(plan: str) -> pd.DataFrame:
 def covariate_shift() -> None:
     """The shift of each norm, and what its networks learned."""
     runs = runs_of("shift")
-    kinds = [kind for kind in ("sigmoid", "tanh") if kind in set(runs["activation"])]
+    kinds = {"sigmoid": "MLP, sigmoid", "tanh": "MLP, tanh", "relu": "CNN, ReLU"}  # activation -> name
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
     shown = (
         (SHIFT, 1, "shift of the layers' inputs\nin 100 updates, in standard deviations"),
@@ -50,7 +50,7 @@ def covariate_shift() -> None:
                 panel.plot([x] * len(values), values, "o", color=COLORS[norm], alpha=0.6, markersize=5)
                 panel.plot([x - 0.09, x + 0.09], [values.mean()] * 2, color=COLORS[norm], linewidth=2.5,
                            label=NAMES[norm] if place == 0 else None)  # fmt: skip
-        panel.set_xticks(range(len(kinds)), [f"{kind}, 6 layers" for kind in kinds])
+        panel.set_xticks(range(len(kinds)), list(kinds.values()))
         panel.set_ylabel(label)
         finish(panel)
     axes[0].set_ylim(bottom=0)
@@ -105,18 +105,22 @@ def vanishing_gradients() -> None:
 
 
 def compare(runs: pd.DataFrame, by: list[str]) -> None:
-    """Print the points of accuracy of each norm beside no norm, with 95% intervals over seeds and test examples."""
+    """Print the points of accuracy beside no norm, and of noise beside BatchNorm: 95% intervals over seeds and test
+    examples."""
     answers = np.load(TABLE.with_suffix(".npz"))
     for setting, rows in runs.groupby(by):
         right = {
             norm: np.array([np.unpackbits(answers[key]) for key in own.sort_values("seed")["key"]], float)
             for norm, own in rows.groupby("norm")
         }
-        for norm in right.keys() - {"none"}:
-            examples = right[norm] - right["none"][: len(right[norm])]
+        pairs = [(norm, "none") for norm in right if norm != "none"] + [("batchnorm_noisy", "batchnorm")]
+        for norm, other in pairs:
+            examples = right[norm] - right[other][: len(right[norm])]
             found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
             print(
-                *setting, norm, "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3]))
+                *setting,
+                f"{norm} - {other}",
+                "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3])),
             )
 
 
