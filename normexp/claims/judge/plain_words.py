@@ -73,6 +73,11 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
     value, low, high = map(float, (effect, *interval))
     if math.isnan(value):
         return "no number"
+    if (
+        comparison.log and comparison.target and comparison.kind not in TRENDS
+    ):  # the value itself, not its logarithm
+        value, low, high = (comparison.target * math.exp(end) for end in (value, low, high))
+        return f"{comparison.arm} {number(value)}{ends((low, high))}"
     if comparison.kind in TRENDS or not comparison.baseline:
         return f"{effect_name(comparison)}: {number(value)}{ends((low, high))}"
     words = [difference(end, comparison, measure) for end in (value, low, high)]
