@@ -1,24 +1,20 @@
-"""The cores and the memory that this process may use."""
+"""Where a run is computed: the cores that it may use, and what it notes of the processor and the commit of the code."""
 
-import contextlib
 import os
 import platform
+import subprocess
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 CPU_INFO = Path("/proc/cpuinfo")
+ROOT = Path(__file__).parents[1]
+SECONDS = 10  # for git: a network drive may be slow; a run waits no longer for this note
 
 
 def cores() -> int:
-    """Number of CPU cores."""
+    """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def memory() -> int:
-    """Bytes of main memory of the machine, or of the container if it has less."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else []
-    with contextlib.suppress(OSError, ValueError):  # "max" means no limit
-        limits.append(int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return min(limits, default=2**63)
 
 
 def processor() -> str:
@@ -30,3 +26,29 @@ def processor() -> str:
     node = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
     numbers = [f"{key} {node[key]}" for key in ("cpu family", "model", "stepping") if key in node]
     return f"{node.get('model name', platform.machine())} ({', '.join(numbers)})"
+
+
+def checkout() -> dict[str, Any] | None:
+    """`{"commit": <40 digits>, "dirty": bool}` of the git repository in which the process works; of this project's
+    checkout if it works in none. None if there is neither, or if git does not answer.
+
+    A checkout is dirty if a Python or YAML file was changed, added or deleted since the commit.
+    """
+    here = Path.cwd()
+    root = next((place for place in (here, *here.parents, ROOT) if (place / ".git").exists()), None)
+    return _checkout(root) if root else None
+
+
+@cache  # the process loaded its code when it started
+def _checkout(root: Path) -> dict[str, Any] | None:
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", "--no-optional-locks", *words], cwd=root, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=SECONDS, check=True,
+        ).stdout  # fmt: skip
+
+    try:
+        commit = git("rev-parse", "--verify", "HEAD").strip()
+        return {"commit": commit, "dirty": bool(git("status", "--porcelain", "--", "*.py", "*.yaml"))}
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -22,9 +22,9 @@ from normexp.claims.judge.settings_count import number_in
 LEVEL = 0.8  # of an interval
 MOST = math.log(4)  # larger ratios count as fourfold: they come from runs that failed
 PENALTIES = tuple(np.logspace(0, 4, 9))  # of ridge regression
-NEIGHBORS = (4, 6, 8, 12, 16, 24, 36, 48)  # whose median predicts
+NEIGHBORS = (4, 6, 8, 12, 16, 24, 36, 48)  # numbers of settings whose median predicts
 FEWEST = 12  # settings for a prediction
-NEAREST = 4
+NEAREST = 4  # settings that are shown as most alike
 NUMBERS = ("updates", "batch size", "depth", "width", "examples")  # by their logarithms
 WORDS = ("data", "model", "activation", "initialization", "optimizer", "place of the norm")
 
@@ -57,7 +57,7 @@ def effects_of(point: Measured, norms: Sequence[str]) -> list[float]:
 
 
 def descriptors(labels: Mapping[str, str]) -> dict[str, Any]:
-    """What of a setting predicts: numbers as logarithms, and words."""
+    """The labels of a setting that predict: numbers as logarithms, and words."""
     numbers = {key: math.log(float(labels[key])) for key in NUMBERS if key in labels}
     return numbers | {key: labels[key] for key in WORDS if key in labels}
 
@@ -71,15 +71,16 @@ class Rule(NamedTuple):
 
 def nearest(x: np.ndarray | None, xs: np.ndarray, y: np.ndarray, k: int) -> np.ndarray:
     """(points, norms) median of the k nearest known settings; without x, of each known one from the others."""
-    far = cdist(xs if x is None else x, xs)
+    distances = cdist(xs if x is None else x, xs)
     if x is None:
-        np.fill_diagonal(far, np.inf)
-    return np.median(y[np.argsort(far, axis=1, kind="stable")[:, :k]], axis=1)
+        np.fill_diagonal(distances, np.inf)
+    return np.median(y[np.argsort(distances, axis=1, kind="stable")[:, :k]], axis=1)
 
 
 def ridge(x: np.ndarray | None, xs: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
-    """The same by ridge regression with an intercept; each known one from the others by the leverages."""
-    mean = y.mean(0)  # the columns have none
+    """(points, norms) prediction by ridge regression with an intercept; without x, of each known setting from the
+    others, by the leverages."""
+    mean = y.mean(0)  # the intercept, as the columns of xs have mean 0
     weights = np.linalg.solve(xs.T @ xs + penalty * np.eye(xs.shape[1]), xs.T)  # (columns, known)
     if x is not None:
         return mean + x @ weights @ (y - mean)
@@ -110,7 +111,7 @@ class Forecast:
         self._rules: dict[bytes, Rule] = {}  # by the settings that are known
 
     def _place(self, labels: Mapping[str, str]) -> np.ndarray:
-        """(1, columns); words not measured are ignored."""
+        """The descriptors of a setting, (1, columns). Words that were not measured are ignored."""
         row = pd.get_dummies(pd.DataFrame([descriptors(labels)]))
         return row.reindex(columns=self._columns, fill_value=0.0).to_numpy(float)
 
@@ -153,11 +154,11 @@ class Forecast:
     def nearest(self, labels: Mapping[str, str]) -> list[Measured]:
         """The measured settings that are most like this one."""
         variances = np.where(self.x.var(0) > 0, self.x.var(0), 1.0)
-        far = cdist(self._place(labels), self.x, "seuclidean", V=variances)[0]
-        return [self.settings[index] for index in np.argsort(far, kind="stable")[:NEAREST]]
+        distances = cdist(self._place(labels), self.x, "seuclidean", V=variances)[0]
+        return [self.settings[index] for index in np.argsort(distances, kind="stable")[:NEAREST]]
 
     def outside(self, labels: Mapping[str, str]) -> list[str]:
-        """What of a setting lies outside of what was measured: of networks of its kind, if there are any."""
+        """The labels of a setting that lie outside of what was measured, on networks of its kind if there are any."""
         all_labels = [point.cell.labels for point in self.settings]
         alike = [row for row in all_labels if row["model"] == labels["model"]] or all_labels
         reasons = []

@@ -1,7 +1,10 @@
-"""The finished settings of a bank, as the evidence has them: every norm in each of them, each seed at its best rate."""
+"""The finished settings of a bank from the evidence: every norm in each of them, each seed at its best rate."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, grid_of_bank, runs_of
 from normexp.claims.evidence.rates import tuned_runs
@@ -30,7 +33,7 @@ class Measured:
 
 
 def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
-    """The finished settings of a bank's grid in the order drawn; none that the evidence has only in part."""
+    """The settings of a bank's grid of which the evidence has every norm, in the order drawn."""
     table = runs_in(evidence)
     table = table[[f"{OF_BANK}{bank.name}" in words.split() for words in table["asked_by"]]]
     grid, cells = grid_of_bank(bank), bank.grid
@@ -44,11 +47,11 @@ def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     return points
 
 
-def _setting(cell: BankCell, runs) -> Setting:
+def _setting(cell: BankCell, runs: pd.DataFrame) -> Setting:
     answers = runs["answers"].iloc[0]
     failed = failed_runs(runs, cell)
     table = runs.assign(factor="", value=1 - runs["test_accuracy"], failed=failed)
     return Setting.of_table(
         table, cell.name, measure="error", guess=1 - cell.chance,
-        answer=1 / (answers if answers == answers else cell.validation), labels=cell.labels,
+        answer=1 / (cell.validation if math.isnan(answers) else answers), labels=cell.labels,
     )  # fmt: skip

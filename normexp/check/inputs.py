@@ -18,6 +18,7 @@ from normexp.monitors.batches import Batches, leading_size, rows_of
 from normexp.monitors.guard import to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
+MOST_TEXTS = 8  # made up, as attention takes much memory
 PROBE = "a fixed random sum of the outputs, since no loss is known"
 TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64": torch.float64}
 PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
@@ -78,7 +79,7 @@ class Step(nn.Module):
     def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:
         super().__init__()
         self.model, self.loss = network, loss
-        # a pass works on copies of lists and dictionaries, and this is neither
+        # A pass works on copies of a module's lists and dictionaries, so what it writes into them is lost.
         self.origin = SimpleNamespace(how="")
 
     def training_step(self, batch: Any) -> dict[str, Tensor]:
@@ -200,22 +201,22 @@ def made_up(module: nn.Module, samples: int) -> Any:
 
     Raises ValueError if the first layer does not say what it takes.
     """
-    made = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0)
     layer = next((m for m in module.modules() if isinstance(m, (*EMBEDDINGS, *LINEAR_MAPS))), None)
     if isinstance(layer, EMBEDDINGS):
-        return torch.randint(0, layer.num_embeddings, (min(samples, 8), TOKENS), generator=made)
+        return torch.randint(0, layer.num_embeddings, (min(samples, MOST_TEXTS), TOKENS), generator=generator)
     if isinstance(layer, nn.Conv2d):
-        return torch.randn(samples, layer.in_channels, IMAGE, IMAGE, generator=made)
+        return torch.randn(samples, layer.in_channels, IMAGE, IMAGE, generator=generator)
     if isinstance(layer, nn.Linear):
-        return torch.randn(samples, layer.in_features, generator=made)
+        return torch.randn(samples, layer.in_features, generator=generator)
     raise ValueError(
         f"loader: {type(module).__name__} does not say what it takes; pass a loader or one batch"
     )
 
 
 def matched(saved: Any, root: nn.Module) -> dict[str, Tensor]:
-    """The network's own name -> the tensor of a module or a state dict, which may lie under `state_dict` or `model`,
-    whatever wrappers put in front of its name: `module.`, `_orig_mod.`, ..."""
+    """The network's own name -> the tensor that a module or a state dict holds under it. The state dict may lie
+    under the key `state_dict` or `model`, and wrappers may have put `module.`, `_orig_mod.` ... before names."""
     values = saved.state_dict() if isinstance(saved, nn.Module) else saved
     inner = (values[key] for key in ("state_dict", "model", "model_state_dict") if key in values)
     values = next((part for part in inner if isinstance(part, dict)), values)

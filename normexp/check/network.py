@@ -73,7 +73,7 @@ class Network:
     @contextlib.contextmanager
     def quiet(self, *, train: bool, without: Iterable[Place] = ()) -> Iterator[nn.Module]:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
-        rest trains) or in eval mode; some norms may be made the identity. Nothing done inside is left."""
+        rest trains) or in eval mode; some norms may be made the identity. Afterwards everything is put back."""
         error: Exception | None = None
         with isolate_rng(), untouched(self.step):
             if not train:
@@ -110,12 +110,12 @@ class Network:
     @property
     def loss(self) -> str:
         """How the training pass computes the loss, in words; PROBE if it is none."""
-        _ = self.attempt
+        _ = self.attempt  # the pass writes `origin.how`
         return self.step.origin.how if isinstance(self.step, Step) else "its training_step"
 
     @property
     def guessed(self) -> bool:
-        """Whether the loss is none that the user named."""
+        """Whether the loss is a guess or a probe, and not the user's or the network's own."""
         return self.loss == PROBE or "guessed" in self.loss
 
     @cached_property
@@ -171,7 +171,7 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
     moments: dict[Place, list[tuple[Tensor, Tensor]]] = {}
     for batch in (batches.training, batches.held_out):
         passed = trace(step, batch, tracked)
-        result.batch = passed.loss
+        result.batch = passed.loss  # the held-out batch comes last, and its loss stays
         for call in passed.calls:
             # not those of each sample, as InstanceNorm's
             if call.mean.shape == call.place.module.running_mean.shape:

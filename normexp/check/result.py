@@ -153,7 +153,7 @@ def show(result: Result, console: Console | None = None) -> None:
 
 
 def shown(text: str, style: str = "") -> Text:
-    """A text that may hold names and errors of a stranger's modules."""
+    """Text for rich, made printable: it may hold names and errors from the user's modules."""
     return Text(printable(text), style)
 
 

@@ -65,7 +65,7 @@ def check(
             result.not_checked[id] = str(reason)
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     counts = Counter(type(place.module).__name__ for place in network.places)
-    norms = ", ".join(f"{count} {name}" for name, count in counts.items())
+    norms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
     result.seconds = time.perf_counter() - begun
     return result

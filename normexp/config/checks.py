@@ -6,7 +6,6 @@ from typing import Any
 
 from normexp.config.errors import checked
 from normexp.config.folder import CONFIGS, allowed_packages
-from normexp.config.recipe import shipped
 from normexp.config.schema import GROUPS, Root, options_of
 from normexp.config.targets import resolve_target
 from normexp.format import require_at_least
@@ -120,8 +119,9 @@ def check_kinds(
         return config[group].get(attribute, own)
 
     pair = f"{FAST}_{choices['model']}_{choices['data']}"
-    if config["recipe"] == FAST and not shipped("recipe", FAST, pair):
-        made = sorted(path.stem.split("_", 2)[1:] for path in (CONFIGS / "recipe" / FAST).glob("*.yaml"))
+    shipped = {path.stem for path in (CONFIGS / "recipe" / FAST).glob("*.yaml")}
+    if config["recipe"] == FAST and pair not in shipped:
+        made = sorted(name.split("_", 2)[1:] for name in shipped)
         pairs = ", ".join(f"model={model} data={data}" for model, data in made)
         raise ValueError(f"recipe={FAST}: is made for {pairs}; choose one of these, or leave it out")
     accepts, kind = said("model", "accepts"), said("data", "kind")

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from normexp.config.folder import lies_in
 from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
 
 # A run's folder holds this from its first moment.
@@ -22,6 +23,12 @@ LOCK, HYDRA = ".lock", ".hydra"
 OFF = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
 OF_OPTIMIZERS = {"decay": "matrices"}  # an option of normexp that no class of torch takes
 COUNTED = tuple(key for key in Root.model_fields if key not in NOT_IDENTITY)
+
+# What belongs to a recipe, beside all below `optimizer` and `schedule`.
+PARTS = (
+    "optimizer", "schedule", "lr", "batch_size", "max_epochs", "max_steps", "trainer.gradient_clip_val",
+    "trainer.accumulate_grad_batches",
+)  # fmt: skip
 
 
 def identity(
@@ -131,6 +138,11 @@ def network_label(model: str, name: str | None, path: str | None) -> str:
     resnet18`, `module my_package.Net`."""
     which = name or path
     return f"{model} {which}" if which else model
+
+
+def changes(overrides: Iterable[str]) -> list[str]:
+    """What a command changes in its recipe: those of its words, `["optimizer=sgd", "max_epochs=3"]`."""
+    return [word for word in overrides if lies_in(word.lstrip("+").partition("=")[0], PARTS)]
 
 
 def saved_identity(folder: Path) -> str | None:

@@ -1,7 +1,7 @@
 """A run as a plain value, the runs that overrides ask for, and the run of a folder."""
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,7 @@ from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
 from normexp.config.errors import one_line
 from normexp.config.identity import OFF, config_hash, default_folder, processes_of
-from normexp.config.recipe import choices_of
-from normexp.config.schema import Root
+from normexp.config.schema import GROUPS, Root
 from normexp.config.targets import fingerprint
 
 
@@ -116,3 +115,14 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     config["data"] = {key: value for key, value in config["data"].items() if key != "cache"}  # a place alone
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
+
+
+def choices_of(config: dict[str, Any], known: Mapping[str, str]) -> dict[str, str]:
+    """The choice of each group in a configuration, and its recipe. `known` is what Hydra keeps of them: nothing for a
+    list, `monitor=[light,hessian]`, which is named by its members, and for a node that was written without a choice."""
+    found = {group: known.get(group) or _named(config.get(group) or {}) for group in GROUPS}
+    return {**found, "recipe": config["recipe"]}
+
+
+def _named(node: dict[str, Any]) -> str:
+    return "own" if "_target_" in node else "+".join(node) or "none"

@@ -52,7 +52,7 @@ class Rows:
         """Prepare for the batches of this epoch, if rows differ between epochs."""
 
     def on(self, device: torch.device) -> "Rows":
-        """The same rows for another device."""
+        """These rows, for another device."""
         return Rows(self.x.to(device), self.y.to(device))
 
     def take(self, chosen: Chosen) -> Batch:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from normexp.api import Run
-    from normexp.claims.laws.network import Network
+    from normexp.claims.laws import Network
 
 ROOMS = ("of_training", "of_curvature", "of_initialization", "of_transformers")
 MAKERS: "dict[str, Callable[[Lab], Plot]]" = {}

@@ -285,7 +285,7 @@ def rms_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: floa
 
 
 def rms_norm_last(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, eps: float) -> Tensor:
-    """The same over the last axis alone; weight and bias have its length."""
+    """`functional.rms_norm` over the last axis alone; weight and bias have its length."""
     x = at_least_float32(x)
     weight = x.new_ones(x.shape[-1]) if weight is None else at_least_float32(weight)
     # On a GPU torch has a kernel.

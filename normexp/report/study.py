@@ -16,8 +16,7 @@ from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
 from normexp.runs.read import check_metric, read_metrics
-from normexp.runs.table import samples_seen
-from normexp.runs.unfinished import open_runs, read_ledgers
+from normexp.runs.table import open_runs, read_ledgers, samples_seen
 
 # x of the figures is the first of these that varies.
 FACTORS = ("batch_size", "model.depth", "model.width")
@@ -93,9 +92,9 @@ class Study:
         """The level to show in a figure that has room for only one."""
         return self.levels[len(self.levels) // 2]
 
-    def at_middle(self, words: str = " at {}") -> str:
-        """Words on that level, empty in a study without a factor."""
-        return words.format(self.level_title(self.middle)) if self.x else ""
+    def at_middle(self) -> str:
+        """` at` the middle level in words; empty in a study without a factor."""
+        return f" at {self.level_title(self.middle)}" if self.x else ""
 
     def level_title(self, level: float) -> str:
         """A level in words, empty in a study without a factor."""

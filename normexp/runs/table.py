@@ -1,8 +1,10 @@
-"""Finished runs as pandas tables. A run's identity comes from its summary, never from its folder's name."""
+"""The runs of a folder: finished ones as pandas tables, and those without a result. A run's identity comes from its
+summary, never from its folder's name."""
 
 import itertools
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +43,29 @@ def find_runs(path: str | Path) -> tuple[list[Path], list[Path]]:
         ends = begun or SUMMARY in files
         below[:] = [] if ends else [name for name in below if not name.startswith(".")]
     return sorted(finished), sorted(unfinished)
+
+
+def read_ledgers(path: Path) -> list[dict[str, Any]]:
+    """The `sweep.json` of each launch, oldest first."""
+    return [json.loads(file.read_text()) for file in sorted(path.glob(".sweeps/*/sweep.json"))]
+
+
+def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
+    """Runs without a result: planned, failed or interrupted in a sweep, or single runs that are not finished.
+
+    Args:
+        finished: hashes of the runs that have one.
+    """
+    rows: dict[str, dict[str, str]] = {}
+    for sweep in read_ledgers(path):
+        for cell in sweep["cells"]:
+            if cell["hash"] not in finished and cell["state"] != "skipped":
+                why = {"why": cell["error"] or "", "log": cell["log"] or ""}
+                rows[cell["run"]] = {"run": cell["run"], "state": cell["state"], **why}
+    for folder in find_runs(path)[1]:
+        run = folder.relative_to(path).as_posix()
+        rows.setdefault(run, {"run": run, "state": "unfinished", "why": "", "log": ""})
+    return [rows[name] for name in sorted(rows)]
 
 
 def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":

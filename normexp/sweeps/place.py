@@ -57,11 +57,11 @@ def choose_place(options: Options, jobs: Sequence[Job], folder: Path) -> Place:
     """
     threads = max(job.threads for job in jobs)
     if options.place == "ray":
-        from normexp.sweeps.ray_cluster import RayCluster
+        from normexp.sweeps.clusters import RayCluster
 
         return RayCluster(options, threads)
     if options.place != "here":
-        from normexp.sweeps.submitit_jobs import SubmititJobs
+        from normexp.sweeps.clusters import SubmititJobs
 
         return SubmititJobs(options, folder / options.place, threads)
     if options.workers == 0:

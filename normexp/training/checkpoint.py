@@ -20,8 +20,8 @@ from pytorch_lightning.strategies.launchers.subprocess_script import _Subprocess
 from rich.console import Console
 
 from normexp import NUMERICS
-from normexp.config.checkout import checkout
 from normexp.config.process import was_interrupted
+from normexp.machine import checkout
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
 from normexp.runs.summary import Damaged

@@ -14,7 +14,7 @@ import torchvision
 from torch import Tensor
 
 from normexp import NUMERICS, __version__
-from normexp.config.recipe import changes
+from normexp.config.identity import changes
 from normexp.config.run_spec import saved_spec
 from normexp.data.base import DataModule
 from normexp.machine import processor

@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from normexp.config.identity import model_label
+from normexp.config.identity import changes, model_label
 from normexp.config.loggers import how_to_look
-from normexp.config.recipe import changes
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable
 from normexp.runs.summary import failed, finished_summary, learning_rate

@@ -1,5 +1,6 @@
 """A run records the commit of its code, and whether the code was as committed."""
 
+import contextlib
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 from repository import git
 
-from normexp.config.checkout import _checkout, checkout
+from normexp.machine import _checkout, checkout
 
 
 @pytest.fixture
@@ -25,7 +26,8 @@ def repository(tmp_path, monkeypatch):
 
 def found(folder: Path):
     _checkout.cache_clear()  # a process asks once
-    return checkout(folder)
+    with contextlib.chdir(folder):
+        return checkout()
 
 
 def test_commit_and_whether_the_code_is_as_committed(repository, tmp_path):
@@ -43,10 +45,8 @@ def test_commit_and_whether_the_code_is_as_committed(repository, tmp_path):
 def test_nothing_where_there_is_no_repository_commit_or_git(repository, tmp_path, monkeypatch):
     (tmp_path / "installed").mkdir()
     commit = repository("rev-parse", "HEAD").strip()
-    assert found(tmp_path / "installed") == {
-        "commit": commit,
-        "dirty": False,
-    }  # of who works in a folder of it
+    below = {"commit": commit, "dirty": False}  # of the repository above
+    assert found(tmp_path / "installed") == below
     empty = tmp_path / "empty"
     subprocess.run(["git", "init", "-q", empty], check=True)
     assert found(empty) is None

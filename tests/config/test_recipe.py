@@ -6,7 +6,7 @@ import yaml
 from normexp.claims.evidence.initial import plain
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.config.recipe import changes
+from normexp.config.identity import changes
 from normexp.config.run_spec import resolved
 
 MODELS = sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml"))

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from normexp.optimizers import Muon
-from normexp.optimizers.muon import orthogonalized
+from normexp.optimizers import Muon, orthogonalized
 
 
 def network():

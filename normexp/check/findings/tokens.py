@@ -64,7 +64,7 @@ def shifted_by(call: Call, mask: Tensor) -> float:
     std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt()
     apart = (rows.mean(1) - mean) / std
     wider = (rows.var(1, correction=0) + call.place.eps).sqrt() / std - 1
-    return max(float(x.square().mean().sqrt()) for x in (apart, wider))
+    return max(float(moves.square().mean().sqrt()) for moves in (apart, wider))
 
 
 @finding
@@ -83,9 +83,9 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 
 def future_share(network: Network, without: list[Place], *, earlier: bool = False) -> float:
-    """Share of the gradient of the outputs in the middle of a sequence that is by later positions of the input, or by
-    earlier ones, with some norms made the identity. Not a number if input and output have no axis of positions in
-    common, or if no gradient comes."""
+    """Share of the gradient of the outputs in the middle of a sequence that goes to later positions of the input, or to
+    `earlier` ones, with the norms in `without` made the identity. Not a number if input and output have no axis of
+    positions in common, or if no gradient comes."""
     batch = copied(network.batches.training)
     inputs, _ = split(batch)
     x = first_tensor((), inputs if isinstance(inputs, Mapping) else {"": inputs})

@@ -14,7 +14,7 @@ from normexp.check.network import Network
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
 MOST_TEXT = 200  # characters of an error's text
-SMALLER = 1000  # times below the variance, an eps takes 0.05% of the output
+SMALLER = 1000  # the fix names an eps this many times below the variance, which takes 0.05% of the output
 
 
 @finding

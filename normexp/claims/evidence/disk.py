@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
 
-LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times the configuration's own rate
+LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # the rates of a cell that names none, times the configuration's own
 
 
 def complete_cells(claim: Claim) -> Claim:
@@ -102,7 +102,7 @@ class DiskRuns:
         )
 
     def _more(self, summary: dict[str, Any], folder: Path, cell: BankCell, arm: str) -> dict[str, Any]:
-        """What is not in a summary: logged metrics, the number of test answers, and how much a run still learned."""
+        """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""
         more: dict[str, Any] = {
             "folder": str(folder),
             "asked_by": "",

@@ -44,7 +44,7 @@ def grid_of(claim: Claim) -> pd.DataFrame:
 
 
 def settings_of(claim: Claim) -> list[BankCell]:
-    """The cells of a claim; of one in a single setting a cell that changes nothing."""
+    """The cells of a claim. A claim in a single setting has one cell, which changes nothing."""
     return list(claim.cells.values()) if claim.settings else [BankCell(name="", overrides=())]
 
 
@@ -83,7 +83,7 @@ def rates_in(claim: Claim, cell: BankCell, arm: str, level: Any) -> tuple[float 
         return (None,)
     own, rates = claim.rate == "own", cell.rates
     if cell.draw:
-        choice = claim.arms[arm] if own else []  # else the same in every arm
+        choice = claim.arms[arm] if own else []  # a rate that is not an arm's own is equal in all arms
         rates = first_rates(cell, [*claim.fixed, *choice, *claim.factor_of(level)])
     return rates if own else (rate_of(rates, claim.rate),)
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from normexp.claims.evidence.values import DIRECTIONS, MANIPULATION, NETWORK, table_of
 from normexp.claims.judge.outcomes import COLUMNS, Setting
-from normexp.claims.laws.network import Network
+from normexp.claims.laws import Network
 from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate

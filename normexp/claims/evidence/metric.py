@@ -39,8 +39,8 @@ def measure_of(claim: Claim) -> str:
 
 
 def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs with the claim's number of each, of its arm's own metric (`value`), and that of its manipulation check
-    (`check`), which is nan in an arm that it does not compare. Both are nan of a run that diverged."""
+    """The runs with two more columns: `value`, the number of the arm's own metric, and `check`, that of the
+    manipulation check, which is nan in an arm that the check does not compare. Both are nan for a run that diverged."""
     values = {name: np.full(len(runs), np.nan) for name in ("value", "check")}
     for arm in claim.arms:
         here = (runs["arm"] == arm).to_numpy()
@@ -48,12 +48,12 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
         for name, metric in metrics.items():
             if metric and metric != "failed" and here.any():
                 values[name][here] = column_of(metric, runs[here])
-    ended = (runs["status"] == "completed").to_numpy()  # what a diverged run came to is no number
+    ended = (runs["status"] == "completed").to_numpy()  # the last number of a diverged run means nothing
     return runs.assign(**{name: np.where(ended, numbers, np.nan) for name, numbers in values.items()})
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
-    """The numbers of a metric in a table of runs, in which logged ones are columns of their own."""
+    """The numbers of a metric in a table of runs. A `logged/` metric is a column of its own."""
     group, _, name = metric.partition("/")
     if metric in runs:
         return runs[metric]
@@ -88,7 +88,7 @@ def read_logged(metric: str, summary: dict[str, Any], folder: Path) -> float:
     """The number of a `logged/` metric; nan of a diverged run. Raises ValueError where nothing of the name was logged:
     with nan instead, every run would count as diverged."""
     globs = metric.removeprefix("logged/").split(" - ")
-    first, *others = [_mean(folder, summary["steps"], glob) for glob in globs]
+    first, *others = [_mean(folder, glob) for glob in globs]
     return math.nan if summary["status"] == "diverged" else first - sum(others)
 
 
@@ -105,7 +105,7 @@ def late_gain(summary: dict[str, Any], folder: Path, *, text: bool) -> float:
     return (before - after) / before if before > 0 else 0.0
 
 
-def _mean(folder: Path, steps: int, pattern: str) -> float:
+def _mean(folder: Path, pattern: str) -> float:
     rows, glob = _logged(folder), pattern.removeprefix(LAST)
     rows = rows[[fnmatch.fnmatchcase(tag, glob) for tag in rows["metric"]]]
     if rows.empty:
@@ -119,5 +119,5 @@ def _mean(folder: Path, steps: int, pattern: str) -> float:
 
 @lru_cache(maxsize=2)  # a claim reads several tags of one run
 def _logged(folder: Path) -> pd.DataFrame:
-    """The rows of `metrics.csv`. A file that was cut or is of another form is refused."""
+    """The rows of a run's `metrics.csv`. Raises ValueError for a file that was cut or has another form."""
     return read_metrics([folder])

@@ -44,20 +44,20 @@ def protocol_of(claim: Claim) -> str:
 
 
 def protocol_of_bank(bank: Bank) -> str:
-    """The hash of a bank's grid: of a drawn one its distributions, and its settings with their lengths and rates."""
+    """The hash of a bank's grid: its settings with their lengths and rates and, if drawn, their distributions."""
     cells = {name: [cell.draw, _cell(cell)] for name, cell in bank.cells.items()}
     population = bank.population.model_dump(exclude_unset=True) if bank.population else {}
     return digest([population, bank.norms, bank.seeds, cells])
 
 
 def _cell(cell: BankCell) -> list[Any]:
-    """What decides the runs of a setting, beside the words of its claim."""
+    """What decides the runs of a setting, beside the claim's own overrides."""
     rates = {norm: list(rates) for norm, rates in cell.arm_rates.items()}
     return [list(cell.overrides), cell.updates, list(cell.rates), rates]
 
 
 def seeds_of(claim: Claim) -> list[list[int]]:
-    """The seeds that the verdict may judge: of drawn settings with those near the margin."""
+    """The ranges [first, end) of seeds that the verdict may judge, with those added to settings near the margin."""
     first, last = claim.seed_range.start, claim.seed_range.stop
     if claim.drawn and claim.evidence == "training":
         last = max(last, first + MOST_SEEDS)
@@ -65,5 +65,5 @@ def seeds_of(claim: Claim) -> list[list[int]]:
 
 
 def asked_of(claim: Claim) -> str:
-    """What stands in `asked_by` of the runs that a kept verdict of this claim's present protocol rests on."""
+    """The word in the column `asked_by` of the runs on which the kept verdict of the claim, as it is now, rests."""
     return f"{claim.id}:{protocol_of(claim)[:8]}"

@@ -4,9 +4,9 @@ tuning, and the grid grows where they lie at its edge.
 If two extra seeds chose the rates for all, the interval would lack that noise. Equal arms would then be called
 different in 5 to 19% of comparisons instead of 5%.
 
-If more than a fifth of the seeds of an arm take the lowest or the highest rate, the grid of all arms continues at that
-end by one rate. This happens twice at most, and every registered protocol holds the rule. It sees which rate is best,
-and never how the arms compare.
+If more than a fifth of the seeds of an arm take the lowest or the highest rate (both counted together), the grid of all
+arms continues by one rate at each end that one of these seeds took. This happens twice at most, and every registered
+protocol holds the rule. It sees which rate is best, and never how the arms compare.
 """
 
 import math
@@ -24,16 +24,17 @@ RATE_RULES = {
     "share of seeds at an edge above which a grid is widened": EDGE_SHARE,
     "widenings, at most": MOST_WIDENINGS,
 }
-STEPS = (1.0, 3.0)  # of learning rates in each power of ten
+STEPS = (1.0, 3.0)  # the learning rates in each power of ten: 0.001, 0.003, 0.01, ...
 Rates = tuple[float, ...]
 # Scores that may choose a rate (higher is better), each with a second score that breaks ties.
 SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
     "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
     "steps": lambda runs: (-runs["value"], runs["val_accuracy"]),
+    "fit": lambda runs: (-runs["train_loss"], runs["val_accuracy"]),
 }
-SCORES["fit"] = lambda runs: (-runs["train_loss"], runs["val_accuracy"])
-SCORES["failed"] = SCORES["value"] = SCORES["error"]  # a failed run counts if it was the best of its seed
+# For `failed` a run counts that was the best of its seed, failed or not.
+SCORES["failed"] = SCORES["value"] = SCORES["error"]
 WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens the grid by validation
 
 
@@ -42,9 +43,9 @@ def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.D
     of the grid."""
     if rate == "own":
         return tuned_runs(runs, measure)
-    return (
-        runs if cell.draw else runs[runs["lr"] == rate_of(cell.rates, rate)]
-    )  # each drawn arm has that rate alone
+    if cell.draw:
+        return runs  # each arm of a drawn setting was run at that rate alone
+    return runs[runs["lr"] == rate_of(cell.rates, rate)]
 
 
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -57,7 +58,7 @@ def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
 def best_places(runs: pd.DataFrame, measure: str) -> dict[tuple, int]:
     """(setting, arm, level, seed) -> the place of its run at the best rate: the highest validation score of `measure`
     among the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate;
-    a score that is no number comes last. Plain values: of a hundred runs, tables take many times as long.
+    a score that is no number comes last. It works on lists, as a table takes many times as long for a hundred runs.
 
     Raises ValueError if a run is missing or stands there twice.
     """
@@ -82,8 +83,8 @@ def best_places(runs: pd.DataFrame, measure: str) -> dict[tuple, int]:
 
 
 def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
-    """The rates of one setting, one more at each end that more than a fifth of the seeds of an arm take, by the ratio
-    of the last two. Seeds whose runs all failed take no edge."""
+    """The rates of one setting, with one more at the ends that too many seeds take (see the module), by the ratio of
+    the last two. Seeds whose runs all failed take no end."""
     rates = sorted(set(runs["lr"].tolist()))
     if len(rates) < 2:
         return rates
@@ -97,9 +98,11 @@ def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
 
 
 def next_rates(runs: pd.DataFrame, cell: BankCell, measure: str) -> Rates:
-    """The grid that the runs of the last grid ask for; that grid itself if they ask for no other."""
+    """The grid of rates that the runs of the last grid ask for; the last grid itself if it need not be wider."""
     wider = tuple(float(f"{rate:g}") for rate in widened_rates(runs, measure))
-    return tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider  # 0.01, not 0.009
+    return (
+        tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider
+    )  # of the rates 0.001, 0.003, ...: 0.01, not 0.009
 
 
 def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:

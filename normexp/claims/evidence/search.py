@@ -7,6 +7,7 @@ Clune 2015, arXiv:1504.04909), so that one easy kind of counterexample does not 
 import dataclasses
 import math
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -17,7 +18,7 @@ from normexp.claims.judge.verdict import outside
 from normexp.claims.laws.weights import Weights
 from normexp.claims.spec.claim import Claim, Range, Search
 
-TRIES = 20  # draws for one case; a network whose signal or gradient is dead is no case
+TRIES = 20  # draws for one case, since a network whose signal or gradient is dead gives no finite value
 LEAST_GAIN = 1e-4  # of the excess; less may be rounding, and rounding differs from processor to processor
 
 
@@ -30,7 +31,7 @@ class Case:
 
     @property
     def kind(self) -> tuple:
-        """What is not a number."""
+        """The parts that are no numbers. Cases with equal ones are of one kind."""
         weights_kind = (self.weights.structure, self.weights.pairs) if self.weights else ()
         return (*weights_kind, *(value for value in self.chosen.values() if not isinstance(value, float)))
 
@@ -61,7 +62,7 @@ def search(claim: Claim) -> pd.DataFrame:
             )
         row = {"arm": arm, "factor": "", "seed": index, "value": value, "censored": False}
         rows.append(row | {"case": str(case)})
-        excess = max(outside(c, next(pd.DataFrame([row]).itertuples()), [""]) for c in claim.comparisons)
+        excess = max(outside(c, SimpleNamespace(**row), [""]) for c in claim.comparisons)
         if case.kind not in nearest or excess - nearest[case.kind][0] > LEAST_GAIN * abs(excess):
             nearest[case.kind] = excess, case
     return pd.DataFrame(rows)

@@ -64,8 +64,7 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
     table = chosen[["arm", "seed"]].assign(factor=chosen["level"], value=values, failed=failed)
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     answers, bank = chosen["answers"].iloc[0], claim.drawn_from
-    final = bank is not None and cell.name in bank.cells
-    length = bank.known_population.length if bank and final else None
+    length = bank.known_population.length if bank and cell.name in bank.cells else None
     return Setting.of_table(
         table,
         cell.name,
@@ -96,10 +95,11 @@ def failed_runs(runs: pd.DataFrame, cell: BankCell) -> np.ndarray:
 
 
 def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[str, ...]:
-    """Arms of a drawn setting of which most runs did not learn to an end: their error on the training split is no less
-    than `learned` of guessing's (of a text this is not asked), and that on validation (of a text: the loss) still fell
-    by `gain` or more after two fifths of the updates. On a text also those that do not beat the counts of tokens that
-    the bank asks for. Arms with runs of the bank's grid are passed over: its pilots fitted them; see `late_gain`."""
+    """Arms of a drawn setting that did not learn to an end in most of their runs: the error on the training split is at
+    least `learned` of guessing's (not required on a text), and that on validation (on a text: the loss) still fell by
+    `gain` or more after two fifths of the updates. On a text also those with a loss no lower than the bank's
+    `counts_loss`, that of counting tokens. Arms with runs of the bank's grid are passed over, as its pilots found a
+    length at which they learn; see `late_gain`."""
     done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
     of_grid = runs.loc[runs["asked_by"].str.contains(OF_BANK, regex=False), "arm"]
     done = done[~done["arm"].isin(of_grid)]

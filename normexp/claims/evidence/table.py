@@ -12,15 +12,15 @@ from normexp.config.folder import CONFIGS
 
 PLACE = Path("docs") / "evidence"
 EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
-RUNS, VALUES, TESTS = "runs.parquet", "values.parquet", "tests.npz"
+RUNS, VALUES = "runs.parquet", "values.parquet"
 NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 
 
 def read(
     evidence: Path | None, grid: pd.DataFrame, disk: pd.DataFrame = NO_RUNS, claim: str = ""
 ) -> pd.DataFrame:
-    """The finished runs of a grid, each once: of the evidence those that were asked for by the claim of this id, then
-    those of a bank's grid; else those of this disk."""
+    """The finished runs of a grid, each once. Where a run exists several times, that which the evidence has for the
+    claim of this id comes first, then that of a bank's grid, then any other of the evidence, then that of this disk."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
@@ -37,8 +37,8 @@ def runs_in(evidence: Path | None) -> pd.DataFrame:
 
 
 def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
-    """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It is the end of
-    `widen`, which need not be derived again."""
+    """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It holds
+    the wider rates and the more seeds that `widen` once asked for."""
     asked = asked_of(claim)
     rows = table.loc[[asked in words.split() for words in table["asked_by"]], RUN]
     arms = [(cell.name, *arm) for cell in settings_of(claim) for arm in arms_in(claim, cell)]

@@ -1,4 +1,5 @@
-"""The one adaptive rule: rates beyond an edge, and two more seeds where a drawn setting lies near its margin."""
+"""What finished runs ask for: rates beyond an edge, and two more seeds where a drawn setting lies near its margin. No
+other rule changes a grid after its first runs."""
 
 from collections.abc import Sequence
 
@@ -36,23 +37,20 @@ def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame
 
 
 def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataFrame) -> list[pd.DataFrame]:
-    """The rows that arms of one grid of rates need beyond those that they have: first all seeds at a rate, then rates
-    beyond an edge. None while a run is missing."""
+    """The rows that these arms, which share one grid of rates, still need: first every seed at each rate, then rates
+    beyond an edge. No row while a run has no result."""
     if claim.rate != "own":
         return []
     names = [(arm, level) for arm, level, _ in arms]
     runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]
     seeds, rates = sorted(set(runs["seed"])), rates_in(claim, cell, *names[0])
-    for left in range(MOST_WIDENINGS, -1, -1):
+    for _ in range(MOST_WIDENINGS + 1):  # the first grid, then each wider one
         here = runs[runs["lr"].isin(rates)]
         if len(here) < len(rates) * len(seeds) * len(arms):
             return [rows_of(cell.name, *arm, seeds, rates) for arm in arms]
-        if not left or here["status"].isna().any():
-            return []
-        wider = next_rates(here, cell, measure_of(claim))
-        if wider == rates:
-            return []
-        rates = wider
+        if here["status"].isna().any():
+            break
+        rates = next_rates(here, cell, measure_of(claim))
     return []
 
 

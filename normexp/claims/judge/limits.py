@@ -40,8 +40,8 @@ def few(claim: "Claim") -> str:
 def limits(claim: "Claim") -> str:
     """What a claim does not show: a sentence by its evidence, and the claim's own one, if it has one."""
     equal = claim.evidence == "training" and any(comparison.kind in EQUAL for comparison in claim.comparisons)
-    sentence = claim.does_not_show
-    sentence = sentence and f"Nor does it show: {sentence[0].lower()}{sentence[1:]}"
+    own = claim.does_not_show
+    sentence = f"Nor does it show: {own[0].lower()}{own[1:]}" if own else ""
     return " ".join(filter(None, (_by_evidence(claim), SMALLER if equal else "", sentence)))
 
 

@@ -33,7 +33,7 @@ class Outcomes:
         return Outcomes(self.seeds[rows], self.values[rows], self.failed[rows])
 
     def guessing(self, guess: float) -> "Outcomes":
-        """The same outcomes, with a failed run counted as one that guesses."""
+        """These outcomes, with a failed run counted as one that guesses."""
         return Outcomes(self.seeds, np.where(self.failed, guess, self.values), np.zeros_like(self.failed))
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import pandas as pd
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, p_of_share
 from normexp.claims.judge.limits import few, limits
-from normexp.claims.judge.outcomes import Setting, paired_runs
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.plain_words import (
     BEGUN,
     COUNTED,
@@ -230,12 +230,10 @@ def judge_one_setting(
 
 def deciding(judgements: list[Judgement]) -> Judgement:
     """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-    if not judgements:
-        raise ValueError("claim: it has no comparison; add one")
     return min(judgements, key=lambda judgement: (REFUTED, UNDECIDED, SUPPORTED).index(judgement.verdict))
 
 
-def _mean(outcomes: Any, comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
+def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
     """The effect over seeds, and what limits it: why nothing is known, or which seeds are left out."""
     seeds = len(next(iter(outcomes.values())).seeds)
     paired = paired_runs(comparison.reads(outcomes))
@@ -294,7 +292,7 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
 def outside(comparison: Comparison, row: Any, levels: list) -> float:
     """How far a value lies outside its bound; 0 or below if it lies within."""
     if np.isnan(row.value):
-        return float("inf")
+        return math.inf  # a value that is not a number fails
 
     def bound(limit: Any) -> Any:
         limit = limit[row.arm] if isinstance(limit, dict) else limit
@@ -317,7 +315,7 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
         for (arm, level), outcomes in setting.outcomes.items():
             trained = outcomes.values[~outcomes.failed]
             name = f"{setting.name} {level}".strip()
-            means.setdefault(arm, {})[name] = float(trained.mean()) if len(trained) else float(np.nan)
+            means.setdefault(arm, {})[name] = float(trained.mean()) if len(trained) else math.nan
     return means
 
 

@@ -9,8 +9,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from normexp.claims.laws import Network, modules_of
 from normexp.claims.laws.depth import drawn, noise, observed
-from normexp.claims.laws.network import Network, modules_of
 
 
 def moment_shift(

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.network import Network, gradient_of, modules_of
+from normexp.claims.laws import Network, gradient_of, modules_of
 from normexp.claims.laws.torch_facts import function_of
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.network import gradient_of
+from normexp.claims.laws import gradient_of
 from normexp.claims.laws.torch_facts import apart, function_of, sample
 from normexp.claims.laws.values import NormFactory, output
 
@@ -34,11 +34,11 @@ def width_one(norm: NormFactory, *, seed: int) -> float:
         return float("nan")
 
 
-def detached_mean_gradient(norm: NormFactory, *, seed: int, features: int = 64) -> float:
+def detached_mean_gradient(norm: NormFactory, *, seed: int) -> float:
     """Mean of dL/dx divided by (mean upstream gradient / std): 1 if no gradient flows through mean and std (Theorem
     1)."""
-    x, upstream = sample(seed, 16, features).requires_grad_(), sample(seed + 1, 16, features)
-    (norm(features).double()(x) * upstream).sum().backward()
+    x, upstream = sample(seed, 16, 64).requires_grad_(), sample(seed + 1, 16, 64)
+    (norm(64).double()(x) * upstream).sum().backward()
     std = (x.detach().var(1, correction=0) + 1e-5).sqrt()
     return float((gradient_of(x).mean(1) * std / upstream.mean(1)).mean())
 

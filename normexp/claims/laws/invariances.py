@@ -59,9 +59,9 @@ def is_invariant(norm: NormFactory, *, seed: int, change_of: str) -> float:
     return float(summed_inputs(norm, seed=seed, change_of=change_of) < 1e-3)
 
 
-def other_samples(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
-    """Largest change of the first two samples' output if the rest of the batch is removed."""
-    x = sample(seed, batch_size, C)
+def other_samples(norm: NormFactory, *, seed: int) -> float:
+    """Largest change of the first two samples' output if the rest of a batch of 64 is removed."""
+    x = sample(seed, 64, C)
     return apart(output(norm, x)[:2], output(norm, x[:2]))
 
 

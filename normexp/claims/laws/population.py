@@ -5,7 +5,7 @@ import functools
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.network import gradient_of
+from normexp.claims.laws import gradient_of
 from normexp.claims.laws.torch_facts import apart, sample
 from normexp.claims.laws.values import NormFactory, output
 
@@ -104,7 +104,7 @@ DISTRIBUTIONS = {
 
 @functools.lru_cache(maxsize=8)  # all batch sizes share the seeds of a distribution
 def million(distribution: str, seed: int) -> Tensor:
-    """A million values. Callers must not change them."""
+    """A million values of a distribution, as its population. Callers share them and must not change them."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return DISTRIBUTIONS[distribution].sample((1_000_000,)).double()
@@ -137,7 +137,7 @@ def running_share(*, seed: int, momentum: float, of: str) -> float:
 
 @torch.no_grad()
 def torch_running_mean(*, seed: int, momentum: float | None, distance_to: str) -> float:
-    """`running_mean` of torch.nn.BatchNorm1d."""
+    """`running_mean` below, of torch.nn.BatchNorm1d."""
     return running_mean(lambda n: nn.BatchNorm1d(n, momentum=momentum), seed=seed, distance_to=distance_to)
 
 

@@ -12,6 +12,7 @@ from normexp.claims.laws.torch_facts import sample
 from normexp.claims.laws.values import NormFactory
 
 ALPHA, BETA1, BETA2 = 0.9, 0.9, 0.99
+UNITS = 16  # rows of W
 
 
 def predicted(optimizer: str, rate_times_decay: float) -> float:
@@ -46,24 +47,23 @@ def angle_ratio(
     lr: float,
     decay: float,
     steps: int = 2500,
-    units: int = 16,
 ) -> float:
     """Mean angle per step of the rows of W in norm(W x), over the last fifth of a run, divided by the prediction. Each
     step has new inputs and new random directions for the output, so that gradients have mean 0."""
-    rows, layer = nn.Parameter(sample(seed, units, 32)), norm(units).double().train()
+    rows, layer = nn.Parameter(sample(seed, UNITS, 32)), norm(UNITS).double().train()
     kinds = {
         "SGD": lambda: torch.optim.SGD([rows], lr, momentum=ALPHA, weight_decay=decay),
         "AdamW": lambda: torch.optim.AdamW([rows], lr, betas=(BETA1, BETA2), weight_decay=decay),
         "Lion": lambda: Lion([rows], {"lr": lr, "weight_decay": decay}),
     }
-    step, generator = kinds[optimizer](), torch.Generator().manual_seed(seed)
+    update, generator = kinds[optimizer](), torch.Generator().manual_seed(seed)
     angles: list[Tensor] = []
     for index in range(steps):
         x, direction = torch.randn(2, 32, 32, generator=generator, dtype=torch.float64)
         before = rows.detach().clone()
         rows.grad = None
-        (layer(x @ rows.T) * direction[:, :units]).sum().backward()
-        step.step()
+        (layer(x @ rows.T) * direction[:, :UNITS]).sum().backward()
+        update.step()
         if index >= 0.8 * steps:
             cosine = nn.functional.cosine_similarity(rows.detach(), before, dim=1)
             angles.append(cosine.clamp(max=1.0).acos().mean())

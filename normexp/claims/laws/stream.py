@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
+from normexp.claims.laws import Network, gradient_of, modules_of
 from normexp.claims.laws.depth import noise, observed, outputs, passed
-from normexp.claims.laws.network import Network, gradient_of, modules_of
 
 
 def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:

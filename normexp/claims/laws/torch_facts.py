@@ -1,4 +1,5 @@
-"""Facts about torch on which sentences about normalization depend. They use no norm."""
+"""Facts about torch on which sentences about normalization depend; they use no norm. `sample`, `apart` and
+`function_of` serve the other laws too."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +14,7 @@ def sample(seed: int, *shape: int) -> Tensor:
 
 
 def apart(a: Tensor, b: Tensor | float = 0.0) -> float:
-    """The largest distance between two tensors."""
+    """The largest |a - b| of any entry."""
     return float((a - b).abs().max())
 
 
@@ -80,8 +81,9 @@ def document_statistic(*, seed: int, statistic: str) -> float:
         "mean of column 1": columns[0],
         "mean of column 2": columns[1],
         "std": x.std(),
+        "std of row 1": row.std(),
+        "biased std of row 1": row.std(correction=0),
     }
-    statistics |= {"std of row 1": row.std(), "biased std of row 1": row.std(correction=0)}
     return statistics[statistic].item()
 
 
@@ -106,7 +108,7 @@ def document_moment(*, seed: int, which: str) -> float:
 
 
 def with_unbiased_deviation(*, seed: int, value: float, n: int) -> float:
-    """What a value that was divided by the biased deviation of n values is when divided by the unbiased one."""
+    """A value that was divided by the biased deviation of n values, divided by the unbiased one instead."""
     return value * math.sqrt((n - 1) / n)
 
 

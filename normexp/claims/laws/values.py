@@ -86,9 +86,9 @@ def output_size(norm: NormFactory, *, seed: int) -> float:
     return float(norm(3, channel_dim=-1).double()(sample(seed, 1, 3, 3)).shape[-1])
 
 
-def scale_variability(norm: NormFactory, *, seed: int, features: int = 64, rows: int = 2000) -> float:
-    """Coefficient of variation over samples of |x - mean| / |y|, the scale by which the norm divides."""
-    x = sample(seed, rows, features)
+def scale_variability(norm: NormFactory, *, seed: int, features: int = 64) -> float:
+    """Coefficient of variation over 2,000 samples of |x - mean| / |y|, the scale by which the norm divides."""
+    x = sample(seed, 2000, features)
     scale = (x - x.mean(1, keepdim=True)).norm(dim=1) / output(norm, x).norm(dim=1)
     return float(scale.std() / scale.mean())
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from normexp.claims.laws.network import Network, modules_of
+from normexp.claims.laws import Network, modules_of
 
 Entries = Literal["normal", "uniform", "signs", "sparse", "heavy-tailed"]
 Structure = Literal["iid", "orthogonal", "symmetric", "low rank", "near identity", "circulant"]
@@ -26,8 +26,8 @@ class Weights:
         entries: distribution of the entries, with mean 0 and variance 1; sparse: one in ten is not 0.
         structure: what is made of a matrix of such entries.
         mean: added to each entry, in units of their deviation.
-        pairs: mirrored: the rows come as A and -A, and over paired inputs as [[A, -A], [-A, A]]; repeated: the same
-            without the minus.
+        pairs: mirrored: the rows come as A and -A, and over paired inputs as [[A, -A], [-A, A]]; repeated: A and A,
+            and [[A, A], [A, A]].
         scale: deviation of an entry times the root of the fan-in.
         shared: whether maps of equal shape are equal.
     """
@@ -41,18 +41,18 @@ class Weights:
 
     @classmethod
     def draw(cls, generator: torch.Generator) -> Self:
-        """Each part alone; the mean is 0 in one of three."""
-        return cls(**{field.name: _gene(field.name, generator) for field in fields(cls)})
+        """Weights with each part drawn alone; the mean is 0 in one of three."""
+        return cls(**{field.name: _drawn(field.name, generator) for field in fields(cls)})
 
     def changed(self, generator: torch.Generator) -> Self:
-        """The same but for one part, which is drawn anew; a number may also move by up to a factor of two."""
+        """A copy with one part drawn anew; a number may instead move by up to a factor of two."""
         names = [field.name for field in fields(self)]
         name = names[int(torch.randint(len(names), (), generator=generator))]
         value = getattr(self, name)
         if isinstance(value, float) and value and _unit(generator) < 0.5:
             value *= 2 ** (2 * _unit(generator) - 1)
         else:
-            value = _gene(name, generator)
+            value = _drawn(name, generator)
         return replace(self, **{name: value})
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ def _unit(generator: torch.Generator) -> float:
     return float(torch.rand((), generator=generator))
 
 
-def _gene(name: str, generator: torch.Generator) -> Any:
+def _drawn(name: str, generator: torch.Generator) -> Any:
     choices: dict[str, tuple] = {
         "entries": get_args(Entries),
         "structure": get_args(Structure),

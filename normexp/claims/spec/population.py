@@ -30,7 +30,6 @@ from normexp.claims.spec.cell import (
 FACTS = ("test", "validation", "chance", "guess_loss")
 MOST_DRAWS = 1000  # of a stratum
 LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
-RATES = 3  # of the grid, round the best of the pilot
 DIGITS = 2  # of a drawn number that is not whole
 Above0 = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]  # which stays whole where it is
 Drawn = tuple[str, list[str]]  # label and overrides

@@ -71,7 +71,7 @@ def subject_of(claim: str, bank: str) -> str:
     return claim if bank == SMALL else f"{claim} {bank}"
 
 
-def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: Seeds, date: str = "") -> Row:
+def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: Seeds) -> Row:
     """Add a row and return it. Raises ValueError, and writes nothing, for a protocol that is already valid, for one
     without a reason, and for an amendment with seeds that were seen."""
     if not reason.strip():
@@ -92,7 +92,7 @@ def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: See
         row = {
             "subject": subject,
             "protocol": protocol,
-            "date": date or datetime.now(UTC).isoformat(timespec="seconds"),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "reason": " ".join(reason.split()),
             "seeds": seeds,
         }

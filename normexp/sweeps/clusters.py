@@ -1,6 +1,6 @@
-"""Jobs of submitit: of a Slurm cluster, or on this machine to try them. A job trains one run; before its time is over,
-the run saves, and submitit puts its job back into the queue."""
+"""Runs on a cluster: jobs of submitit (of Slurm, or on this machine to try them), or tasks of a running Ray cluster."""
 
+import logging
 import math
 import os
 import signal
@@ -10,7 +10,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from normexp.format import duration
+from normexp.config.errors import one_line
+from normexp.format import duration, pluralize
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
@@ -21,7 +22,8 @@ RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 
 class SubmititJobs(Place):
-    """Jobs go on if this process dies. A later launch then waits for those that run.
+    """Jobs of submitit, a run each. Before its time is over, a run saves, and its job goes back into the queue. Jobs
+    go on if this process dies. A later launch then waits for those that run.
 
     Args:
         folder: of submitit's files, which the nodes must see.
@@ -108,3 +110,55 @@ class Restarting:
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)
+
+
+class RayCluster(Place):
+    """Tasks of a running Ray cluster, a run each. When this process dies, Ray ends its tasks."""
+
+    def __init__(self, options: Options, threads: int):
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        try:
+            import ray
+        except ImportError:
+            raise ValueError('place=ray: needs ray; pip install "normexp[ray]"') from None
+        address = os.environ.get("RAY_ADDRESS", "auto")
+        passed = {name: text for name, text in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))}
+        # Workers import this checkout, and packages on this process's path.
+        paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        around = {"env_vars": passed | {"PYTHONPATH": os.pathsep.join(paths)}}
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, runtime_env=around)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            why = one_line(ValueError(str(error)))[:160]
+            raise ValueError(f"place=ray: no cluster at {address} ({why}); set RAY_ADDRESS") from None
+        self._ray = ray
+        self.at_once = options.workers or max(1, int(ray.cluster_resources().get("CPU", 0)) // threads)
+        # A worker ends after a task, as whatever a run left behind would reach the next one.
+        self._task = ray.remote(max_calls=1, max_retries=0)(remote_work).options(
+            num_cpus=threads, num_gpus=options.gpus or 0
+        )
+        self._open: dict[Future[Outcome], Any] = {}
+
+    def submit(self, job: Job) -> "Future[Outcome]":
+        result = self._task.remote(job, str(Path.cwd()))
+        future = result.future()
+        self._open[future] = result
+        future.add_done_callback(self._open.pop)
+        return future
+
+    def cancel(self) -> None:
+        for result in list(self._open.values()):
+            self._ray.cancel(result)
+
+    def close(self) -> None:
+        self.cancel()
+        self._ray.shutdown()
+
+    def __str__(self) -> str:
+        return f"{pluralize(self.at_once, 'task')} of Ray at a time"
+
+
+def remote_work(job: Job, folder: str) -> Outcome:
+    """The work of a task. Relative paths start in the working directory of the launch."""
+    os.chdir(folder)
+    return work(job)
