@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.advise.forecast import LEVEL, Forecast, change
-from normexp.advise.measured import Measured
+from normexp.advise.forecast import LEVEL, Forecast, Measured, change
 from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.process import fast_imports

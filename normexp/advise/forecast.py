@@ -1,23 +1,30 @@
-"""Predict how norms compare in a setting that was not measured, with intervals that leave settings out.
+"""The finished settings of a bank, and a prediction from them of how norms compare in a setting that was not measured.
 
 The logarithm of each norm's errors over those of the first norm is predicted by the median of the nearest measured
 settings, or by ridge regression on the descriptors: whichever missed least where measured settings were left out. Many
-neighbors, or a large penalty, predict the same for every setting. The intervals are those of the jackknife+ (Barber,
-Candes, Ramdas, Tibshirani 2021, arXiv:1905.02928).
+neighbors, or a large penalty, predict the same for every setting. The intervals leave settings out: they are
+those of the jackknife+ (Barber, Candes, Ramdas, Tibshirani 2021, arXiv:1905.02928).
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy.spatial.distance import cdist
 
-from normexp.advise.measured import Measured
+from normexp.claims.evidence.grid import OF_BANK, grid_of_bank, runs_of
+from normexp.claims.evidence.rates import tuned_runs
+from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.table import EVIDENCE, runs_in
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import number_in
+from normexp.claims.spec.bank import Bank
+from normexp.claims.spec.cell import EARLY, BankCell
 
 LEVEL = 0.8  # of an interval
 MOST = math.log(4)  # larger ratios count as fourfold: they come from runs that failed
@@ -27,6 +34,48 @@ FEWEST = 12  # settings for a prediction
 NEAREST = 4  # settings that are shown as most alike
 NUMBERS = ("updates", "batch size", "depth", "width", "examples")  # by their logarithms
 WORDS = ("data", "model", "activation", "initialization", "optimizer", "place of the norm")
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A finished setting at its final length, with the error on test of every norm."""
+
+    name: str
+    cell: BankCell
+    setting: Setting
+
+    @property
+    def in_words(self) -> str:
+        """The setting in a few words."""
+        labels = self.cell.labels
+        depth = f"{labels['depth']} deep" if "depth" in labels else ""
+        batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
+        return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
+
+
+def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
+    """The settings of a bank's grid of which the evidence has every norm, in the order drawn."""
+    table = runs_in(evidence)
+    table = table[[f"{OF_BANK}{bank.name}" in words.split() for words in table["asked_by"]]]
+    grid, cells = grid_of_bank(bank), bank.grid
+    arms = grid[["setting", "arm", "level", "overrides"]].drop_duplicates()
+    runs, points = runs_of(arms.merge(table[["overrides", "seed", "lr"]], on="overrides"), table), []
+    for name in arms["setting"].unique():
+        cell, here = cells[name], runs[runs["setting"] == name]
+        if name.endswith(f"-{EARLY}") or here["arm"].nunique() < len(bank.norms):
+            continue
+        points.append(Measured(name, cell, _setting(cell, tuned_runs(here, "error"))))
+    return points
+
+
+def _setting(cell: BankCell, runs: pd.DataFrame) -> Setting:
+    answers = runs["answers"].iloc[0]
+    failed = failed_runs(runs, cell)
+    table = runs.assign(factor="", value=1 - runs["test_accuracy"], failed=failed)
+    return Setting.of_table(
+        table, cell.name, measure="error", guess=1 - cell.chance,
+        answer=1 / (cell.validation if math.isnan(answers) else answers), labels=cell.labels,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import pandas as pd
 from normexp.claims.conclude import registration
 from normexp.claims.evidence.disk import DiskRuns, complete_cells
 from normexp.claims.evidence.grid import grid_of, missing
+from normexp.claims.evidence.settings import widen
 from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
-from normexp.claims.evidence.widen import widen
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import why
 from normexp.config.run_spec import RunSpec

@@ -16,8 +16,7 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         evidence: a folder of kept runs; by default that of the package
     """
     from normexp.advise import advice
-    from normexp.advise.forecast import Forecast
-    from normexp.advise.measured import measured
+    from normexp.advise.forecast import Forecast, measured
     from normexp.claims.evidence.table import EVIDENCE
     from normexp.claims.spec.bank import load_bank
 

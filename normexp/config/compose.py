@@ -64,6 +64,7 @@ def _is_value(override: Override) -> bool:
 def _merged(
     choices: tuple[str, ...], own: Path | None, allowed: tuple[str, ...]
 ) -> tuple[bytes, dict[str, str]]:
+    # Hydra finds choices in the user's folder and allowed packages too, so these are keys of the cache.
     cfg, chosen = _by_hydra(choices)
     return pickle.dumps(cfg), chosen
 

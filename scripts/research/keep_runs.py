@@ -14,9 +14,8 @@ import pandas as pd
 from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import RUN, grid_of, missing, runs_of
 from normexp.claims.evidence.protocol import asked_of
-from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.settings import failed_runs, widen
 from normexp.claims.evidence.table import EVIDENCE, RUNS, read
-from normexp.claims.evidence.widen import widen
 from normexp.claims.spec.claim_files import load_claims
 from normexp.config.folder import CONFIGS
 

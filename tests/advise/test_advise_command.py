@@ -7,7 +7,7 @@ import yaml
 from made_settings import NORMS, made
 from test_forecast import planted
 
-import normexp.advise.measured as evidence
+import normexp.advise.forecast as evidence
 from normexp.advise.advice import labels_of_own
 from normexp.advise.forecast import Forecast
 from normexp.claims.spec.bank import load_bank

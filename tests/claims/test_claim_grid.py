@@ -9,9 +9,8 @@ from test_population import PILOT, write
 
 from normexp.claims.conclude import of_runs
 from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, run_words, runs_of
-from normexp.claims.evidence.settings import settings, whole
+from normexp.claims.evidence.settings import settings, whole, widen
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
-from normexp.claims.evidence.widen import widen
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 

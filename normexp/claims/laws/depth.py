@@ -65,10 +65,10 @@ def observed(network: Network, batch: Tensor, kind: str) -> list[Tensor]:
     return found
 
 
-def passed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tensor]:
-    """Outputs of every site of a kind, with `.grad`, after a forward and a backward pass in training mode."""
+def linear_outputs(network: Network, seed: int, batch_size: int) -> list[Tensor]:
+    """Outputs of every linear map, with `.grad`, after a forward and a backward pass in training mode."""
     network.train()
-    with outputs(network, kind) as found:
+    with outputs(network, "linear") as found:
         y = network(noise(network, seed, batch_size))
         generator = torch.Generator().manual_seed(seed + 2_000_000)
         (y * torch.randn(y.shape, generator=generator)).sum().backward()
@@ -77,7 +77,7 @@ def passed(network: Network, seed: int, batch_size: int, kind: str) -> list[Tens
 
 def gradient_profile(network: Network, *, seed: int, batch_size: int) -> Tensor:
     """log of the squared norm of dL/dh for the output h of each hidden linear map, in forward order, (L,)."""
-    found = passed(network, seed, batch_size, "linear")[:-1]  # without the last map, which gives the logits
+    found = linear_outputs(network, seed, batch_size)[:-1]  # without the last map, which gives the logits
     return torch.stack([gradient_of(h).double().square().sum() for h in found]).log()
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from normexp.claims.laws import Network, gradient_of, modules_of
-from normexp.claims.laws.depth import noise, observed, outputs, passed
+from normexp.claims.laws.depth import linear_outputs, noise, observed, outputs
 
 
 def stream_norms(network: Network, *, seed: int, batch_size: int) -> Tensor:
@@ -55,7 +55,7 @@ def branch_input_std(network: Network, *, seed: int, batch_size: int) -> float:
 
 def last_block_gradient(network: Network, *, seed: int, batch_size: int) -> float:
     """Norm of the gradient by the last block's second MLP map. The loss uses the mean over tokens."""
-    passed(network, seed, batch_size, "linear")
+    linear_outputs(network, seed, batch_size)  # for its backward pass
     return float(gradient_of(modules_of(network, "linear")[-2].get_parameter("weight")).norm())
 
 
