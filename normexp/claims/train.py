@@ -20,7 +20,7 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize
 from normexp.sweeps.options import Options
 
-MOST_FAILURES = 2  # of a run, until no round asks for it
+MOST_FAILURES = 2  # of one run; then its claims get no verdict
 
 
 class Training:
@@ -58,7 +58,7 @@ class Training:
 
 
 class Rounds:
-    """The training claims of one command.
+    """The training claims of one command, trained in rounds.
 
     Args:
         out: the folder of verdicts; `out/cache` has the runs that all claims share.
@@ -149,7 +149,7 @@ class Rounds:
 
 
 def keep_out_of_git(out: Path) -> None:
-    """Keep runs out of the user's repository: files of theirs would make its checkout a changed one."""
+    """Keep runs out of the user's repository, whose checkout their files would make a changed one."""
     out.mkdir(parents=True, exist_ok=True)
     if not (out / ".gitignore").exists():
         (out / ".gitignore").write_text("*\n")

@@ -9,7 +9,7 @@ from normexp.runs.files import write_json
 
 SUMMARY = "summary.json"
 MOST_LOSS = 10.0  # times the loss of guessing
-# Of the loss of guessing: with a higher final training loss, a run has learned almost nothing. Chosen on the runs
+# With a final training loss above this share of that of guessing, a run has learned almost nothing. Chosen on the runs
 # behind docs/models.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
 NEAR_CHANCE = 0.8
 NEEDED = {"status", "hash", "choices", "config", "metrics", "convergence", "execution", "versions"}
@@ -17,7 +17,7 @@ NEEDED = {"status", "hash", "choices", "config", "metrics", "convergence", "exec
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write `summary.json` last and atomically: its presence means that the run is complete. Numbers that are not
-    finite become null, because JSON has no NaN; the status tells of them."""
+    finite become null, because JSON has no NaN; the status says that the run diverged."""
     write_json(folder / SUMMARY, json.loads(json.dumps(summary), parse_constant=lambda name: None))
 
 
@@ -77,7 +77,7 @@ class Damaged(ValueError):
 
 
 def damaged(path: Path, why: str, folder: Path | None = None) -> Damaged:
-    """The error for such a file; `folder` is the run's, by default the file's."""
+    """The error for a damaged file; `folder` is the run's, by default the file's."""
     return Damaged(f"{path}: damaged ({why}); {remedy(folder or path.parent)}")
 
 

@@ -72,4 +72,4 @@ def timed(work: Callable[[], None]) -> float:
         work()
         times.append(time.process_time() - before)
     torch.set_num_threads(threads)
-    return sorted(times)[len(times) // 4]  # others, who are busy, only slow it down
+    return sorted(times)[len(times) // 4]  # a low quantile, as other processes only slow it down

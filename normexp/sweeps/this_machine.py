@@ -110,9 +110,9 @@ def processes() -> BaseContext:
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["normexp.sweeps.preload"])
-    # Libraries read them when they are loaded; each run sets its own number of threads.
+    # Libraries read these variables when they are loaded; each run sets its own number of threads.
     os.environ.update(dict.fromkeys(THREADS, "1"))
-    resource_tracker.ensure_running()  # which unblocks two of them
+    resource_tracker.ensure_running()  # before the signals are blocked, as its start unblocks two of them
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
