@@ -82,7 +82,4 @@ def test_nothing_is_overwritten(tmp_path):
 def test_the_command_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert run("new", ["norm", "mine"]) == 0
-    assert (
-        "python -m normexp train --config-dir configs norm=mine allow_targets=[mine]"
-        in capsys.readouterr().out
-    )
+    assert "normexp train --config-dir configs norm=mine allow_targets=[mine]" in capsys.readouterr().out

@@ -109,9 +109,9 @@ def test_studies_and_runs_are_listed(tmp_path):
     def lines(*words: str) -> list[str]:
         done = forked("runs", *words, script="normexp/__main__.py", COLUMNS="200")
         assert done.returncode == 0, done.stderr
-        return [line for line in done.stdout.splitlines() if re.match(r"\w+ +│", line)]
+        return [line for line in done.stdout.splitlines() if re.match(r"\S+/\S+ +│", line)]
 
-    assert {line.split()[0] for line in lines(str(tmp_path / "o"))} == {"first", "second"}
+    assert {line.split("/")[0] for line in lines(str(tmp_path / "o"))} == {"first", "second"}
     assert len(lines(str(tmp_path / "o" / "first"))) == 4
     refused = forked("runs", str(tmp_path / "absent"), script="normexp/__main__.py")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)

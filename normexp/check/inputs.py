@@ -24,10 +24,10 @@ TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64":
 PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
 PRECISIONS |= {str(kind).removeprefix("torch."): kind for kind in TYPES.values()}
 NEEDED = {
-    "averaged": "averaged=, the averaged model (EMA, SWA) or its state dict",
-    "optimizer": "optimizer=",
-    "precision": "precision=, such as 16-mixed or bf16-mixed",
-    "state_dict": "state_dict=, what you save",
+    "averaged": "averaged= (--averaged FILE), the averaged model (EMA, SWA) or its state dict",
+    "optimizer": "optimizer= (--optimizer package:function)",
+    "precision": "precision= (--precision), such as 16-mixed or bf16-mixed",
+    "state_dict": "state_dict= (--state-dict FILE), what you save",
 }
 
 
@@ -175,7 +175,7 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, in
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
     if size is not None and size > samples:
         first, second = (rows_of(batch, 0, samples) for batch in (first, second))
-        said.append(f"batches cut from {size} to {samples} samples; samples= sets how many")
+        said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
     batches = Batches(held_out=to_module(second, module), training=to_module(first, module))
     return batches, samples if size is None else size, said
 

@@ -162,6 +162,6 @@ def details(finding: Finding) -> Group:
     parts = [shown(finding.sentence)]
     if finding.layers:
         parts.append(shown(f"in {finding.where()}", style="dim"))
-    verdicts = f" (verdicts {', '.join(finding.verdicts)})" if finding.verdicts else ""
+    verdicts = f" Evidence: normexp verify claim={finding.verdicts[0]}" if finding.verdicts else ""
     parts.append(shown(f"why: {finding.why}{verdicts}", style="dim"))
     return Group(*parts, shown(finding.fix, style="bold"))

@@ -139,8 +139,8 @@ class Rounds:
             keep_out_of_git(self.out)
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         specs, names = zip(*runs.values(), strict=True)
-        for cell in run(specs, options, folder=launch, names=names, command=self.command):
-            if cell.state != "failed":
+        for cell in run(specs, options, folder=launch, names=names, command=self.command, brief=True):
+            if cell.state != "crashed":
                 continue
             self._failures[cell.spec.folder] += 1
             if self._failures[cell.spec.folder] >= MOST_FAILURES:

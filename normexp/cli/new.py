@@ -19,10 +19,10 @@ FILES = {
     for kind in ("norm", "model", "monitor")
 } | {"claim": {"claim.yaml": "$name.yaml", "claim_test.py": "test_$name.py"}}
 USE = {
-    "claim": "python -m normexp verify claim=$name.yaml",
-    "model": "python -m normexp train --config-dir configs model=$name data=digits allow_targets=[$name]",
-    "norm": "python -m normexp train --config-dir configs norm=$name allow_targets=[$name]",
-    "monitor": "python -m normexp train --config-dir configs monitor=[light,$name] allow_targets=[$name]",
+    "claim": "normexp verify claim=$name.yaml",
+    "model": "normexp train --config-dir configs model=$name data=digits allow_targets=[$name]",
+    "norm": "normexp train --config-dir configs norm=$name allow_targets=[$name]",
+    "monitor": "normexp train --config-dir configs monitor=[light,$name] allow_targets=[$name]",
 }
 
 

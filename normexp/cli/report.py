@@ -63,8 +63,18 @@ def runs(folder: Path = Path("outputs"), /) -> None:
 
     table = load_summaries(folder)
     table = table.assign(model=networks(table), test=table["test/accuracy"].map("{:.2%}".format))
-    names = ["name", "model", "norm", "data", "batch_size", "lr", "seed", "status", "test", "finished", "run"]
-    shown = Table(*names, show_edge=False, pad_edge=False)
+    table["finished"] = table["finished"].str[:16].str.replace("T", " ")
+    names = [
+        "run",
+        "data",
+        "lr",
+        "status",
+        "test",
+        "finished",
+    ]  # a run's folder says norm, batch size and seed
+    shown = Table(show_edge=False, pad_edge=False)
+    for name in names:
+        shown.add_column(name, no_wrap=name != "run", overflow="fold")
     for row in table.sort_values("finished", ascending=False)[names].astype(str).to_numpy():
         shown.add_row(*map(Text, row))
     console = Console()

@@ -57,15 +57,15 @@ def compare(
             planned = grid(design, rates, seeds, out)
             folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
             names = [name_of(spec) for spec in planned]
-            cells = run(planned, options, folder=folder, names=names, command=command)
+            cells = run(planned, options, folder=folder, names=names, command=command, brief=True)
             if options.plan:
                 most = pluralize(len(grid(design, rates, design.looks[-1], out)), "run")
                 say(
                     f"looks at {', '.join(map(str, design.looks))} seeds, until all is decided: at most {most}"
                 )
                 return None
-            if lost := [cell for cell in cells if cell.state == "failed"]:
-                raise ValueError(f"{pluralize(len(lost), 'run')} failed, the first: {lost[0].error}")
+            if lost := [cell for cell in cells if cell.state == "crashed"]:
+                raise ValueError(f"{pluralize(len(lost), 'run')} crashed, the first: {lost[0].error}")
             runs = pd.DataFrame(map(row_of, planned))
             wider = tuple(float(f"{rate:.3g}") for rate in widened_rates(runs, design.measure))
             if len(wider) == len(rates) or widenings == MOST_WIDENINGS:

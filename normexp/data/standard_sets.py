@@ -91,10 +91,9 @@ def download(dataset: Any, root: Path, files: list[Path]) -> None:
     try:
         dataset(root, download=True)
     except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
-        reason = (str(error).strip() or type(error).__name__).splitlines()[-1]  # of the last mirror
         raise AbsentData(
             f"data.root={root}: no {dataset.__name__} in {files[0].parent.resolve()} (expected "
-            f"{', '.join(path.name for path in files)}), and it cannot be downloaded ({printable(reason)}); put the "
+            f"{', '.join(path.name for path in files)}), and it cannot be downloaded; put the "
             "files there, name their folder with data.root=..., or take data=digits, which needs no download"
         ) from error
     finally:

@@ -47,7 +47,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     row = shown.loc[shown["difference"].abs().idxmax()]
     text = f"{in_a_sentence(study, row, set(table['baseline']), unit, how)}."
     if few:
-        text = f"With {seeds} no arm can be ranked; {FEWEST_SEEDS} are needed. In these runs {text}"
+        chance = " The interval contains zero: this may be chance." if row["low"] <= 0 <= row["high"] else ""
+        text = f"In these runs {text}{chance} With {seeds} no arms are ranked; {FEWEST_SEEDS} are needed."
     elif len(rows) > 1:
         others, more = pluralize(len(rows) - 1, "interval"), len(clear) - 1
         text += f" Of the other {others}, {more or 'none'} {'exclude' if more > 1 else 'excludes'} zero."
@@ -208,5 +209,5 @@ def look_at(folder: Path, address: str = "") -> list[str]:
     """The lines that start TensorBoard on a folder, and the address that gives each run the color of its norm."""
     lines = [f"look:   tensorboard --logdir {shlex.quote(str(folder))}"]
     if address:
-        lines.append(f"        at http://localhost:6006/{address} (another --port: in place of 6006)")
+        lines.append(f"        then open http://localhost:6006/{address} (replace 6006 if you pass --port)")
     return lines

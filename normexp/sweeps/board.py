@@ -1,5 +1,6 @@
 """What many runs show: a plan, a line for each run that ends, and an end with every failure."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,14 +15,25 @@ from normexp.training.screen import say
 
 
 def show_plan(
-    cells: Sequence[Cell], place: Place | None, options: Options, logs: Path, console: Console
+    cells: Sequence[Cell],
+    place: Place | None,
+    options: Options,
+    logs: Path,
+    console: Console,
+    *,
+    brief: bool = False,
 ) -> None:
     """Print what will run and how; with `options.plan` an estimate of its time, from a few real steps.
 
     Args:
         place: None if nothing runs.
+        brief: print one line.
     """
     to_run = [cell for cell in cells if cell.state == "planned"]
+    if brief and not options.plan:
+        if place is not None:
+            say(console, f"to train  {pluralize(len(to_run), 'run')}, {place}; logs: {logs}")
+        return
     say(console, f"runs      {pluralize(len(cells), 'run')}")
     if len(to_run) < len(cells):
         say(console, f"finished  {pluralize(len(cells) - len(to_run), 'run')}, skipped")
@@ -38,17 +50,22 @@ def show_plan(
 def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:
     """Print how many runs ended how, and the failures with their reasons."""
     say(console, f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}")
-    failed = [cell for cell in cells if cell.state == "failed"]
-    say(console, *(f"failed: {cell.name}\n  {cell.error}\n  {cell.job.log}" for cell in failed))
-    if left := [cell for cell in cells if cell.state in (*WAITING, "interrupted", "failed")]:
+    crashed = [cell for cell in cells if cell.state == "crashed"]
+    say(console, *(f"crashed: {cell.name}\n  {cell.error}\n  {cell.job.log}" for cell in crashed))
+    if left := [cell for cell in cells if cell.state in (*WAITING, "interrupted", "crashed")]:
         say(console, f"{pluralize(len(left), 'run')} left: the same command goes on from here")
 
 
 class Board:
-    """A line for each run that ends, and on a terminal one line below them that is redrawn."""
+    """A line for each run that ends, and on a terminal one line below them that is redrawn.
 
-    def __init__(self, cells: Sequence[Cell], at_once: int, console: Console):
-        self.cells, self.at_once, self.console = cells, at_once, console
+    Args:
+        brief: a line for each run that crashes; without a terminal also four for those that end well.
+    """
+
+    def __init__(self, cells: Sequence[Cell], at_once: int, console: Console, *, brief: bool = False):
+        self.cells, self.at_once, self.console, self.brief = cells, at_once, console, brief
+        self.every = max(1, math.ceil(sum(cell.state == "planned" for cell in cells) / 4))
         self.status = console.status("")
 
     def update(self, cell: Cell) -> None:
@@ -56,13 +73,20 @@ class Board:
         states = Counter(own.state for own in self.cells)
         left = sum(states[state] for state in WAITING)
         ended = [own.seconds for own in self.cells if own.seconds]
-        now, remaining = f"{len(self.cells) - left}/{len(self.cells)}", ""
+        now, remaining, judged = f"{len(self.cells) - left}/{len(self.cells)}", "", ""
         if ended and left:
             seconds = left * sum(ended) / len(ended) / min(self.at_once, left)
-            remaining = f"  remaining {duration(seconds)}, at the pace of {len(ended)} of them"
-        if cell.state not in ("planned", "running", "skipped"):
+            remaining = f"  about {duration(seconds)} left"
+            judged = f", judged by {pluralize(len(ended), 'finished run')}"
+        told = cell.state not in ("planned", "running", "skipped")
+        if told and self.brief and cell.state in ("completed", "diverged"):
+            told = not self.console.is_terminal and len(ended) % self.every == 0
+        if told:
             took = duration(cell.seconds) if cell.seconds else ""
-            say(self.console, f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}{remaining}")
+            say(
+                self.console,
+                f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}{remaining}{judged}",
+            )
         self.status.update(f"{now}  {counts(states)}{remaining}")
 
 

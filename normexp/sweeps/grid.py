@@ -44,7 +44,7 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
     )
     if not options.plan:
         show_answer_of(Path(first["outputs"], first["name"]), cells, make_console())
-    return int(any(cell.state in ("failed", "interrupted") for cell in cells))
+    return int(any(cell.state in ("crashed", "interrupted") for cell in cells))
 
 
 def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:

@@ -45,9 +45,9 @@ class Outcome:
     """How a job ended.
 
     Args:
-        status: completed, diverged, failed, interrupted, or planned: another process is training this run.
+        status: completed, diverged, crashed, interrupted, or planned: another process is training this run.
         seconds: of the run.
-        clean: whether the process may train another run: nothing failed or was compiled in it, and it
+        clean: whether the process may train another run: nothing crashed or was compiled in it, and it
             is in no group of processes.
     """
 
@@ -63,8 +63,8 @@ class Cell:
 
     Attributes:
         name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
-        state: planned, running, skipped (it was finished before), completed, diverged, failed or interrupted.
-        error: why it failed, in one line.
+        state: planned, running, skipped (it was finished before), completed, diverged, crashed or interrupted.
+        error: why it crashed, in one line.
         lost: how often its job ended without an outcome.
     """
 
@@ -115,7 +115,7 @@ def work(job: Job) -> Outcome:
             status = "interrupted"
         except Exception as caught:
             traceback.print_exc()
-            status, error = "failed", one_line(caught)
+            status, error = "crashed", one_line(caught)
             print(f"Error: {printable(error)}", flush=True)
         finally:
             sys.argv = argv

@@ -32,6 +32,7 @@ def run(
     names: Sequence[str] = (),
     command: str = "",
     starter: Sequence[str] = ("normexp", "train"),
+    brief: bool = False,
 ) -> list[Cell]:
     """Train the runs that are not finished, and return what became of each; a run that stands twice counts once.
 
@@ -45,6 +46,7 @@ def run(
         names: of each run on the screen; by default its overrides.
         command: the typed command line, for the record.
         starter: the command line without overrides; a run's own follow.
+        brief: no line for each run that ends well; for commands whose result is not the runs.
 
     Raises ValueError with one line if the place cannot be used.
     """
@@ -59,13 +61,13 @@ def run(
         cell.state = "skipped" if cell.status() else "planned"
     todo = [cell for cell in cells if cell.state == "planned"]
     place = choose_place(options, [cell.job for cell in todo], folder) if todo else None
-    show_plan(cells, place, options, folder / "logs", console)
+    show_plan(cells, place, options, folder / "logs", console, brief=brief)
     if place is None or options.plan:
         return cells
     started = time.monotonic()
     write_record(folder, command, cells)
     try:
-        board = Board(cells, place.at_once, console)
+        board = Board(cells, place.at_once, console, brief=brief)
         with board.status, signals() as came:
             for cell in changes(todo, place, came, lambda line: say(console, line)):
                 board.update(cell)
@@ -133,7 +135,7 @@ def settle(cell: Cell, future: "Future[Outcome]", stopping: bool, say: Callable[
         cell.lost += 1
         cell.state = "planned"
         if cell.lost >= TRIES:
-            cell.state, cell.error = "failed", f"{why} ({TRIES} times)"
+            cell.state, cell.error = "crashed", f"{why} ({TRIES} times)"
         elif not stopping:
             say(f"again: {cell.run}: {why}; try {cell.lost + 1} of {TRIES}")
     if stopping and cell.state == "planned":

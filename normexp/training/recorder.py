@@ -2,6 +2,7 @@
 diverged; and the rule that stops a run early."""
 
 import math
+import shutil
 import time
 from typing import Any
 
@@ -183,7 +184,12 @@ class Bar(RichProgressBar):
         self._next = 0.0
 
     def get_metrics(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
-        return numbers(self.recorder)
+        shown = numbers(self.recorder)
+        if shutil.get_terminal_size().columns > 100:
+            return shown
+        return {
+            name: text.partition(" (")[0] for name, text in shown.items()
+        }  # of both losses a column of lines
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
         if time.monotonic() >= self._next:

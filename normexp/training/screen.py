@@ -36,6 +36,7 @@ def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
     changed = changes(parts.spec.overrides)
     recipe = f"recipe {choices['recipe']}" + (f", but {', '.join(changed)}" if changed else "")
     precision = str(config["trainer"].get("precision", "32-true"))
+    precision = {"32-true": "float32", "64-true": "float64"}.get(precision, precision)
     rows = {
         "run": f"{names} · batch {config['batch_size']} · seed {config['seed']}",
         "training": f"{length} · {optimizer} · {precision} · {recipe}",
@@ -82,9 +83,7 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
     if summary.get("samples") and summary["seconds"]:
         took += f", {summary['samples'] / summary['seconds']:,.0f} samples a second"
     if found.get("best") is not None:
-        say(
-            console, f"best validation accuracy on the way {found['best']:.2%} at step {found['best_step']:,}"
-        )
+        say(console, f"best validation accuracy {found['best']:.2%}, at step {found['best_step']:,}")
     say(console, f"{status_line(summary)} · {took}")
     if folder:
         study = folder if summary["config"].get("run_dir") else folder.parents[1]

@@ -132,7 +132,7 @@ def test_one_counterexample_refutes_a_universal_sentence():
     values = [0.0] * 7 + [1.0]
     found = judge(table_of({"a": values}), [Comparison(kind="every", at_most=0.5)])[0]
     assert (found.verdict, found.effect, found.interval) == ("refuted", 1.0, (0.0, 1.0))
-    assert "seed=7" in found.note
+    assert "seed 7" in found.note
     assert judge(table_of({"a": values}), [Comparison(kind="every", at_most=1.0)])[0].verdict == "supported"
     undefined = judge(table_of({"a": [*ZERO[:7], math.nan]}), [Comparison(kind="every", at_most=1)])[0]
     assert undefined.verdict == "refuted"
@@ -230,7 +230,7 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
         ({"kind": "greater", "margin": 0.5, "log": True}, "loss", (2.3, 1.1, 3.0),
          "a 9.97 times as high as none (3 to 20.1 times as high)", "more than 65% higher"),
         ({"kind": "smaller", "margin": 2}, "steps", (-8, "-inf", "inf"),
-         "a 8 lower than none (no interval)", "more than 2 lower"),
+         "a 8 steps fewer than none (no interval)", "more than 2 steps fewer"),
         ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
          "slope of a minus -0.3466: 0.01 (-0.02 to 0.04)", "a slope of -0.3466 within 0.1"),
     ],

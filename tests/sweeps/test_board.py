@@ -25,7 +25,7 @@ def cell(state: str) -> Cell:
 
 def test_paths_are_printed_in_one_piece(capsys):
     show_plan([cell("planned")], Inside(), Options(), LONG / "[logs]", Console(width=80))
-    show_end([cell("failed")], 1.0, Console(width=80))
+    show_end([cell("crashed")], 1.0, Console(width=80))
     out = capsys.readouterr().out
     assert f"{LONG}/[logs]\n" in out
     assert f"  {LONG}/0.log\n" in out
@@ -52,5 +52,5 @@ def test_a_line_of_progress_says_what_the_remaining_time_is_taken_from():
     board = Board(cells, 2, Console(file=text, width=120))
     cells[0].state, cells[0].seconds = "completed", 6.0
     board.update(cells[0])
-    line = "1/5  completed   mlp/none-bs2-s0  6 s    remaining 12 s, at the pace of 1 of them\n"
+    line = "1/5  completed   mlp/none-bs2-s0  6 s    about 12 s left, judged by 1 finished run\n"
     assert line in text.getvalue()

@@ -75,11 +75,11 @@ def go(tmp_path, monkeypatch, capsys):
 
 def test_finished_runs_are_skipped_and_a_failing_one_takes_nobody_along(go, tmp_path):
     write_run(tmp_path / "study", "none", 2, 0)
-    cells, place, said = go({1: [Outcome("failed", 2.0, "no such luck")], 2: [Outcome("diverged", 2.0)]}, 4)
-    assert [cell.state for cell in cells] == ["skipped", "failed", "diverged", "completed"]
+    cells, place, said = go({1: [Outcome("crashed", 2.0, "no such luck")], 2: [Outcome("diverged", 2.0)]}, 4)
+    assert [cell.state for cell in cells] == ["skipped", "crashed", "diverged", "completed"]
     assert place.seen == [1, 2, 3]
-    assert "1 completed, 1 diverged, 1 failed, 1 skipped in " in said
-    assert f"failed: seed=1\n  no such luck\n  {cells[1].job.log}\n" in said
+    assert "1 completed, 1 crashed, 1 diverged, 1 skipped in " in said
+    assert f"crashed: seed=1\n  no such luck\n  {cells[1].job.log}\n" in said
     assert "1 run left: the same command goes on from here" in said
 
 
@@ -95,7 +95,7 @@ def test_a_plan_starts_nothing_and_leaves_nothing(go, tmp_path, monkeypatch):
 def test_a_lost_run_is_tried_again_and_no_more_than_three_times(go):
     killed, gone = BrokenProcessPool("x"), RuntimeError("its node is gone")
     cells, place, said = go({0: [killed, DONE], 1: [gone, gone, gone]}, 2)
-    assert [cell.state for cell in cells] == ["completed", "failed"]
+    assert [cell.state for cell in cells] == ["completed", "crashed"]
     assert cells[1].error == "its node is gone (3 times)"
     assert place.seen.count(0) == 2
     assert "none-bs2-s0" in said

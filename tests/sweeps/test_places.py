@@ -173,7 +173,7 @@ def test_a_failing_run_is_kept_with_its_traceback_and_the_others_run(tmp_path):
         (folder / "summary.json").unlink()
         (folder / ".hydra" / "identity").write_text("0" * 64)
     status, out = end(start(tmp_path, "seed=0,1,2", "max_steps=20"))
-    assert (status, states(tmp_path)) == (1, ["failed", "skipped", "completed"])
+    assert (status, states(tmp_path)) == (1, ["crashed", "skipped", "completed"])
     assert "holds another run" in out
     assert "Traceback" in max(tmp_path.rglob("logs/mlp/*-s0-*.log")).read_text()
 

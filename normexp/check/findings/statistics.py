@@ -36,7 +36,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if all(place.seen == 0 or place.kind not in ("batch", "instance") for place in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
-        raise NotChecked("pass loss=, or batches with targets")
+        raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured = network.modes
     gap, finite = measured.running - measured.batch, math.isfinite(measured.running)
     if not finite or gap > limit.gap * abs(measured.batch) + limit.floor:
@@ -55,7 +55,9 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     steps = network.options.steps
     if steps is None:
         if network.training_loader is None:
-            raise NotChecked("pass a DataLoader, or steps=, the batches before the first validation")
+            raise NotChecked(
+                "pass a DataLoader, or steps= (--steps), the batches before the first validation"
+            )
         steps = len(network.training_loader)
     left = ((place, keep ** (steps + (place.seen or 0))) for place, keep in keeps.items())
     momentum = {place.path: 1 - keep for place, keep in keeps.items()}

@@ -28,7 +28,7 @@ def mask_of(network: Network) -> tuple[Tensor, str]:
     attended = named.get("attention_mask")
     if isinstance(attended, Tensor) and attended.dim() == 2:
         return attended.bool(), "attention_mask"
-    raise NotChecked("pass mask=, (N, T), True at real tokens")
+    raise NotChecked("from Python alone: pass mask=, (N, T), True at real tokens")
 
 
 @finding

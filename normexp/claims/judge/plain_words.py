@@ -20,6 +20,7 @@ WORDS = (
     *(NOT_RUN, WITHDRAWN_WORD),
 )
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
+ROUNDING = 1e-12  # relative changes below are those of float64
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
 MOST_BOUNDS = 8  # of a list that is told whole
@@ -65,6 +66,8 @@ def difference(value: float, comparison: Comparison, measure: str) -> str:
     if measure.startswith(SHARES):
         points = f"{100 * abs(value):.2g}"
         return f"{points} point{'s' * (points != '1')} {way}"
+    if measure.startswith("steps"):
+        return f"{number(abs(value))} steps {'more' if value > 0 else 'fewer'}"
     return f"{number(abs(value))} {way}"
 
 
@@ -117,7 +120,8 @@ def question(comparison: Comparison, measure: str) -> str:
     below = kind == "smaller"
     size = difference(-margin if below else margin, comparison, measure)
     if kind in (*EQUAL, "different"):
-        return f"{'no' if kind in EQUAL else 'a'} difference beyond {size.removesuffix(' higher')}"
+        size = size.removesuffix(" higher").removesuffix(" more")
+        return f"{'no' if kind in EQUAL else 'a'} difference beyond {size}"
     if not margin:
         return "lower" if below else "higher"
     return f"{'more than' if margin > 0 else 'at most'} {size}"
@@ -198,7 +202,9 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
     if verdict["verdict"] == BEGUN:
         told = ["nothing is counted before all settings are finished"]
     elif first.kind == "every":
-        low, high = map(number, verdict["interval"])
+        rounding = ROUNDING if measure.startswith("relative") else 0.0
+        ends_of = map(float, verdict["interval"])
+        low, high = ("0 (to rounding)" if 0 < abs(end) < rounding else number(end) for end in ends_of)
         told = [f"all values {low}" if low == high else f"all values from {low} to {high}"]
     elif verdict["settings"]:
         results = verdict["comparisons"]
@@ -227,23 +233,24 @@ def with_scope(verdict: Mapping[str, Any], *, upper: bool = False) -> str:
     if word == COUNTED:
         return scope
     if word in (SEEN, NOT_SEEN):
-        scope = f"{number(verdict['effect'])}{ends(verdict['interval'])}, {verdict['n_seeds']} seeds"
+        effect = f"{number(verdict['effect'])}{ends(verdict['interval'])}, "  # on the screen its line follows
+        scope = f"over {verdict['n_seeds']} seeds" if upper else f"{effect}{verdict['n_seeds']} seeds"
     says = word.upper() if upper else word
     margin = comparison_in(verdict).size
     if margin < 0:  # the sentence alone would say more
         scope = f"{scope}; being up to {number(-margin)} worse was allowed".lstrip("; ")
     if not scope:
         return says
-    return f"{says}{' ' if scope.startswith(('in ', 'by ')) else ': '}{scope}"
+    return f"{says}{' ' if scope.startswith(('in ', 'by ', 'over ')) else ': '}{scope}"
 
 
 def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
     rests = [verdict["means"], capital(f"{verdict['note']}.") if verdict["note"] else ""]
     if not verdict["settings"] and comparison_in(verdict).kind != "every" and verdict["verdict"] != BEGUN:
-        rests.insert(
-            0, f"{100 * verdict['level']:.4g}% interval, {verdict['method']}, {verdict['n_seeds']} seeds."
-        )
+        over = "the differences of " if comparison_in(verdict).baseline else ""
+        level, seeds = f"{100 * verdict['level']:.4g}% interval", f"{verdict['n_seeds']} seeds"
+        rests.insert(0, f"{level} over {over}{seeds} ({verdict['method']}).")
     lines = [
         f"{title(verdict, upper=True)}: {verdict['sentence']}",
         f"{verdict['measure']}: {numbers_of(verdict)}.",

@@ -276,15 +276,19 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
-    level = f" factor={worst['factor']}" if worst["factor"] != "" else ""
-    where = worst["case"] if "case" in rows else f"arm={worst['arm']}{level} seed={worst['seed']}"
+    failed_at = set(rows["factor"][excess > 0])
+    one = len(failed_at) == 1 < rows["factor"].nunique()  # one level alone has all failures
+    before = "with" if isinstance(worst["factor"], str) else "at level"
+    only = f", all {before} {worst['factor']}" if one else ""
+    level = f", {worst['factor']}" if worst["factor"] != "" and not one else ""
+    where = worst["case"] if "case" in rows else f"{worst['arm']}{level}, seed {worst['seed']}"
     return Judgement(
         verdict=REFUTED if failing else SUPPORTED,
         effect=float(worst["value"]),
         interval=(float(rows["value"].min()), float(rows["value"].max())),
         n_seeds=table["seed"].nunique(),
         method="counterexample" if failing else f"no counterexample in {len(rows)} cases",
-        note=f"{failing} of {len(rows)} cases fail, the worst: {where}" if failing else "",
+        note=f"{failing} of {len(rows)} cases fail{only}, the worst: {where}" if failing else "",
         comparison=comparison.shown(),
     )
 

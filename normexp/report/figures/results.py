@@ -76,7 +76,9 @@ def by_arm(study: Study, style: Style) -> Drawing:
     if study.metric.endswith("accuracy"):
         percent(axes.xaxis)
     title = f"{label(study.metric).capitalize()} of each arm"
-    caption = f"Every seed, the mean and its 95% interval over seeds{over_examples(study)}. {note(study)}"
+    drawn = any(value.low == value.low for value in estimates.values())
+    more = f", with its 95% interval over seeds{over_examples(study)}" if drawn else ""
+    caption = f"Every seed and the mean{more}. {note(study)}"
     return Drawing("final", title, caption, figure)
 
 
