@@ -121,7 +121,7 @@ def why_open(difference: Difference, measure: str) -> str:
     if not np.isfinite(low):
         return "its seeds give no interval"
     if any(low < end < high for end in (-margin, margin)):
-        return f"the interval contains an end of the margin, ±{show(margin, measure)}"
+        return f"the interval lies partly within the margin of ±{show(margin, measure)} and partly beyond it"
     return "the interval would decide it alone, but not beside the other comparisons"
 
 

@@ -124,7 +124,7 @@ def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
     near = look(setting({"batchnorm": -1}), found)
     assert near.differences[0].word == OPEN
     assert near.open
-    assert "the interval contains an end of the margin, ±1.00" in finding(near, "none", "error")
+    assert "lies partly within the margin of ±1.00 and partly beyond it" in finding(near, "none", "error")
     bad = look(setting({"batchnorm": -3}, failed=range(10)), found).differences[0]
     assert (bad.word, bad.failed) == (WORSE, 10)
     assert bad.effect == pytest.approx(0.8, abs=0.01)
