@@ -74,7 +74,7 @@ def allowed_packages() -> tuple[str, ...]:
 @functools.cache
 def brought() -> dict[tuple[str, str], tuple[str, ...]]:
     """What installed packages say they bring: (group, name) -> packages. Nothing of theirs is imported or read."""
-    from importlib.metadata import entry_points  # reads a file of each package, so only who asks pays for it
+    from importlib.metadata import entry_points  # slow: it reads a file of each package
 
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     points = entry_points()

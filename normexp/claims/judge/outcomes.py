@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    import pandas as pd  # who only reads claims, as `--help` does, needs none
+    import pandas as pd  # slow to import, and reading claims, as `--help` does, needs none
 
 Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
 # Of evidence in one setting. A censored value is a time at which a run stopped before it reached its target.
