@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from normexp.claims.train import Training
 
-MOST_NAMED = 8  # claims whose ids the plan lists
-
 
 @dataclass(frozen=True)
 class Verdicts:
@@ -93,8 +91,8 @@ def verify_all(
     options, rounds, failed = options or Options(), None, dict[str, str]()
     plain = [claim for claim in claims if claim.evidence != "training"]
     seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
-    ids = ", ".join(claim.id for claim in claims)
-    named = ids if len(claims) <= MOST_NAMED else pluralize(len(claims), "claim")
+    few = len(claims) <= 8
+    named = ", ".join(claim.id for claim in claims) if few else pluralize(len(claims), "claim")
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
     computed = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
     print(f"plan: {named}{nothing}{computed}", flush=True)

@@ -57,11 +57,8 @@ def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:
 
 
 class Board:
-    """A line for each run that ends, and on a terminal one line below them that is redrawn.
-
-    Args:
-        brief: a line for each run that crashes; without a terminal also four for those that end well.
-    """
+    """A line for each run that ends, and on a terminal one line below them that is redrawn. If it is brief, a line for
+    each that crashes, and in a file four for the others."""
 
     def __init__(self, cells: Sequence[Cell], at_once: int, console: Console, *, brief: bool = False):
         self.cells, self.at_once, self.console, self.brief = cells, at_once, console, brief
@@ -83,10 +80,8 @@ class Board:
             told = not self.console.is_terminal and len(ended) % self.every == 0
         if told:
             took = duration(cell.seconds) if cell.seconds else ""
-            say(
-                self.console,
-                f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}{remaining}{judged}",
-            )
+            line = f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}"
+            say(self.console, f"{line}{remaining}{judged}")
         self.status.update(f"{now}  {counts(states)}{remaining}")
 
 

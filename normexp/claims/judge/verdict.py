@@ -276,8 +276,7 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
-    failed_at = set(rows["factor"][excess > 0])
-    one = len(failed_at) == 1 < rows["factor"].nunique()  # one level alone has all failures
+    one = rows["factor"][excess > 0].nunique() == 1 < rows["factor"].nunique()  # level that has all failures
     before = "with" if isinstance(worst["factor"], str) else "at level"
     only = f", all {before} {worst['factor']}" if one else ""
     level = f", {worst['factor']}" if worst["factor"] != "" and not one else ""
