@@ -22,7 +22,8 @@ def results(folder: Path) -> dict[str, Any]:
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     best = folder / "checkpoints" / "best.ckpt"
     return {
-        "files": sorted(name for name in files if "tfevents" not in name),
+        # A kill between the summary and the unlink leaves an empty lock that nobody holds.
+        "files": sorted(name for name in files - {".lock"} if "tfevents" not in name),
         "summary": {key: value for key, value in summary.items() if key not in TIMES},
         "rows": rows,
         "events": events(folder),
