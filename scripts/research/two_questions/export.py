@@ -82,6 +82,8 @@ def keep_learned(table: pd.DataFrame) -> None:
     runs = table[(table["plan"] == "learned") & (table["seed"] > 0) & (table["affine"] != "none")]
     rows = []
     for _, own in runs.groupby(["data", "model"]):
+        if own["norm"].nunique() == 1:  # nothing to compare yet
+            continue
         first, errors = own.iloc[0], 1 - own.groupby("norm")["test_accuracy"].mean()
         about = {"model": NAMES[first["model"]], "data": NAMES[first["data"]], "updates": int(first["steps"])}
         seeds = int(own.groupby("norm").size().min())
