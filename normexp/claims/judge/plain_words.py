@@ -1,6 +1,7 @@
 """A verdict in words: an effect and its question, what stands beside a word, the title and the paragraph."""
 
 import math
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
@@ -202,10 +203,7 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
     if verdict["verdict"] == BEGUN:
         told = ["nothing is counted before all settings are finished"]
     elif first.kind == "every":
-        rounding = ROUNDING if measure.startswith("relative") else 0.0
-        ends_of = map(float, verdict["interval"])
-        low, high = ("0 (to rounding)" if 0 < abs(end) < rounding else number(end) for end in ends_of)
-        told = [f"all values {low}" if low == high else f"all values from {low} to {high}"]
+        told = [values_of(verdict)]
     elif verdict["settings"]:
         results = verdict["comparisons"]
         told = [over_settings(result, measure, drawn=verdict["drawn"]) for result in results]
@@ -219,6 +217,22 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
     questions = dict.fromkeys(question(comparison_in(result), measure) for result in verdict["comparisons"])
     told += [f"claimed is {', '.join(questions)}"] * asked
     return ". ".join(capital(text) for text in told if text)
+
+
+def values_of(verdict: Mapping[str, Any]) -> str:
+    """The values of a universal sentence: the mean of each of a few named cases, or the ends of all."""
+
+    def rounded(value: Any) -> str:
+        relative = verdict["measure"].startswith("relative")
+        return "0" if relative and abs(float(value)) < ROUNDING else number(value)
+
+    arms = verdict["arms"]
+    cases = [(arm, level, value) for arm, own in arms.items() for level, value in own.items()]
+    if 1 < len(cases) <= MOST_BOUNDS and all(re.search("[a-df-z]", level) for _, level, _ in cases):
+        named = [(level if len(arms) == 1 else f"{arm} {level}", value) for arm, level, value in cases]
+        return ", ".join(f"{rounded(value)} for {name}" for name, value in named)
+    low, high = map(rounded, verdict["interval"])
+    return f"all values {low}" if low == high else f"all values from {low} to {high}"
 
 
 def title(verdict: Mapping[str, Any], *, upper: bool = False) -> str:
