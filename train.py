@@ -3,6 +3,7 @@
 import sys
 
 from normexp.cli.main import run
+from normexp.config.process import end
 
 if __name__ == "__main__":
-    sys.exit(run("train", sys.argv[1:]))
+    end(run("train", sys.argv[1:]))

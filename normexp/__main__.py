@@ -3,7 +3,8 @@
 import sys
 
 from normexp.cli.main import main
+from normexp.config.process import end
 
 if __name__ == "__main__":
     sys.argv[0] = "normexp"  # messages and records name the command
-    sys.exit(main())
+    end(main())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from normexp import __version__
-from normexp.config.process import BAD_INPUT, fail
+from normexp.config.process import BAD_INPUT, end, fail
 
 # name -> function, and a line about it
 COMMANDS = {
@@ -82,8 +82,8 @@ def overview() -> str:
     return "\n".join([head, "", *lines, "", "`normexp <command> --help` explains a command."])
 
 
-def process() -> int:
+def process() -> None:
     """The installed script `normexp`. It finds the user's packages in the present folder, as `python -m` does, but
     last, so that a file there replaces no library."""
     sys.path.append(os.getcwd())
-    return main()
+    end(main())
