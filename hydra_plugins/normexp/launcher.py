@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from normexp.config.errors import checked
 from normexp.config.folder import more_folders
+from normexp.config.process import fast_imports
 from normexp.sweeps.options import Options
 
 
@@ -36,7 +37,8 @@ class NormexpLauncher(Launcher):
 
         if self.options.place == "here" and self.options.workers != 0:
             processes()  # whose server makes the imports of runs while this process composes
-        from normexp.sweeps.grid import sweep
+        with fast_imports():
+            from normexp.sweeps.grid import sweep
 
         folder = Path(self.config.hydra.sweep.dir)
         if status := sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv)):

@@ -29,7 +29,8 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
         folder: of this launch.
         argv: the command line of the sweep.
     """
-    planned = plan(names(job_overrides), specs_of(job_overrides))
+    with process.fast_imports():  # thousands of configurations are many objects, too
+        planned = plan(names(job_overrides), specs_of(job_overrides))
     first = next(iter(planned.values())).config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
