@@ -83,7 +83,7 @@ def check_node(path: str, node: Any, allowed: Iterable[str] | None, given: tuple
         return
     target = resolve_target(path, node["_target_"], allowed)
     if own := [key for key in given if key in node]:
-        raise ValueError(f"{path}.{own[0]}: is given by normexp; leave it out")
+        raise ValueError(f"{path}.{own[0]}={node[own[0]]!s:.60}: is given by normexp; leave it out")
     if model := options_of(target, given, bool(node.get("_partial_", False))):
         checked(model, options, path)
 

@@ -84,7 +84,7 @@ def end(status: int) -> NoReturn:
         with contextlib.suppress(OSError, ValueError):  # a stream that takes nothing any more
             sys.stdout.flush()
             sys.stderr.flush()
-            os._exit(0)
+            os._exit(status)
     sys.exit(status)
 
 

@@ -1,10 +1,12 @@
 """Claims on tasks within a run, on noisy test images and on adversarial noise: every arm takes its first steps, and its
 number is there."""
 
+import math
+
 import pytest
 from committed import CLAIMS
 
-from normexp.claims.evidence.metric import check_metric
+from normexp.claims.evidence.metric import check_metric, read_logged
 from normexp.config.run_spec import specs
 from normexp.runs import read_summary
 from normexp.training.train import train
@@ -30,4 +32,10 @@ def test_every_arm_takes_its_first_steps_and_has_its_number(name, tmp_path):
         (asked,) = specs(words)
         check_metric(claim, claim.metric_of(arm), asked.config)
         train(asked)
-        assert 0 <= read_summary(asked.folder)["metrics"]["test/accuracy"] <= 1
+        summary, metric = read_summary(asked.folder), claim.metric_of(arm)
+        logged = metric.startswith("logged/")
+        value = (
+            read_logged(metric, summary, asked.folder) if logged else 1 - summary["metrics"]["test/accuracy"]
+        )
+        assert math.isfinite(value)
+        assert -1 <= value <= 1

@@ -26,7 +26,7 @@ def test_sweep_runs_its_grid_and_the_same_command_again_runs_nothing(tmp_path):
     means = tmp_path / "runs" / "means"
     assert f"look:   tensorboard --logdir {means}\n" in done.stdout
     assert "none      │" in done.stdout
-    assert "Seen with mlp on digits, batch size 32," in " ".join(done.stdout.split())
+    assert "Seen with mlp on digits, batch size 32, one learning rate" in " ".join(done.stdout.split())
     assert sorted(path.name for path in means.iterdir()) == ["layernorm", "none"]
     table = load_summaries(tmp_path / "runs", {"norm": ["none", "layernorm"], "seed": [0, 1]})
     assert list(table["execution.threads"]) == [1] * 4

@@ -20,5 +20,5 @@ import pytest
 def test_option_is_refused(make_parts, option, message):
     with pytest.raises(ValueError, match=message) as error:
         make_parts(option)
-    assert str(error.value).startswith(option.lstrip("+").partition("=")[0])
+    assert str(error.value).startswith(option.lstrip("+"))
     assert "\n" not in str(error.value)

@@ -50,5 +50,6 @@ def _halves(label: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     known = [number for number in numbers if number is not None]
     if not known:
         return [""] * len(rows)
-    words = f"up to {np.median(known):g}", f"above {np.median(known):g}"
-    return ["" if number is None else words[int(number > np.median(known))] for number in numbers]
+    middle = float(np.median(known))
+    words = f"up to {middle:g}", f"above {middle:g}"
+    return ["" if number is None else words[number > middle] for number in numbers]
