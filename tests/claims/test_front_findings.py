@@ -8,7 +8,15 @@ from matplotlib.image import imread
 from normexp.claims.judge.plain_words import BEGUN
 from normexp.claims.judge.verdict import judge
 from normexp.claims.pages import findings
-from normexp.claims.pages.findings import MOST, QUESTIONS, answer, how_sure, write_findings
+from normexp.claims.pages.findings import (
+    MOST,
+    QUESTIONS,
+    answer,
+    beside,
+    counts,
+    effects,
+    write_findings,
+)
 
 
 def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> dict:
@@ -33,21 +41,22 @@ def test_a_drawn_finding_says_how_sure_and_where():
     found = findings.finding(CLAIMS["P01"], verdict)
     assert found["known"] == verdict["verdict"].capitalize()
     low, high = verdict["share_interval"]
-    assert found["sure"].startswith(
-        f"It holds in {true} of 24 drawn settings. Share of wrong answers on test: "
+    assert f"| all drawn | {true} of 24 | {true / 24:.2f} ({low:.2f} to {high:.2f}) |" in found["counts"]
+    assert found["beside"][0] == f"Where it does not hold: too little to matter in {24 - true}."
+    (line,) = found["effects"]
+    assert line.startswith(
+        "*Measured*: share of wrong answers on test. *Claimed*: lower by enough to matter in practice. *Median"
     )
-    assert f"too little to matter in {24 - true}; " in found["sure"]
-    assert f"share {true / 24:.2f} ({low:.2f} to {high:.2f})" in found["sure"]
-    assert found["sure"].endswith("Claimed is lower by enough to matter in practice.")
     assert found["where"].startswith("CIFAR-10, MNIST; CNN, MLP; updates ")
 
 
 def test_chosen_settings_and_laws_promise_no_more_than_they_have():
     chosen = drawn_verdict("P01", drawn=False)
     assert answer(chosen) == f"Holds in {chosen['holds']} of 24 hand-picked settings"
-    assert "this says nothing about others" in how_sure(chosen)
+    assert "this says nothing about others" in beside(chosen)[-1]
     law = judged("P17b")
-    assert (answer(law), how_sure(law)) == ("Refuted", "By a counterexample, after a search of 400 cases.")
+    assert (answer(law), beside(law)[0]) == ("Refuted", "By a counterexample, after a search of 400 cases.")
+    assert counts(law) == ""
 
 
 def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
@@ -77,7 +86,9 @@ def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
     shown = [name for name in QUESTIONS if f"images/finding_{name}.png" in text]
     assert 1 <= len(shown) <= MOST
     for name in shown:
-        assert f"**{answer(judged(name))}.** {how_sure(judged(name))}" in text
+        verdict = judged(name)
+        told = [f"**{answer(verdict)}.**", counts(verdict), *effects(verdict), *beside(verdict)]
+        assert not [words for words in told if words not in text]
         assert (ROOT / "docs" / "images" / f"finding_{name}.png").exists()
 
 

@@ -146,23 +146,14 @@ def holds_in(comparison: Comparison) -> str:
 
 def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> str:
     """What came out over settings beside the count in which it holds, which the scope says: where it does not hold, and
-    of drawn settings the median, the share, the sign and where networks learn; then runs that failed."""
-    comparison = comparison_in(result)
-    equal = comparison.kind in EQUAL
-    sides = (
-        {"beyond": "higher", "opposite": "lower"}
-        if equal
-        else {"within": "too little to matter", "opposite": "the other way"}
-    )
-    parts = [f"{word} in {result[side]}" for side, word in sides.items() if result[side]]
+    of drawn settings the median, the share, the sign and where networks learn; then what limits it."""
+    parts = where_not(result)
     if drawn and result["median"] is not None:
-        parts.append(
-            f"median over settings: {stated(comparison, measure, result['median'], result['median_interval'])}"
-        )
-        parts.append(f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}")
-    if signs := result["direction"]:
-        p = "< 0.001" if signs["p"] < 0.001 else f"{signs['p']:.2g}"
-        parts.append(f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {p})")
+        parts += [
+            f"median over settings: {median(result, measure)}",
+            f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}",
+        ]
+    parts += direction(result)
     if drawn and result["learned"]:
         names = {"learned": "networks learn", "others": "they do not"}
         parts += [
@@ -170,6 +161,34 @@ def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> st
         ]
     if result["ceiling"] is not None:
         parts.append(f"two copies of one arm would score {result['ceiling']:.0f} of {result['asked']}")
+    return "; ".join(parts + limits(result, drawn=drawn))
+
+
+def where_not(result: Mapping[str, Any]) -> list[str]:
+    """What is seen in the settings in which it does not hold: `too little to matter in 11`."""
+    if comparison_in(result).kind in EQUAL:
+        sides = {"beyond": "higher", "opposite": "lower"}
+    else:
+        sides = {"within": "too little to matter", "opposite": "the other way"}
+    return [f"{word} in {result[side]}" for side, word in sides.items() if result[side]]
+
+
+def median(result: Mapping[str, Any], measure: str) -> str:
+    """The median effect over settings with its interval."""
+    return stated(comparison_in(result), measure, result["median"], result["median_interval"])
+
+
+def direction(result: Mapping[str, Any]) -> list[str]:
+    """In how many settings the sign is the claimed one, with its exact test."""
+    if not (signs := result["direction"]):
+        return []
+    p = "< 0.001" if signs["p"] < 0.001 else f"{signs['p']:.2g}"
+    return [f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {p})"]
+
+
+def limits(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
+    """On what it depends, which runs failed, and which arms are not fitted."""
+    parts = []
     if drawn and (tested := result["moderators"]):
         depends = [
             f"{own['name']} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in own['groups'].items())})"
@@ -189,7 +208,7 @@ def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> st
         )
     if late := [f"{arm} in {n}" for arm, n in result["unfitted"].items()]:
         parts.append(f"settings where an arm that is not of the bank's grid is not fitted: {', '.join(late)}")
-    return "; ".join(parts)
+    return parts
 
 
 def among(counted: Mapping[str, Any]) -> str:

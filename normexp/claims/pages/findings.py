@@ -16,11 +16,17 @@ from normexp.claims.judge.plain_words import (
     WITHDRAWN_WORD,
     capital,
     comparison_in,
+    direction,
     effect_name,
+    ends,
+    limits,
+    median,
     numbers_of,
+    question,
+    where_not,
 )
 from normexp.claims.judge.settings_count import FEWEST, word_of
-from normexp.claims.pages import markdown_page
+from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
@@ -62,13 +68,15 @@ def write_findings(
     )
 
 
-def finding(claim: Claim, verdict: Mapping[str, Any]) -> dict[str, str]:
+def finding(claim: Claim, verdict: Mapping[str, Any]) -> dict[str, Any]:
     """The parts of a finding in words."""
     return {
         "id": claim.id,
         "sentence": claim.sentence,
         "known": answer(verdict),
-        "sure": how_sure(verdict),
+        "counts": counts(verdict),
+        "effects": effects(verdict),
+        "beside": beside(verdict),
         "where": where(claim, verdict),
         "source": claim.source,
     }
@@ -93,21 +101,55 @@ def answer(verdict: Mapping[str, Any]) -> str:
     return "; ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True))
 
 
-def how_sure(verdict: Mapping[str, Any]) -> str:
-    """The counts and intervals behind it."""
+def counts(verdict: Mapping[str, Any]) -> str:
+    """A table: in how many settings it holds where networks learn, in the others and in all, with the share's
+    interval."""
     if not verdict["settings"]:
-        return f"{capital(verdict['scope'] or verdict['note'])}."
-    chosen = "drawn" if verdict["drawn"] else "hand-picked"
-    counts = " and ".join(f"{result['holds']} of {result['asked']}" for result in verdict["comparisons"])
-    numbers = numbers_of(verdict)
-    told = [
-        f"it holds in {counts} {chosen} settings",
-        f"{verdict['measure']}: {numbers[0].lower()}{numbers[1:]}",
-        verdict["note"],
-    ]
-    if not verdict["drawn"]:
+        return ""
+    several, rows = len(verdict["comparisons"]) > 1, []
+    every = "all drawn" if verdict["drawn"] else "all hand-picked"
+    for result in verdict["comparisons"]:
+        strata = {"that networks learn": result["learned"], "others": result["others"], every: result}
+        for words, own in strata.items():
+            if own and own["asked"]:
+                share = f"{own['share']:.2f}{ends(own['share_interval'], '.2f')}" if verdict["drawn"] else ""
+                name = [effect_name(comparison_in(result))] * several
+                rows.append([*name, words, f"{own['holds']} of {own['asked']}", share])
+    return markdown_table(["comparison"] * several + ["settings", "it holds in", "share, 95% interval"], rows)
+
+
+def effects(verdict: Mapping[str, Any]) -> list[str]:
+    """What is measured, what is claimed and the median over settings, a line for each comparison; of a law its
+    values."""
+    measured = f"*Measured*: {verdict['measure']}."
+    if not verdict["settings"]:
+        return [f"{measured} *Seen*: {numbers_of(verdict, asked=False).lower()}, {verdict['method']}."]
+    lines = []
+    for result in verdict["comparisons"]:
+        line = f"{measured} *Claimed*: {question(comparison_in(result), verdict['measure'])}."
+        if result["median"] is not None:
+            line += f" *Median over settings*: {median(result, verdict['measure'])}."
+        lines.append(line)
+    return lines
+
+
+def beside(verdict: Mapping[str, Any]) -> list[str]:
+    """What limits it, a sentence each."""
+    told = [capital(verdict["scope"])] if not verdict["settings"] else []
+    for result in verdict["comparisons"] if verdict["settings"] else ():
+        name = f"{effect_name(comparison_in(result))}: " if len(verdict["comparisons"]) > 1 else ""
+        parts = [f"where it does not hold: {', '.join(not_held)}"] if (not_held := where_not(result)) else []
+        parts += direction(result)
+        if result["ceiling"] is not None:
+            parts.append(f"two copies of one arm would score {result['ceiling']:.0f} of {result['asked']}")
+        told += [
+            name + (part if name else capital(part))
+            for part in parts + limits(result, drawn=verdict["drawn"])
+        ]
+    told.append(capital(verdict["note"]))
+    if verdict["settings"] and not verdict["drawn"]:
         told.append("Nobody drew these settings, so this says nothing about others")
-    return " ".join(f"{capital(text)}." for text in told if text)
+    return [f"{text}." for text in told if text]
 
 
 def where(claim: Claim, verdict: Mapping[str, Any]) -> str:
