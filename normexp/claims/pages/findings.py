@@ -39,6 +39,7 @@ QUESTIONS = (
     *("P06a", "P08", "P10", "P01", "P13", "P05", "S32", "S22", "P19", "P07c", "S91", "P09", "S90", "S47"),
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
+DRAWN_TOO = ("S06b",)  # README shows it
 SPANS = {"updates": "max_steps", "batch size": "batch_size", "depth": "model.depth", "width": "model.width"}
 
 
@@ -56,7 +57,7 @@ def write_findings(
     }
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[verdict["id"]], verdict) for verdict in chosen]
-    for verdict in chosen:
+    for verdict in chosen + [verdicts[name] for name in DRAWN_TOO if name in verdicts]:
         table = pd.DataFrame() if verdict["settings"] else values_of(root / PLACE, claims[verdict["id"]])
         if table is not None:
             draw(table, verdict, path.parent / "images" / f"finding_{verdict['id']}.png")
