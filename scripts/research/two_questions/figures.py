@@ -1,4 +1,4 @@
-"""Draw the figures of docs/covariate_shift.md and docs/vanishing_gradients.md from docs/data/two_questions.parquet.
+"""Draw the figures of README's six answers whose runs are in docs/data/two_questions.parquet.
 
     python scripts/research/two_questions/figures.py
 
@@ -21,8 +21,10 @@ NAMES = {
     "batchnorm": "BatchNorm",
     "batchnorm_noisy": "BatchNorm, then noise",
     "layernorm": "LayerNorm",
+    "groupnorm": "GroupNorm",
 }
-COLORS = {"none": "#666666", "batchnorm": "#0072b2", "batchnorm_noisy": "#d55e00", "layernorm": "#009e73"}
+COLORS = {"none": "#666666", "batchnorm": "#0072b2", "batchnorm_noisy": "#d55e00", "layernorm": "#009e73",
+          "groupnorm": "#cc79a7"}  # fmt: skip
 SHIFT = "wasserstein_drift@middle"
 RATIO = "gradient_first_last_ratio/weight@first"
 
@@ -58,7 +60,7 @@ def covariate_shift() -> None:
     save(figure, "covariate_shift")
     columns = [SHIFT, "ics_cosine@middle", "effective_beta@middle", "test_accuracy", "train_loss", "lr"]
     print(runs.groupby(["activation", "norm"])[columns].agg(["mean", "std"]).round(4).to_string())
-    compare(runs, ["activation"])
+    compare(runs, ["activation"], [("batchnorm_noisy", "batchnorm")])
 
 
 def vanishing_gradients() -> None:
@@ -104,18 +106,59 @@ def vanishing_gradients() -> None:
     )
 
 
-def compare(runs: pd.DataFrame, by: list[str]) -> None:
-    """Print the points of accuracy beside no norm, and of noise beside BatchNorm: 95% intervals over seeds and test
-    examples."""
+def batch_sizes() -> None:
+    """The accuracy of each norm over the batch size, at equal samples and own rates."""
+    runs = runs_of("batches")
+    kinds = {"mlp": "MLP", "cnn": "CNN"}
+    kinds = {model: name for model, name in kinds.items() if (runs["model"] == model).any()}
+    figure, axes = plt.subplots(
+        1, len(kinds), figsize=(5.2 * len(kinds), 3.6), layout="constrained", squeeze=False
+    )
+    for panel, (model, name) in zip(axes[0], kinds.items(), strict=True):
+        for norm in ("none", "batchnorm", "layernorm", "groupnorm"):
+            rows = runs[(runs["model"] == model) & (runs["norm"] == norm)]
+            means = 100 * rows.groupby("batch_size")["test_accuracy"].mean()
+            panel.plot(means.index, means, color=COLORS[norm], label=NAMES[norm])
+            panel.plot(
+                rows["batch_size"],
+                100 * rows["test_accuracy"],
+                "o",
+                color=COLORS[norm],
+                alpha=0.5,
+                markersize=4,
+            )
+        sizes = sorted(set(runs["batch_size"]))
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(sizes, [str(size) for size in sizes])
+        panel.set(
+            xlabel="batch size", ylabel="test accuracy, %", title=f"{name} on MNIST, 40,000 samples seen"
+        )
+        finish(panel)
+    axes[0, -1].legend(frameon=False, fontsize=8)
+    save(figure, "batch_crossing")
+    print(
+        runs.groupby(["model", "batch_size", "norm"])[["test_accuracy", "train_accuracy", "lr"]]
+        .agg({"test_accuracy": ["mean", "std", "size"], "train_accuracy": "mean", "lr": "first"})
+        .round(4)
+        .to_string()
+    )
+    compare(runs, ["model", "batch_size"], [("batchnorm", "layernorm"), ("layernorm", "groupnorm")])
+
+
+def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> None:
+    """Print the points of accuracy beside no norm, and of other pairs: 95% intervals over seeds and test examples."""
     answers = np.load(TABLE.with_suffix(".npz"))
     for setting, rows in runs.groupby(by):
         right = {
             norm: np.array([np.unpackbits(answers[key]) for key in own.sort_values("seed")["key"]], float)
             for norm, own in rows.groupby("norm")
         }
-        pairs = [(norm, "none") for norm in right if norm != "none"] + [("batchnorm_noisy", "batchnorm")]
+        pairs = [(norm, "none") for norm in right if norm != "none"] + also
         for norm, other in pairs:
-            examples = right[norm] - right[other][: len(right[norm])]
+            if norm not in right or other not in right:
+                continue
+            seeds = min(len(right[norm]), len(right[other]))
+            examples = right[norm][:seeds] - right[other][:seeds]
             found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
             print(
                 *setting,
@@ -138,3 +181,4 @@ if __name__ == "__main__":
     np.seterr(all="raise")
     covariate_shift()
     vanishing_gradients()
+    batch_sizes()
