@@ -145,6 +145,42 @@ def batch_sizes() -> None:
     compare(runs, ["model", "batch_size"], [("batchnorm", "layernorm"), ("layernorm", "groupnorm")])
 
 
+def warmup() -> None:
+    """The accuracy of Post-LN and Pre-LN Transformers over the rate, with and without warm-up."""
+    runs = pd.read_parquet(TABLE).query("plan == 'warmup'")
+    runs = runs.assign(
+        depth=runs["depth"].astype(int)
+    )  # seed 0 is judged too: every seed is trained at every rate
+    depths = sorted(set(runs["depth"]))
+    figure, axes = plt.subplots(
+        1, len(depths), figsize=(4 * len(depths) + 0.6, 3.5), layout="constrained", sharey=True, squeeze=False
+    )
+    looks = {
+        ("post", 0): ("#d55e00", "-", "Post-LN, no warm-up"),
+        ("post", 90): ("#d55e00", "--", "Post-LN, 90 updates of warm-up"),
+        ("pre", 0): ("#009e73", "-", "Pre-LN, no warm-up"),
+        ("pre", 90): ("#009e73", "--", "Pre-LN, 90 updates of warm-up"),
+    }
+    for panel, depth in zip(axes[0], depths, strict=True):
+        for (place, steps), (color, line, name) in looks.items():
+            own = runs[
+                (runs["depth"] == depth) & (runs["norm_position"] == place) & (runs["warmup_steps"] == steps)
+            ]
+            means = 100 * own.groupby("lr")["test_accuracy"].mean()
+            panel.plot(means.index, means, line, color=color, label=name)
+            panel.plot(own["lr"], 100 * own["test_accuracy"], "o", color=color, alpha=0.4, markersize=4,
+                       markerfacecolor=color if steps == 0 else "white")  # fmt: skip
+        panel.set_xscale("log")
+        panel.set(xlabel="peak learning rate", title=f"{depth} layers")
+        finish(panel)
+    axes[0, 0].set_ylabel("test accuracy, %")
+    axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
+    save(figure, "warmup")
+    columns = ["depth", "norm_position", "warmup_steps", "lr"]
+    table = runs.groupby(columns)[["test_accuracy", "train_accuracy"]].agg(["min", "mean", "max", "size"])
+    print(table.round(4).to_string())
+
+
 def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> None:
     """Print the points of accuracy beside no norm, and of other pairs: 95% intervals over seeds and test examples."""
     answers = np.load(TABLE.with_suffix(".npz"))
@@ -182,3 +218,4 @@ if __name__ == "__main__":
     covariate_shift()
     vanishing_gradients()
     batch_sizes()
+    warmup()
