@@ -4,7 +4,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS, Comparison
 from normexp.claims.judge.estimate import ALPHA
@@ -58,18 +58,31 @@ def effect_name(comparison: Comparison) -> str:
     return what if comparison.at is None else f"{what} at {comparison.at}"
 
 
-def difference(value: float, comparison: Comparison, measure: str) -> str:
-    """`2% higher` of a ratio, `3 times as high` of a large one, `1.2 points lower` of a share."""
+class Difference(NamedTuple):
+    """The words of a difference: `2%`, `higher` of a ratio, `3`, `times as high` of a large one, `1.2`, `lower`,
+    `points` of a share."""
+
+    size: str
+    way: str
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.size, self.unit, self.way)))
+
+
+def difference(value: float, comparison: Comparison, measure: str) -> Difference:
+    """A difference as its measure counts it."""
     way = "higher" if value > 0 else "lower"
     if comparison.log:
-        ratio = f"{number(math.exp(value))} times as high"
-        return ratio if abs(value) >= DOUBLE else f"{100 * abs(math.expm1(value)):.2g}% {way}"
+        if abs(value) >= DOUBLE:
+            return Difference(number(math.exp(value)), "times as high")
+        return Difference(f"{100 * abs(math.expm1(value)):.2g}%", way)
     if measure.startswith(SHARES):
         points = f"{100 * abs(value):.2g}"
-        return f"{points} point{'s' * (points != '1')} {way}"
+        return Difference(points, way, "point" if points == "1" else "points")
     if measure.startswith("steps"):
-        return f"{number(abs(value))} steps {'more' if value > 0 else 'fewer'}"
-    return f"{number(abs(value))} {way}"
+        return Difference(number(abs(value)), "more" if value > 0 else "fewer", "steps")
+    return Difference(number(abs(value)), way)
 
 
 def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> str:
@@ -84,13 +97,12 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
         return f"{comparison.arm} {number(value)}{ends((low, high))}"
     if comparison.kind in TRENDS or not comparison.baseline:
         return f"{effect_name(comparison)}: {number(value)}{ends((low, high))}"
-    words = [difference(end, comparison, measure) for end in (value, low, high)]
+    middle, first, last = (difference(end, comparison, measure) for end in (value, low, high))
     arm = comparison.arm if comparison.at is None else f"{comparison.arm} at {comparison.at}"
-    middle = f"{arm} {words[0]} {'as' if words[0].endswith('as high') else 'than'} {comparison.baseline}"
-    first, last = words[1].split(" "), words[2].split(" ")
-    if first[1:] == last[1:]:  # one unit for both ends
-        words[1] = first[0]
-    return f"{middle} ({words[1]} to {words[2]})" if math.isfinite(low) else f"{middle} (no interval)"
+    told = f"{arm} {middle} {'as' if middle.way.startswith('times') else 'than'} {comparison.baseline}"
+    if not math.isfinite(low):
+        return f"{told} (no interval)"
+    return f"{told} ({first.size if first[1:] == last[1:] else first} to {last})"
 
 
 def question(comparison: Comparison, measure: str) -> str:
@@ -121,8 +133,8 @@ def question(comparison: Comparison, measure: str) -> str:
     below = kind == "smaller"
     size = difference(-margin if below else margin, comparison, measure)
     if kind in (*EQUAL, "different"):
-        size = size.removesuffix(" higher").removesuffix(" more")
-        return f"{'no' if kind in EQUAL else 'a'} difference beyond {size}"
+        beyond = size if size.way.startswith("times") else size._replace(way="")
+        return f"{'no' if kind in EQUAL else 'a'} difference beyond {beyond}"
     if not margin:
         return "lower" if below else "higher"
     return f"{'more than' if margin > 0 else 'at most'} {size}"
