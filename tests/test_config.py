@@ -79,7 +79,12 @@ def test_good_configuration_passes():
         ("model", {"depth": 1}, "model: names no class; choose model=<name>"),
         ("monitor", {"a": {"every_n_steps": 5}}, r"monitor\.a: names no class"),
         ("monitor", [1], r"monitor=\[1\]: must be keys with values"),
-        ("trainer.max_epochs", 3, "trainer.max_epochs=3: is given by normexp; leave it out"),
+        (
+            "trainer.max_epochs",
+            3,
+            "trainer.max_epochs=3: is given by normexp; write max_epochs=VALUE instead",
+        ),
+        ("trainer.callbacks", [], "is given by normexp; write monitor=VALUE instead"),
         ("model.input_shape", [1], r"model.input_shape=\[1\]: is given by normexp; leave it out"),
         ("norm.num_features", 3, "norm.num_features=3: is given by normexp"),
         ("optimizer.fused", True, "optimizer.fused=True: is given by normexp"),

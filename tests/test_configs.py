@@ -131,3 +131,9 @@ def test_saved_configuration_builds_the_same_run():
 
 def test_configs_lie_beside_the_package():
     assert Path(__file__).parents[1] / "configs" == CONFIGS
+
+
+def test_a_monitor_that_is_null_is_left_out(make_parts):
+    light, fewer = (make_parts("monitor=light", *more).monitors for more in ((), ("monitor.gradients=null",)))
+    names, left = ({type(monitor).__name__ for monitor in own} for own in (light, fewer))
+    assert names - left == {"Gradients"}

@@ -93,7 +93,9 @@ class Network:
     def attempt(self) -> Trace:
         """One training pass, forward and backward, or as far as it came."""
         with self.quiet(train=True) as step:
-            return trace(step, self.batches.training, self.places)
+            seen = trace(step, self.batches.training, self.places)
+        seen.loss_by = self.step.origin.how if isinstance(self.step, Step) else "its training_step"
+        return seen
 
     @property
     def trace(self) -> Trace:
@@ -110,8 +112,7 @@ class Network:
     @property
     def loss(self) -> str:
         """How the training pass computes the loss, in words; PROBE if it is none."""
-        _ = self.attempt  # the pass writes `origin.how`
-        return self.step.origin.how if isinstance(self.step, Step) else "its training_step"
+        return self.attempt.loss_by
 
     @property
     def guessed(self) -> bool:

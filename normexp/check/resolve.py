@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from normexp.config.process import command
 from normexp.runs import finished_summary
 from normexp.training.result import trained
 
@@ -32,7 +33,7 @@ def imported(word: str, argument: str) -> Any:
     try:
         return pkgutil.resolve_name(f"{path}:{name}")
     except Exception as error:
-        remedy = "check its spelling, or install it, or start `python -m normexp check` in its folder"
+        remedy = f"check its spelling, or install it, or start `{command('check')}` in its folder"
         raise ValueError(f"{argument}={word}: {shown(error)}; {remedy}") from error
 
 

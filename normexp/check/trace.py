@@ -18,11 +18,13 @@ class Trace:
     """What one training pass showed.
 
     Attributes:
+        loss_by: how the loss was computed, in words.
         without_gradient: names of trained parameters that get no gradient.
         inside: path of the norm in which the pass failed.
     """
 
     loss: float = float("nan")
+    loss_by: str = ""
     calls: list[Call] = field(default_factory=list)
     without_gradient: set[str] = field(default_factory=set)
     error: Exception | None = None

@@ -13,6 +13,7 @@ from normexp.config import process
 from normexp.config.command_line import is_sweep, quoted, study_of
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
+from normexp.format import tell
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -56,7 +57,7 @@ def train(arguments: list[str]) -> None:
     if flags.help:
         from normexp.cli.help import explain, help_text
 
-        print("\n\n".join(map(explain, flags.words)) or help_text())
+        tell("\n\n".join(map(explain, flags.words)) or help_text())
         return
     many = flags.multirun or is_sweep(flags.words)
     if mistake := find_mistake(flags.words, unknown, many=many):
@@ -69,6 +70,10 @@ def train(arguments: list[str]) -> None:
 
     places = [f"{'++' * ('.' in key)}hydra.launcher.{key}={quoted(value)}" for key, value in placed]
     words = [*flags.words, *places]
+    if flags.cfg and flags.multirun:
+        raise ValueError(
+            "--cfg: shows the configuration of one run; write one value for each key, without -m"
+        )
     if flags.cfg:
         hydra_itself().show_cfg("train", words, flags.cfg, package=None, resolve=flags.resolve)
     elif many:

@@ -44,6 +44,8 @@ Packages = Annotated[str, Parameter(help="packages of yours whose classes may be
 
 
 def _shown(default: Any) -> str | None:
+    if isinstance(default, float):
+        return f"{default:g}"
     return ",".join(default) if isinstance(default, tuple) else str(default or "") or None
 
 
@@ -102,6 +104,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         return f"{word}: no such option; {suggest(word, list(keys))}; --help explains"
     if isinstance(mistake, mistakes.UnusedCliTokensError):
         word = (mistake.unused_tokens or [""])[0]
+        if (key := word.partition("=")[0]) != word:
+            return f"{word}: no such key; {suggest(key, list(keys))}; --help explains"
         return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):
         return f"{key}: a value is missing; --help explains"

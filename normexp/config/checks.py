@@ -6,6 +6,7 @@ from typing import Any
 
 from normexp.config.errors import checked
 from normexp.config.folder import CONFIGS, allowed_packages
+from normexp.config.options import OF_TRAINER
 from normexp.config.schema import GROUPS, Root, options_of
 from normexp.config.targets import resolve_target
 from normexp.format import require_at_least
@@ -16,10 +17,8 @@ INJECTED = {
     "norm": ("num_features", "channel_dim", "layer"),
     "optimizer": ("params", "fused"),
     "trainer": (
-        "max_epochs", "max_steps", "fast_dev_run", "val_check_interval", "check_val_every_n_epoch",
-        "log_every_n_steps", "default_root_dir", "callbacks", "logger", "num_sanity_val_steps",
-        "enable_model_summary", "use_distributed_sampler", "enable_checkpointing", "limit_val_batches",
-        "limit_test_batches",
+        *OF_TRAINER, "num_sanity_val_steps", "enable_model_summary", "use_distributed_sampler",
+        "enable_checkpointing", "limit_val_batches", "limit_test_batches",
     ),
 }  # fmt: skip
 FAST = "fast"  # the recipe with a file for each model and data
@@ -83,7 +82,9 @@ def check_node(path: str, node: Any, allowed: Iterable[str] | None, given: tuple
         return
     target = resolve_target(path, node["_target_"], allowed)
     if own := [key for key in given if key in node]:
-        raise ValueError(f"{path}.{own[0]}={node[own[0]]!s:.60}: is given by normexp; leave it out")
+        instead = OF_TRAINER.get(own[0]) if path == "trainer" else None
+        remedy = f"write {instead}=VALUE instead" if instead else "leave it out"
+        raise ValueError(f"{path}.{own[0]}={node[own[0]]!s:.60}: is given by normexp; {remedy}")
     if model := options_of(target, given, bool(node.get("_partial_", False))):
         checked(model, options, path)
 

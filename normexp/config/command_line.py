@@ -47,12 +47,16 @@ def study_of(words: Sequence[str]) -> str | None:
 OPTIONAL = ("preset", "experiment", "debug")
 ONE = ("model", "norm", "data", "optimizer", "schedule")  # groups of which a run has one choice
 
+REQUIRED = (*ONE, "trainer", "monitor", "recipe")
+
 
 def check_choices(overrides: Iterable["Override"]) -> None:
     """Raise ValueError with one line for a choice that is no name or list of names, for example `data=[0]`, where Hydra
     would end in a TypeError of its own; and for two of which a run has one."""
     for override in overrides:
         key = str(override.key_or_group)
+        if override.is_delete() and key in REQUIRED:
+            raise ValueError(f"{override.input_line}: a run needs one; write {key}=NAME instead")
         if key not in GROUPS or override.is_delete() or override.is_sweep_override():
             continue
         value: Any = override.value()

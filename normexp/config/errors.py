@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 from normexp.config.folder import brought_hint
-from normexp.config.options import choices, keys, suggest
+from normexp.config.options import OF_TRAINER, choices, keys, suggest
 from normexp.config.process import (
     BAD_INPUT,
     FAILED,
@@ -33,6 +33,7 @@ MUST = {
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
 }  # fmt: skip
+EXTRAS = ("joblib", "submitit")  # of launchers
 BRANCH = re.compile(
     r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-"
 )  # of a union
@@ -115,7 +116,8 @@ def _remedy(one: Any, model: "type[BaseModel] | None", path: str) -> str:
         known = _keys_at(model, above)
         around = "".join(f"{part}." for part in (path, _key(above)) if part)
         near = difflib.get_close_matches(str(word), known, n=1)
-        hint = f"did you mean {around}{near[0]}?" if near else f"the keys are: {', '.join(known)}"
+        some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
+        hint = f"did you mean {around}{near[0]}?" if near else f"the keys are: {some}"
         return f"no such key; {hint}"
     if kind == "literal_error":
         return f"choose from {context['expected'].replace(' or ', ', ').replace(chr(39), '')}"
@@ -143,15 +145,21 @@ def one_line(error: BaseException) -> str:
         return _of_validation(error)  # type: ignore[arg-type]
     text = str(error).strip()
     if match := re.search(r"Could not override '([^']+)'", text):
+        if instead := OF_TRAINER.get(match[1].removeprefix("trainer.")):
+            return f"{match[1]}: is given by normexp; write {instead}=VALUE instead"
         near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
         hint = f"did you mean {near[0]}? " if near else ""
         return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, choice = match[1], match[2]
         hint = brought_hint(group, choice) or f"no such choice; {suggest(choice, list(choices(group)))}"
+        if group == "hydra/launcher" and (extra := choice.partition("_")[0]) in EXTRAS:
+            hint = f'is not installed; pip install "normexp[{extra}]"'
         return f"{group}={choice}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m: {command('train')} -m {match[1]}"
+    if "does not support sweep type" in text:
+        return "a sweep takes values: several with commas, lr=0.001,0.01, or range(...); no interval"
     if "missing EQUAL" in text:
         word = match[1] if (match := re.search(r"override '([^']*)'", text)) else text.splitlines()[0]
         return f"{word}: arguments have the form key=value, for example norm=layernorm"

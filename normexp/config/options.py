@@ -11,6 +11,13 @@ GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
 )  # fmt: skip
 
+# Arguments of Lightning's trainer -> the key of normexp that sets them
+OF_TRAINER = {
+    **{key: key for key in ("max_epochs", "max_steps", "fast_dev_run", "log_every_n_steps", "logger")},
+    "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
+    "default_root_dir": "run_dir", "callbacks": "monitor",
+}  # fmt: skip
+
 
 def choices(group: str) -> dict[str, str]:
     """The choices of a config group, with the first comment of each file."""
