@@ -1,9 +1,16 @@
 """Words for numbers, times and refused arguments: argument, value, remedy; and what a line can show."""
 
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COLUMN = re.compile(r" *(?:\S+(?: \S+)*?  +)?")  # the start of a line up to its second column
 # They move the cursor or end the line, where names are shown on screens and in tables.
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -12,6 +19,37 @@ def printable(text: str) -> str:
     """A stranger's text as a terminal may show it: what would move the cursor, color or clear the screen becomes what
     it is written as. Line ends stay."""
     return UNPRINTABLE.sub(lambda found: found[0] if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+
+
+def folded(text: str, width: int) -> str:
+    """A text in lines of at most `width` letters, broken between words: a longer path or command word stays whole, so
+    that it can be copied. A line goes on below its second column, if it has one."""
+
+    def fold(line: str) -> str:
+        column = len(COLUMN.match(line)[0])  # type: ignore[index]
+        indent = column if column <= width // 2 else len(line) - len(line.lstrip()) + 4
+        return textwrap.fill(
+            line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
+            replace_whitespace=False, expand_tabs=False,
+        )  # fmt: skip
+
+    return "\n".join(fold(line) if len(line) > width else line for line in text.split("\n"))
+
+
+def tell(*texts: str, file: TextIO | None = None) -> None:
+    """Print texts, each on a line of its own; on a terminal, folded to its width."""
+    stream = file or sys.stdout
+    on_screen = getattr(stream, "isatty", bool)()
+    width = shutil.get_terminal_size().columns
+    for text in texts:
+        print(folded(text, width) if on_screen else text, file=stream, flush=True)
+
+
+def say(console: "Console", *lines: str) -> None:
+    """Print lines of a run on a rich console, with what moves the cursor written out; on a terminal, folded."""
+    for line in map(printable, lines):
+        text = folded(line, console.width) if console.is_terminal else line
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def require_plain(path: str, value: Any) -> None:

@@ -75,7 +75,7 @@ def test_every_command_works_from_any_folder(normexp):
     assert summary["versions"]["normexp"] == __version__
 
     said = normexp("train", "-m", *SMALL, "norm=none,layernorm", "name=sweep", "hydra.launcher.workers=2")
-    assert "\n2 done in" in said
+    assert "\n2 completed in" in said
     assert "report: normexp report outputs/sweep" in said
     found = {
         json.loads(path.read_text())["command"]
@@ -95,7 +95,7 @@ def test_every_command_works_from_any_folder(normexp):
 @pytest.mark.slow
 def test_mistakes_name_the_form_that_was_typed(normexp):
     assert "did you mean train?" in normexp("trian", status=2)
-    assert "add -m in front: normexp train -m seed=1,2" in normexp("train", "seed=1,2", status=2)
+    assert "add -m: normexp train -m seed=1,2" in normexp("train", "seed=1,2", status=2)
     assert "`normexp train --cfg job` prints all keys" in normexp("train", "modle=mlp", status=2)
     assert "normexp report" in normexp("report", "--help")
 

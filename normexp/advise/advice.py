@@ -22,13 +22,13 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     worth, and measured settings."""
     first, expected = forecast.norms[0], forecast.expect(labels)
     outside = forecast.outside(labels)
-    count = f"{len(forecast.settings)} settings of bank {bank}"
+    bank = f"the {len(forecast.settings)} settings of bank {bank}"
     lines = [
         f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
         f"outside of what was measured: {'; '.join(outside)}. No interval holds there, so none is given."
         if outside
-        else f"inside of what was measured, by {count}",
-        f"test errors to expect against {first}, the best norm first, from {count}"
+        else "inside of what was measured",
+        f"test error to expect, relative to that of {first}, from {bank}"
         + (":" if outside else f"; {LEVEL:.0%} intervals:"),
     ]
     width = max(map(len, forecast.norms))
@@ -45,7 +45,7 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
         lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
     lines.append("networks that have learned, test errors at each norm's best rate, mean over seeds:")
     lines += [learned(row, forecast.norms) for row in json.loads(LEARNED.read_text())]
-    lines.append(f"nearest of the {count}, errors of {', '.join(forecast.norms)}:")
+    lines.append(f"the nearest of those settings, test errors of {', '.join(forecast.norms)}:")
     lines += [f"  {point.name}  {point.in_words}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
               for point in forecast.nearest(labels)]  # fmt: skip
     return "\n".join(lines)

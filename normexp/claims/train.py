@@ -1,6 +1,5 @@
 """What training claims still need, round by round: what is missing of each grid is trained, and the grid widened."""
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -17,7 +16,7 @@ from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import why
 from normexp.config.run_spec import RunSpec
-from normexp.format import pluralize
+from normexp.format import pluralize, tell
 from normexp.sweeps.options import Options
 
 MOST_FAILURES = 2  # of one run; then its claims get no verdict
@@ -97,18 +96,17 @@ class Rounds:
         todo = self.todo()
         for name, rows in todo.items():
             claim = self.claims[name].claim
-            print(f"  {name}: at most {len(rows)} of {len(self.claims[name].grid)} runs to train")
+            tell(f"  {name}: at most {len(rows)} of {len(self.claims[name].grid)} runs to train")
             reason = registration(claim, self.registries)[1] if claim.drawn else ""
             if len(rows) and reason:
-                print(
+                tell(
                     f"  {name}: {reason}, so its word stays unregistered; to fix its protocol first: normexp register "
                     f"claim={name} reason=..."
                 )
             for setting, runs in rows.groupby("setting", sort=False) if options.plan and claim.cells else ():
                 labels = claim.cells[str(setting)].labels
                 what = f"{labels['model']} on {labels['data']}"
-                print(f"    {name} {setting} ({what}): {pluralize(len(runs), 'run')}")
-        sys.stdout.flush()
+                tell(f"    {name} {setting} ({what}): {pluralize(len(runs), 'run')}")
         if options.plan:
             self._run(todo, options)
 

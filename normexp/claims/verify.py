@@ -16,7 +16,7 @@ from normexp.claims.judge.verdict import VERDICT, judge, write_verdict
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import why
-from normexp.format import duration, pluralize
+from normexp.format import duration, pluralize, tell
 from normexp.sweeps.options import Options
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def verify_all(
     named = ", ".join(claim.id for claim in claims) if few else pluralize(len(claims), "claim")
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
     computed = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
-    print(f"plan: {named}{nothing}{computed}", flush=True)
+    tell(f"plan: {named}{nothing}{computed}")
     if trained := [claim for claim in claims if claim.evidence == "training"]:
         from normexp.claims.train import Rounds
 
@@ -111,10 +111,10 @@ def verify_all(
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
         print(f"\n{paragraph(verdict, width)}")
         if len(verdict.get("numerics", ())) > 1:
-            print(
+            tell(
                 "    its runs were computed by numerics 1 and 2, whose differences docs/data/numerics_2.json has"
             )
-        print(f"    {verdicts.out / claim.id / VERDICT}", flush=True)
+        tell(f"    {verdicts.out / claim.id / VERDICT}")
 
     if not options.plan:
         for claim in plain:
@@ -122,7 +122,7 @@ def verify_all(
         if rounds:
             rounds.run(options, lambda own: say(own.claim, verdicts.verdict(own.claim, own)))
         counts = ", ".join(f"{count} {word}" for word, count in words.items())
-        print(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
+        tell(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for name, reason in failed.items():
-        print(f"Error: {name}: {reason}", file=sys.stderr)
+        tell(f"Error: {name}: {reason}", file=sys.stderr)
     return 1 if failed else 0

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from normexp.format import tell
+
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:
     """What to expect of each norm in your own setting, from the measured settings of a bank: the order of norms with
@@ -26,4 +28,4 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
     known = load_bank(bank)
     forecast = Forecast(measured(known, evidence or EVIDENCE) if known.drawn else [], known.norms)
-    print(advice.advice(forecast, advice.labels_of_own(overrides), known.name))
+    tell(advice.advice(forecast, advice.labels_of_own(overrides), known.name))

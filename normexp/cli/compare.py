@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
 from normexp.config.process import fast_imports, typed
+from normexp.format import tell
 
 
 def compare(
@@ -67,7 +68,7 @@ def compare(
     if result is None:
         return
     page = write(result, folder, typed(sys.argv))
-    print(
+    tell(
         f"\nin this setting ({result.ended}): {finding(result.last, design.baseline, design.measure)}\n"
         f"page: {page}, with table.tex, methods.txt and figures/*.pdf"
     )

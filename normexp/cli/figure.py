@@ -1,10 +1,10 @@
 """`normexp figure bn_percentiles`: a known figure about normalization by its name; `all` makes the whole page."""
 
 import sys
-import textwrap
 from pathlib import Path
 
 from normexp.cli.help import columns
+from normexp.format import tell
 
 
 def names_in_lines() -> str:
@@ -30,11 +30,10 @@ def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False
     from normexp.figures.gallery import chosen, make, write_page
 
     for entry in chosen(list(names)):
-        print(f"{entry.name}: {entry.title}", flush=True)
+        tell(f"{entry.name}: {entry.title}")
         plot = make(
             entry, out, small=small, pdf=pdf, say=lambda words: print(f"  run {words}", file=sys.stderr)
         )
-        for label, text in (("here", plot.seen), ("there", f"{entry.paper} ({entry.source})")):
-            print(textwrap.fill(f"{label}: {text}", 110, initial_indent="  ", subsequent_indent="         "))
-        print(f"  {out / entry.name}.png, .json")
-    print(f"page: {write_page(out)}  (`normexp figure all` makes every figure)")
+        tell(f"  here:   {plot.seen}", f"  there:  {entry.paper} ({entry.source})")
+        tell(f"  {out / entry.name}.png, .json")
+    tell(f"page: {write_page(out)} (`normexp figure all` makes every figure)")

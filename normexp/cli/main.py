@@ -9,6 +9,7 @@ from typing import Any
 
 from normexp import __version__
 from normexp.config.process import BAD_INPUT, end, fail
+from normexp.format import tell
 
 # name -> function, and a line about it
 COMMANDS = {
@@ -33,7 +34,7 @@ def main() -> int:
         print(f"normexp {__version__}")
         return 0
     if name in ("-h", "--help"):
-        print(overview())
+        tell(overview())
         return 0
     if name not in COMMANDS:
         from normexp.config.options import suggest
@@ -70,7 +71,7 @@ def show_help(name: str, function: Any) -> None:
     app_of(name, function).help_print([])
     module = sys.modules[function.__module__]
     if hasattr(module, "names_in_lines"):
-        print(module.names_in_lines())
+        tell(module.names_in_lines())
 
 
 def overview() -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from string import Template
 
 from normexp.config.options import choices, suggest
+from normexp.format import tell
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 # kind -> template -> where it goes; $name is snake_case, $class is CamelCase
@@ -43,8 +44,8 @@ def new(kind: str = "", name: str = "", /) -> None:
     if not name:
         raise ValueError("write normexp new KIND NAME; --help explains")
     for path in begin(kind, name, Path()):
-        print(path)
-    print(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")
+        tell(str(path))
+    tell(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")
 
 
 def begin(kind: str, name: str, folder: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from normexp.cli.words import Folder, Packages
+from normexp.format import tell
 
 if TYPE_CHECKING:
     from normexp.claims.spec.registry import Row
@@ -46,7 +47,7 @@ def register(
 
     path = registry or rows.default_registry()
     if not claim and bank == SMALL:
-        print(*map(line, rows.read_registry(path)), sep="\n")
+        tell(*(list(map(line, rows.read_registry(path))) or [f"{path}: no row yet"]))
         return
     if not reason:
         raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
@@ -66,8 +67,8 @@ def register(
         claims = map(complete_cells, chosen)
         protocols = [(rows.subject_of(own.id, own.bank), protocol_of(own), seeds_of(own)) for own in claims]
     for subject, protocol, seeds in protocols:
-        print(line(rows.register(path, subject=subject, protocol=protocol, reason=reason, seeds=seeds)))
-    print(f"commit {path} before the runs start")
+        tell(line(rows.register(path, subject=subject, protocol=protocol, reason=reason, seeds=seeds)))
+    tell(f"commit {path} before the runs start")
 
 
 def line(row: "Row") -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.process import typed
+from normexp.format import tell
 
 
 def report(
@@ -48,8 +49,7 @@ def report(
     page = write_report(study, place, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
     means = write_mean_runs(study, place if out or values else first)
     show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
-    print(*(look_at(means, address(study)) if means else ()), sep="\n")
-    print(f"report: {page}")
+    tell(*(look_at(means, address(study)) if means else ()), f"report: {page}")
 
 
 def runs(folder: Path = Path("outputs"), /) -> None:
@@ -58,24 +58,20 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     - `normexp runs`: of all studies
     - `normexp runs outputs/NAME`: of one
     """
-    from normexp.runs.columns import networks
     from normexp.runs.table import load_summaries
 
     table = load_summaries(folder)
-    table = table.assign(model=networks(table), test=table["test/accuracy"].map("{:.2%}".format))
-    table["finished"] = table["finished"].str[:16].str.replace("T", " ")
-    names = [
-        "run",
-        "data",
-        "lr",
-        "status",
-        "test",
-        "finished",
-    ]  # a run's folder says norm, batch size and seed
+    test = table["test/accuracy"].map("{:.2%}".format).where(table["status"] == "completed", table["status"])
+    table = table.assign(test=test, finished=table["finished"].str[:16].str.replace("T", " "))
+    names = ["run", "data", "lr", "test", "finished"]  # a run's folder says norm, batch size and seed
+    console = Console() if sys.stdout.isatty() else Console(width=160)
     shown = Table(show_edge=False, pad_edge=False)
     for name in names:
-        shown.add_column(name, no_wrap=name != "run", overflow="fold")
-    for row in table.sort_values("finished", ascending=False)[names].astype(str).to_numpy():
+        shown.add_column(name, no_wrap=True, overflow="ignore" if name == "run" else "fold")
+    rows = table.sort_values("finished", ascending=False)[names].astype(str)
+    others = sum(max(map(len, [name, *rows[name]])) + 3 for name in names[1:])
+    if rows["run"].map(len).max() + others > console.width:  # two lines for a run, broken before its own name
+        rows["run"] = rows["run"].str.replace("/(?=[^/]*$)", "/\n", regex=True)
+    for row in rows.to_numpy():
         shown.add_row(*map(Text, row))
-    console = Console()
-    (console if console.is_terminal else Console(width=160)).print(shown, highlight=False)
+    console.print(shown, highlight=False)

@@ -13,6 +13,7 @@ from normexp.cli.words import HERE, Engine, Folder, Packages
 from normexp.config.folder import CONFIGS as FOLDER
 from normexp.config.options import installed
 from normexp.config.process import BAD_INPUT, fast_imports, typed
+from normexp.format import tell
 
 CONFIGS = FOLDER / "claims"
 OUT = Path("outputs/claims")
@@ -80,7 +81,7 @@ def verify(
         registries=[registry] if registry else None,
     )
     for mistake in left_out:
-        print(f"Error: {mistake}", file=sys.stderr)
+        tell(f"Error: {mistake}", file=sys.stderr)
     return BAD_INPUT if left_out else status
 
 

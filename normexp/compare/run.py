@@ -16,7 +16,7 @@ from normexp.claims.judge.outcomes import Setting
 from normexp.compare.design import Design
 from normexp.compare.judged import Look, at, look
 from normexp.config.run_spec import RunSpec, specs
-from normexp.format import pluralize
+from normexp.format import pluralize, tell
 from normexp.runs import failed, finished_summary
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
@@ -40,7 +40,7 @@ class Result:
 
 
 def compare(
-    design: Design, out: Path, command: str, options: Options, say: Callable[[str], None] = print
+    design: Design, out: Path, command: str, options: Options, say: Callable[[str], None] = tell
 ) -> Result | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
     (spec,) = specs([*design.words, f"norm={design.baseline}"])

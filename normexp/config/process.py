@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from normexp.format import UNPRINTABLE
+from normexp.format import UNPRINTABLE, tell
 
 SCRIPTS = ("verify", "report")
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
@@ -68,9 +68,9 @@ def fail(message: str, status: int) -> NoReturn:
 
 
 def say_and_exit(message: str, status: int) -> NoReturn:
-    """Print a message on one line of the error stream and exit."""
+    """Print a message on the error stream, on one line unless a terminal is too narrow, and exit."""
     # What the user typed may hold signs that move the cursor.
-    print("".join(c if c.isprintable() else repr(c)[1:-1] for c in message), file=sys.stderr)
+    tell("".join(c if c.isprintable() else repr(c)[1:-1] for c in message), file=sys.stderr)
     sys.exit(status)
 
 

@@ -24,7 +24,7 @@ from rich.progress import track
 
 from normexp.data.base import AbsentData
 from normexp.data.images import ImageData, Images
-from normexp.format import printable
+from normexp.format import printable, say
 from normexp.machine import cores
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -199,7 +199,7 @@ class ImageFolder(ImageData):
         }
         torch.save(rest, folder / REST)
         said = f"decoded {len(names):,} images, kept for later runs in {folder.parents[1]}"
-        screen.print(printable(said), highlight=False, markup=False, soft_wrap=True)
+        say(screen, said)
 
     def _check(self, names: list[Name]) -> None:
         """Refuse a layout unless training and test have images of the same classes, two or more."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from normexp.format import pluralize, printable
+from normexp.format import pluralize, printable, say
 from normexp.report.study import Study, as_text, label, open_study
 from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_words, number, over_examples
 from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
@@ -200,7 +200,7 @@ def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[
         if events and (means := write_mean_runs(study, folder)):
             return look_at(means, address(study))
     except (ValueError, OSError) as error:
-        console.print(printable(f"\nno table: {error}"), highlight=False, markup=False, soft_wrap=True)
+        say(console, f"\nno table: {error}")
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
     return []
 

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from normexp.format import duration, pluralize
+from normexp.format import duration, pluralize, say
 from normexp.sweeps.job import WAITING, Cell
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place
-from normexp.training.screen import say
 
 
 def show_plan(
@@ -49,7 +48,8 @@ def show_plan(
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:
     """Print how many runs ended how, and the failures with their reasons."""
-    say(console, f"\n{counts(Counter(cell.state for cell in cells))} in {duration(seconds)}")
+    states = Counter("not begun" if cell.state == "planned" else cell.state for cell in cells)
+    say(console, f"\n{counts(states)} in {duration(seconds)}")
     crashed = [cell for cell in cells if cell.state == "crashed"]
     say(console, *(f"crashed: {cell.name}\n  {cell.error}\n  {cell.job.log}" for cell in crashed))
     if left := [cell for cell in cells if cell.state in (*WAITING, "interrupted", "crashed")]:
@@ -66,12 +66,13 @@ class Board:
         self.status = console.status("")
 
     def update(self, cell: Cell) -> None:
-        """Show the new state of a cell, and the remaining time at the pace of the runs that ended."""
+        """Show the new state of a cell, and the remaining time at the pace of the runs that ended. A terminal shows
+        that time in its last line alone."""
         states = Counter(own.state for own in self.cells)
         left = sum(states[state] for state in WAITING)
         ended = [own.seconds for own in self.cells if own.seconds]
         now, remaining, judged = f"{len(self.cells) - left}/{len(self.cells)}", "", ""
-        if ended and left:
+        if ended and left and not states["interrupted"]:
             seconds = left * sum(ended) / len(ended) / min(self.at_once, left)
             remaining = f"  about {duration(seconds)} left"
             judged = f", judged by {pluralize(len(ended), 'finished run')}"
@@ -80,8 +81,8 @@ class Board:
             told = not self.console.is_terminal and len(ended) % self.every == 0
         if told:
             took = duration(cell.seconds) if cell.seconds else ""
-            line = f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}"
-            say(self.console, f"{line}{remaining}{judged}")
+            line = f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}".rstrip()
+            say(self.console, line if self.console.is_terminal else f"{line}{remaining}{judged}")
         self.status.update(f"{now}  {counts(states)}{remaining}")
 
 

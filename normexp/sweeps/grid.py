@@ -12,13 +12,14 @@ from normexp.config.errors import one_line
 from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, specs_of
+from normexp.format import say
 from normexp.runs import SUMMARY
 from normexp.sweeps.estimate import kind_of
 from normexp.sweeps.job import Cell
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 from normexp.training.build import build
-from normexp.training.screen import make_console, say
+from normexp.training.screen import make_console
 
 
 def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path, argv: Sequence[str]) -> int:

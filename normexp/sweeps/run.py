@@ -10,14 +10,14 @@ from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from pathlib import Path
 
 from normexp.config.run_spec import RunSpec
-from normexp.format import pluralize
+from normexp.format import pluralize, say
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board, show_end, show_plan
 from normexp.sweeps.job import STOPS, Cell, Job, Outcome
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place, choose_place
 from normexp.training.folder import in_use
-from normexp.training.screen import make_console, say
+from normexp.training.screen import make_console
 
 POLL_SECONDS = 0.2
 LOOK_SECONDS = 1.0  # between two looks if other launches train all remaining runs

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from normexp import NUMERICS
 from normexp.config.process import was_interrupted
+from normexp.format import say
 from normexp.machine import checkout
 from normexp.runs import damaged
 from normexp.runs.files import atomic_write
@@ -28,7 +29,6 @@ from normexp.runs.summary import Damaged
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
-from normexp.training.screen import say
 
 NEEDED = ("global_step", "state_dict", "run")
 # Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.

@@ -173,25 +173,39 @@ def numbers(recorder: Recorder) -> dict[str, str]:
     return shown
 
 
+def wide() -> bool:
+    """Whether the terminal has a line for times and losses."""
+    return shutil.get_terminal_size().columns > 110
+
+
 class Bar(RichProgressBar):
-    """Lightning's, drawn four times a second: a drawing takes longer than a step of a small network."""
+    """Lightning's on one line, drawn four times a second: a drawing takes longer than a step of a small network."""
 
     PER_SECOND = 4
+    WIDTH = (
+        20  # of the bar alone; a line over the whole width would leave a piece behind where Ctrl-C writes ^C
+    )
 
     def __init__(self, recorder: Recorder):
         super().__init__(refresh_rate=self.PER_SECOND)
         self.recorder = recorder
-        self._next = 0.0
+        self._next, self._batches = 0.0, 0
+
+    def configure_columns(self, trainer: pl.Trainer) -> list[Any]:
+        name, bar, batches, *speed = super().configure_columns(trainer)
+        bar.bar_width = self.WIDTH
+        return [name, bar, batches, *(speed if wide() else ())]
 
     def get_metrics(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
         shown = numbers(self.recorder)
-        if shutil.get_terminal_size().columns > 100:
-            return shown
-        return {
-            name: text.partition(" (")[0] for name, text in shown.items()
-        }  # of both losses a column of lines
+        return shown if wide() else {name: text.partition(" (")[0] for name, text in shown.items()}
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
+        self._update(self.train_progress_bar_id, self._batches)
+        super().on_train_epoch_end(trainer, module)
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
+        self._batches = batch_idx + 1
         if time.monotonic() >= self._next:
             super().on_train_batch_end(trainer, module, outputs, batch, batch_idx)
             self._next = time.monotonic() + 1 / self.PER_SECOND

@@ -12,7 +12,7 @@ from rich.text import Text
 from normexp.config.identity import changes, model_label
 from normexp.config.loggers import how_to_look
 from normexp.config.schema import RECORDED
-from normexp.format import pluralize, printable
+from normexp.format import pluralize, printable, say
 from normexp.runs.summary import failed, finished_summary, learning_rate
 
 if TYPE_CHECKING:
@@ -88,13 +88,6 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
     if folder:
         study = folder if summary["config"].get("run_dir") else folder.parents[1]
         say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
-
-
-def say(console: Console, *lines: str) -> None:
-    """Print lines, with what moves the cursor written out. A narrow terminal wraps them itself, so that what is in them
-    can be copied."""
-    for line in lines:
-        console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def show_finished(parts: "Parts", console: Console) -> dict[str, Any]:
