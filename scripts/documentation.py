@@ -1,6 +1,7 @@
 """Write the numbers of the documentation.
 
 python scripts/documentation.py norms                # docs/norms.md: every norm, and its invariances, measured
+python scripts/documentation.py check                # docs/check.md: the thresholds of all findings
 python scripts/documentation.py readme [study=FOLDER] [walk=FOLDER]   # README.md: the study that it names, with its
                                                      # report, and the folder of its first verdict
 python scripts/documentation.py gallery FOLDER       # docs/gallery.md: what `normexp figure all --out FOLDER` made
@@ -10,15 +11,47 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # works without installing the package
 
-from doc_tables import DATA, DOCS, ROOT, fill, table
-
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+DATA = DOCS / "data"  # the numbers behind the pages
 README, RECORD, FIGURE = ROOT / "README.md", DATA / "readme.json", DOCS / "images" / "batch_size.png"
 PICTURES = DOCS / "images" / "gallery"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table. A cell that is None is a dash."""
+    head = list(head)
+    lines = [
+        head,
+        ["---"] * len(head),
+        *(["–" if cell is None else str(cell) for cell in row] for row in rows),
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def filled(page: str, parts: dict[str, str]) -> str:
+    """The page with each part between `<!-- numbers: NAME -->` and `<!-- end -->`.
+
+    Raises ValueError if a part has no place, or several.
+    """
+    for name, part in parts.items():
+        pattern = rf"(<!-- numbers: {re.escape(name)} -->\n).*?(<!-- end -->)"
+        text = part.replace("\\", "\\\\")  # as a template of `re`
+        page, count = re.subn(pattern, rf"\g<1>{text}\n\g<2>", page, flags=re.S)
+        if count != 1:
+            raise ValueError(f"{count} places are marked `numbers: {name}`; mark one")
+    return page
+
+
+def fill(page: Path, parts: dict[str, str]) -> None:
+    """Write these parts into a page; see `filled`."""
+    page.write_text(filled(page.read_text(), parts))
 
 
 def norms() -> dict[str, str]:
@@ -40,6 +73,18 @@ def norms() -> dict[str, str]:
         "members": table(["name", "class", "what"], rows),
         "invariances": table(["name", *COLUMNS], invariances),
     }
+
+
+def limits() -> str:
+    """The thresholds of all findings of `normexp check`, with their reasons."""
+    from normexp.check.finding import declared
+
+    rows = [
+        [f"`{name}`", f"`{limit}`", f"{value:g} {unit}", reason]
+        for name, kind in declared().items()
+        for limit, (value, unit, reason) in kind.texts.get("limits", {}).items()
+    ]
+    return table(["finding", "threshold", "value", "why"], rows)
 
 
 def read_study(folder: Path) -> dict[str, Any]:
@@ -98,6 +143,8 @@ def main(page: str = "", *words: str) -> None:
     """Write a page."""
     if page == "norms":
         fill(DOCS / "norms.md", norms())
+    elif page == "check":
+        fill(DOCS / "check.md", {"limits": limits()})
     elif page == "readme":
         record = json.loads(RECORD.read_text())
         for word in words:

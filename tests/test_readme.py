@@ -11,7 +11,6 @@ import documentation
 import numpy as np
 import pytest
 import yaml
-from doc_tables import filled
 from scipy import stats
 
 from normexp.claims.spec.select import own_claims
@@ -24,7 +23,7 @@ RECORD = json.loads(documentation.RECORD.read_text())
 
 
 def test_numbers_are_those_of_the_record():
-    assert filled(TEXT, documentation.readme(RECORD)) == TEXT
+    assert documentation.filled(TEXT, documentation.readme(RECORD)) == TEXT
 
 
 def test_the_table_is_computed_from_the_values_of_the_runs():
