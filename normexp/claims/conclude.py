@@ -9,9 +9,8 @@ import pandas as pd
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.settings import judged_runs, settings, whole
+from normexp.claims.evidence.settings import different, judged, settings, settings_of_values, whole
 from normexp.claims.evidence.table import EVIDENCE, PLACE, kept_grid, read, runs_in, values_of
-from normexp.claims.evidence.values import MANIPULATION, different, settings_of_values, table_of
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.claim import Claim
@@ -28,6 +27,7 @@ from normexp.config.folder import CONFIGS
 from normexp.config.process import command
 
 Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
+OF_RUNS = ["setting", *COLUMNS, "lr", "failed"]
 HAND_PICKED = "hand-picked settings make no word, so there is nothing to register"
 MEASURED = {1, 2}  # numerics that may stand side by side: docs/data/numerics_2.json
 
@@ -44,13 +44,10 @@ def of_runs(
     Raises ValueError if runs of versions that compute other bits would be compared.
     """
     if not claim.settings:
-        runs = with_values(claim, runs_of(grid, table)).assign(censored=False)
+        runs = with_values(claim, runs_of(grid, table))
         values = runs.rename(columns={"level": "factor"})[COLUMNS]
         return values, judge(values, claim) | _cost(runs, new) | _numerics(claim, runs)
-    every = whole(claim, grid, table)
-    parts, runs = {"": settings(claim, every)}, judged_runs(claim, every)
-    if claim.manipulation:
-        parts[MANIPULATION] = settings(claim, every, manipulation=True)
+    runs = judged(claim, whole(claim, grid, table))
     row, why = registration(claim, registries)
     late = ""
     if row and len(runs):
@@ -62,12 +59,11 @@ def of_runs(
         elif early.any():
             late = f"registered after {early.sum()} of {len(runs)} runs"
     verdict = judge(
-        parts[""], claim, row=row, drawn=claim.drawn, asked=claim.first, late=late,
-        manipulation=parts.get(MANIPULATION),
+        settings(claim, runs), claim, row=row, drawn=claim.drawn, asked=claim.first, late=late,
+        manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else None,
     )  # fmt: skip
-    return table_of(parts), verdict | {"unregistered_because": why} | _cost(runs, new) | _numerics(
-        claim, runs
-    )
+    values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *(["check"] if claim.manipulation else [])]]
+    return values, verdict | {"unregistered_because": why} | _cost(runs, new) | _numerics(claim, runs)
 
 
 def of_networks(
@@ -78,10 +74,8 @@ def of_networks(
     Args:
         row: the row under which kept values were gathered.
     """
-    found = different(claim, values) if claim.drawn else settings_of_values(claim, values, "", claim.settings)
+    found = different(claim, values) if claim.drawn else settings_of_values(claim, values)
     twice = len(claim.settings) - len(found)
-    cells = {setting.name: claim.settings[setting.name] for setting in found}
-    checks = settings_of_values(claim, values, MANIPULATION, cells) if claim.manipulation else None
     registered, why = registration(claim, registries)
     if registered and row is not None and registered.number != row:
         why = f"gathered before row {registered.number}"
@@ -89,7 +83,7 @@ def of_networks(
     passed_over = f"{twice} of {len(claim.settings)} draws were the same network as an earlier one"
     verdict = judge(
         found, claim, row=registered, drawn=claim.drawn, asked=claim.first - twice,
-        passed_over=passed_over * bool(twice), manipulation=checks,
+        passed_over=passed_over * bool(twice),
     )  # fmt: skip
     return values, verdict | {"unregistered_because": why}
 

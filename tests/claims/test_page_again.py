@@ -9,8 +9,8 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_all_again
+from normexp.claims.evidence.settings import NETWORK
 from normexp.claims.evidence.table import EVIDENCE, values_of
-from normexp.claims.evidence.values import NETWORK
 from normexp.claims.pages.verdicts_page import table, write_page
 
 # Networks of a drawn bank are examined once its claims are registered; until then they have no values.

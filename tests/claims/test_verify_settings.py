@@ -10,7 +10,7 @@ from committed import altered
 
 from normexp.claims.evidence.initial import gather, initial_table
 from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.values import settings_of_values
+from normexp.claims.evidence.settings import settings_of_values
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.spec.registry import REGISTRY, register

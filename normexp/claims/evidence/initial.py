@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, cast
 import pandas as pd
 from torch import Tensor, nn
 
-from normexp.claims.evidence.values import DIRECTIONS, MANIPULATION, NETWORK, table_of
-from normexp.claims.judge.outcomes import COLUMNS, Setting
+from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
+from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws import Network
 from normexp.claims.laws.weights import Weights, fill
 from normexp.claims.spec.claim import Claim, split_options
@@ -31,7 +31,7 @@ def gather(claim: Claim) -> pd.DataFrame:
     # Seeds in the outer loop, so that measured times drift alike in all arms.
     for seed, level, arm in itertools.product(claim.seed_range, claim.levels, claim.arms):
         value = value_of_arm(claim, arm, dict.fromkeys(claim.factor, level), seed)
-        rows.append((arm, level, seed, value, False))
+        rows.append((arm, level, seed, value))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
@@ -65,23 +65,14 @@ def value_of_arm(
 
 def initial_table(claim: Claim) -> pd.DataFrame:
     """The table of a claim's networks, made anew: one row per part, setting, arm, level and seed."""
-    functions = {"": claim.function}
-    if claim.manipulation:
-        functions[MANIPULATION] = claim.manipulation.function
-    if claim.drawn:
-        functions[NETWORK] = DIRECTIONS
-    return table_of({part: initial_settings(claim, function) for part, function in functions.items()})
-
-
-def initial_settings(claim: Claim, function: str | None) -> list[Setting]:
-    """The settings of a claim, of networks made anew. `function` replaces the claim's own."""
-    settings = []
-    for name, words in claim.settings.items():
+    functions = {"": claim.function} | ({NETWORK: DIRECTIONS} if claim.drawn else {})
+    tables = []
+    for (part, function), (name, words) in itertools.product(functions.items(), claim.settings.items()):
         overrides, options = split_options(words)
         own = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": {**claim.options, **options}}
-        one = claim.model_copy(update=own | {"function": function or claim.function})
-        settings.append(Setting.of_table(gather(one), name))
-    return settings
+        table = gather(claim.model_copy(update=own | {"function": function}))
+        tables.append(table.assign(setting=name, part=part))
+    return pd.concat(tables, ignore_index=True)
 
 
 class Sizes(NamedTuple):

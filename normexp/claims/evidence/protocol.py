@@ -9,8 +9,7 @@ import json
 from typing import Any
 
 from normexp.claims.evidence.rates import RATE_RULES
-from normexp.claims.evidence.settings import FAILURE_RULES
-from normexp.claims.evidence.values import DIFFERENT
+from normexp.claims.evidence.settings import DIFFERENT, FAILURE_RULES
 from normexp.claims.judge.settings_count import MOST_SEEDS, RULES
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.cell import BankCell
@@ -36,7 +35,8 @@ def protocol_of(claim: Claim) -> str:
             "bank": claim.bank,
             **{name: getattr(claim, name) for name in FIELDS},
             "comparisons": [comparison.shown() for comparison in claim.comparisons],
-            "manipulation": check and [check.metric, check.function, check.comparison.shown()],
+            # None stands where a function once did.
+            "manipulation": check and [check.metric, None, check.comparison.shown()],
             "cells": {name: _cell(cell) for name, cell in claim.cells.items()},
             "rules": RULES | RATE_RULES | FAILURE_RULES | DIFFERENT,
         }

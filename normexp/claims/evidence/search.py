@@ -60,7 +60,7 @@ def search(claim: Claim) -> pd.DataFrame:
             raise ValueError(
                 f"claim={claim.id}: search: {TRIES} draws gave no finite value; narrow the space"
             )
-        row = {"arm": arm, "factor": "", "seed": index, "value": value, "censored": False}
+        row = {"arm": arm, "factor": "", "seed": index, "value": value}
         rows.append(row | {"case": str(case)})
         excess = max(outside(c, SimpleNamespace(**row), [""]) for c in claim.comparisons)
         if case.kind not in nearest or excess - nearest[case.kind][0] > LEAST_GAIN * abs(excess):

@@ -1,5 +1,5 @@
-"""From finished runs to the settings that the judge counts: which runs failed, the value of each arm and seed, and the
-runs that these ask for: rates beyond an edge, and two more seeds where a drawn setting lies near its margin."""
+"""From finished runs, or the values of networks before training, to the settings that the judge counts; and the runs
+that finished ones ask for: rates beyond an edge, and two more seeds where a drawn setting lies near its margin."""
 
 from collections.abc import Sequence
 
@@ -12,8 +12,8 @@ from normexp.claims.evidence.metric import measure_of, with_values
 from normexp.claims.evidence.rates import MOST_WIDENINGS, next_rates, runs_at
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import MOST_SEEDS, is_near_margin
-from normexp.claims.spec.cell import BankCell
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.cell import BankCell, labels_of
+from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.population import Length
 
 ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
@@ -22,22 +22,36 @@ FAILURE_RULES = {
     "p above which a run never got above chance": ABOVE_CHANCE,
     "loss of a drawn run that did not fail, at most, times that of guessing": MOST_LOSS,
 }
+NETWORK = "network"  # the part by which networks are told apart
+SAME = 1e-4  # the largest relative difference of equal networks: sums are rounded in another order
+DIRECTIONS = "depth.direction"
+DIFFERENT = {  # of drawn networks before training; a registered protocol holds it
+    "passed over": "a draw that has in every arm and seed the values and directions of an earlier one",
+    "directions": DIRECTIONS,
+    "within": SAME,
+}
 Arm = tuple[str, object, str]  # arm, level, words
 
 
 def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) -> list[Setting]:
-    """The settings of a claim from the `whole` runs of its grid. `manipulation`: with the values of its manipulation
-    check."""
+    """The settings of a claim from its `judged` runs. `manipulation`: with the values of its manipulation check."""
     return [
         setting_of(claim, claim.cells[str(name)], own, manipulation=manipulation)
         for name, own in runs.groupby("setting", sort=False)
     ]
 
 
-def judged_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs behind `settings`: one per setting, arm, level and seed."""
-    parts = [judged(claim, claim.cells[str(name)], own) for name, own in runs.groupby("setting", sort=False)]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"seconds": [], "numerics": []})
+def judged(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that a verdict compares, of the `whole` runs of a grid: one per setting, arm, level and seed, at its
+    rate, with the columns `value`, `check` and `failed`."""
+    parts = []
+    for name, own in with_values(claim, runs).groupby("setting", sort=False):
+        cell = claim.cells[str(name)]
+        chosen = runs_at(whole_rates(own), cell, measure_of(claim), claim.rate)
+        parts.append(chosen.assign(failed=failed_runs(chosen, cell)))
+    if not parts:
+        return runs.assign(value=[], check=[], failed=[])
+    return pd.concat(parts, ignore_index=True)
 
 
 def whole(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
@@ -56,29 +70,23 @@ def whole_rates(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs.groupby([*ARM, "lr"], sort=False)["seed"].transform("nunique") == seeds]
 
 
-def judged(claim: Claim, cell: BankCell, runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs of a setting that a verdict compares: one per arm, level and seed, at its rate."""
-    return runs_at(whole_rates(with_values(claim, runs)), cell, measure_of(claim), claim.rate)
-
-
 def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation: bool = False) -> Setting:
-    """One setting from all of its runs."""
-    chosen, measure = judged(claim, cell, runs), "value" if manipulation else measure_of(claim)
-    failed = failed_runs(chosen, cell)
-    values = failed.astype(float) if measure == "failed" else chosen["check" if manipulation else "value"]
-    table = chosen[["arm", "seed"]].assign(factor=chosen["level"], value=values, failed=failed)
+    """One setting from its `judged` runs."""
+    measure, failed = "value" if manipulation else measure_of(claim), runs["failed"]
+    values = failed.astype(float) if measure == "failed" else runs["check" if manipulation else "value"]
+    table = runs[["arm", "seed"]].assign(factor=runs["level"], value=values, failed=failed)
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
-    answers, bank = chosen["answers"].iloc[0], claim.drawn_from
+    answers, bank = runs["answers"].iloc[0], claim.drawn_from
     length = bank.known_population.length if bank and cell.name in bank.cells else None
     return Setting.of_table(
         table,
         cell.name,
         measure=measure,
-        guess=float(chosen["steps"].max()) if measure == "steps" else guesses.get(measure),
+        guess=float(runs["steps"].max()) if measure == "steps" else guesses.get(measure),
         answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
         labels=cell.labels,
         learned=cell.learned,
-        unfitted=unfitted_arms(cell, chosen, length) if length else (),
+        unfitted=unfitted_arms(cell, runs, length) if length else (),
     )
 
 
@@ -105,7 +113,7 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
     `gain` or more after two fifths of the updates. On a text also those with a loss no lower than the bank's
     `counts_loss`, that of counting tokens. Arms with runs of the bank's grid are passed over, as its pilots found a
     length at which they learn; see `late_gain`."""
-    done = runs[~failed_runs(runs, cell) & runs["late_gain"].notna()]
+    done = runs[~runs["failed"] & runs["late_gain"].notna()]
     of_grid = runs.loc[runs["asked_by"].str.contains(OF_BANK, regex=False), "arm"]
     done = done[~done["arm"].isin(of_grid)]
     open_ = done["late_gain"] >= rules.gain
@@ -115,6 +123,49 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
         open_ &= 1 - done["train_accuracy"] >= rules.learned * (1 - cell.chance)
     shares = open_.groupby(done["arm"], sort=False).mean()
     return tuple(str(arm) for arm, share in shares.items() if share > 0.5)
+
+
+# Networks before training.
+
+
+def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> list[Setting]:
+    """The settings of networks before training, from the table of their values: those of the claim itself (""), or
+    those by which a `NETWORK` is told from others."""
+    rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
+    by_setting = dict(iter(rows.groupby("setting", sort=False)))
+    if missing := [name for name in claim.settings if name not in by_setting]:
+        raise ValueError(
+            f"claim={claim.id}: setting={missing[0]}: has no values; verify it with evidence=none"
+        )
+    return [
+        Setting.of_table(by_setting[name], name, labels=initial_labels(claim, overrides))
+        for name, overrides in claim.settings.items()
+    ]
+
+
+def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
+    """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
+    claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
+    at the end of its range, do not make networks equal."""
+    distinct: list[Setting] = []
+    seen: list[np.ndarray] = []
+    own, networks = (settings_of_values(claim, table, part) for part in ("", NETWORK))
+    for setting, network in zip(own, networks, strict=True):
+        values = [outcomes.values for part in (setting, network) for outcomes in part.outcomes.values()]
+        numbers = np.concatenate(values)
+        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
+            distinct.append(setting)
+            seen.append(numbers)
+    return distinct
+
+
+def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
+    """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
+    if claim.drawn_from:
+        return next(dict(cell.labels) for cell in claim.cells.values() if [*cell.overrides] == overrides)
+    labels = labels_of([*split_options(overrides)[0], *claim.fixed])
+    noise = "random tokens" if labels.get("model") == "GPT" else "Gaussian noise"
+    return {"data": noise} | labels
 
 
 # The runs that finished ones ask for. No other rule changes a grid after its first runs.
@@ -163,6 +214,6 @@ def more_seeds(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataF
     seeds = range(claim.first_seed, claim.first_seed + MOST_SEEDS)
     if not claim.drawn or runs["seed"].nunique() >= MOST_SEEDS:
         return []
-    if not is_near_margin(setting_of(claim, cell, runs), claim.comparisons):
+    if not is_near_margin(setting_of(claim, cell, judged(claim, runs)), claim.comparisons):
         return []
     return [rows_of(cell.name, *arm, seeds, rates_in(claim, cell, *arm[:2])) for arm in arms]

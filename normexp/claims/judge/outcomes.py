@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd  # slow to import, and reading claims, as `--help` does, needs none
 
 Arm = tuple[str, Hashable]  # name of an arm, level of the factor ("" if there is none)
-# Of evidence in one setting. A censored value is a time at which a run stopped before it reached its target.
-COLUMNS = ["arm", "factor", "seed", "value", "censored"]
+COLUMNS = ["arm", "factor", "seed", "value"]  # of evidence in one setting
 
 
 @dataclass(frozen=True, eq=False)

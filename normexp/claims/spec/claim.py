@@ -41,12 +41,11 @@ class Search(Strict):
 
 
 class Manipulation(Strict):
-    """The change that a causal word requires: `metric` or `function` measures it, `comparison` says how large it is."""
+    """The change that a causal word requires: `metric` measures it, `comparison` says how large it is."""
 
     measure: Text
     comparison: Comparison
-    metric: Text | None = None
-    function: Text | None = None
+    metric: Text
 
 
 class Document(Strict):
@@ -171,7 +170,7 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     def fixed_of(self, arm: str) -> list[str]:
         """`fixed`, without monitors in an arm that only a manipulation check of others would read."""
         check = self.manipulation
-        if not check or not check.metric or self.check_of(arm) or self.metric_of(arm).startswith("logged/"):
+        if not check or self.check_of(arm) or self.metric_of(arm).startswith("logged/"):
             return self.fixed
         return [word for word in self.fixed if not word.startswith("monitor")]
 

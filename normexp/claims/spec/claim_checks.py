@@ -33,8 +33,8 @@ def mistakes(claim: Claim) -> Iterator[str]:
     for comparison in claim.comparisons:
         yield from _comparison(claim, comparison)
     if claim.manipulation:
-        if not getattr(claim.manipulation, needed):
-            yield f"manipulation: needs {needed}, as evidence={claim.evidence} has"
+        if claim.evidence != "training":
+            yield f"manipulation: evidence={claim.evidence} has none; leave it out"
         yield from _comparison(claim, claim.manipulation.comparison)
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
     if claim.search and (over_settings or claim.factor or len(claim.arms) > 1 or kinds != {"every"}):
