@@ -8,21 +8,21 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
-from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.settings import different, judged, settings, settings_of_values, whole
-from normexp.claims.evidence.table import EVIDENCE, PLACE, kept_grid, read, runs_in, values_of
-from normexp.claims.judge.outcomes import COLUMNS
-from normexp.claims.judge.verdict import judge
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import (
+from normexp.claims.evidence.registry import (
     REGISTRY,
     Row,
     before,
     default_registry,
     latest,
+    protocol_of,
     read_registry,
     subject_of,
 )
+from normexp.claims.evidence.settings import different, judged, settings, settings_of_values, whole
+from normexp.claims.evidence.table import EVIDENCE, PLACE, kept_grid, read, runs_in, values_of
+from normexp.claims.judge.outcomes import COLUMNS
+from normexp.claims.judge.verdict import judge
+from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.config.process import command
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph
 from normexp.claims.judge.verdict import VERDICT, judge, write_verdict
 from normexp.claims.pages.figure import draw

@@ -7,7 +7,7 @@ from normexp.cli.words import Folder, Packages
 from normexp.format import tell
 
 if TYPE_CHECKING:
-    from normexp.claims.spec.registry import Row
+    from normexp.claims.evidence.registry import Row
 
 BANK = "bank"  # the word, and the subject, of a bank's own row
 
@@ -39,9 +39,9 @@ def register(
         bank: a name, or a file of settings of your own; of a population, with the lengths and rates that pilots found
         registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
     """
+    from normexp.claims.evidence import registry as rows
     from normexp.claims.evidence.disk import complete_cells
-    from normexp.claims.evidence.protocol import protocol_of, protocol_of_bank, seeds_of
-    from normexp.claims.spec import registry as rows
+    from normexp.claims.evidence.registry import protocol_of, protocol_of_bank, seeds_of
     from normexp.claims.spec.bank import SMALL, load_bank
     from normexp.claims.spec.select import find
 
@@ -56,7 +56,7 @@ def register(
         subject = rows.subject_of(BANK, known.name)
         protocols = [(subject, protocol_of_bank(known), [[0, max(known.seeds, 1)]])]
     else:
-        chosen, left_out, _ = find(claim, bank)
+        chosen, left_out = find(claim, bank)
         for mistake in left_out:
             raise ValueError(mistake)
         for own in chosen:

@@ -66,7 +66,7 @@ def verify(
     if page:
         write_pages(list(map(Path, page.split(","))), out)
         return 0
-    chosen, left_out, _ = select.find(DEMO if claim == "demo" else claim, bank)
+    chosen, left_out = select.find(DEMO if claim == "demo" else claim, bank)
     if not engine.plan:
         out.mkdir(parents=True, exist_ok=True)
     with fast_imports():  # torch and Lightning take seconds to import

@@ -13,7 +13,7 @@ import pandas as pd
 
 from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import RUN, grid_of, missing, runs_of
-from normexp.claims.evidence.protocol import asked_of
+from normexp.claims.evidence.registry import asked_of
 from normexp.claims.evidence.settings import failed_runs, widen
 from normexp.claims.evidence.table import EVIDENCE, RUNS, read
 from normexp.claims.spec.claim_files import load_claims

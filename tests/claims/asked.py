@@ -7,9 +7,9 @@ import pandas as pd
 
 from normexp.claims.conclude import of_networks, of_runs, registries_of
 from normexp.claims.evidence.initial import initial_table
+from normexp.claims.evidence.registry import REGISTRY
 from normexp.claims.evidence.table import PLACE, kept_grid, read, runs_in
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.registry import REGISTRY
 from normexp.claims.verify import Verdicts
 
 

@@ -140,9 +140,9 @@ def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_p
         ("metric: test/accuracy", "metric=test/accuracy: .* which errors know; give test/error"),
         ("comparison: {kind: every, at_most: 1, log: true}", "kind=every: gives no number a setting"),
         ("arms: {a: [norm=none, lr=0.1], b: [norm=rmsnorm]}", "arms.a=.*: over settings each seed takes its own best"),
-        ("evidence: law\nfunction: a.b", "manipulation: needs function, as evidence=law has"),
+        ("evidence: law\nfunction: a.b", "manipulation: evidence=law has none"),
         ("manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
-        ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation: needs metric"),
+        ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation.metric: is missing"),
     ],
 )  # fmt: skip
 def test_a_mistake_over_settings_is_one_line(text, message, tmp_path):

@@ -6,9 +6,16 @@ import pytest
 from committed import CLAIMS, altered
 
 from normexp.claims.conclude import registration
-from normexp.claims.evidence.protocol import protocol_of, seeds_of
+from normexp.claims.evidence.registry import (
+    REGISTRY,
+    latest,
+    protocol_of,
+    read_registry,
+    register,
+    seeds_of,
+    subject_of,
+)
 from normexp.claims.evidence.table import EVIDENCE
-from normexp.claims.spec.registry import REGISTRY, latest, read_registry, register, subject_of
 
 ROW = {"subject": "P1", "protocol": "a", "reason": "first", "seeds": [[0, 2]]}
 

@@ -10,11 +10,10 @@ import torch
 from committed import CLAIMS, altered, text_of
 
 from normexp.claims.evidence.initial import network
-from normexp.claims.evidence.search import changed, draw, search
+from normexp.claims.evidence.search import Weights, changed, draw, matrix, search
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.judge.verdict import judge
 from normexp.claims.laws.depth import gradient_growth
-from normexp.claims.laws.weights import Weights, fill, matrix
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -58,7 +57,7 @@ def test_structures_are_what_they_say():
 def test_looks_linear_weights_make_a_relu_network_linear():
     """Shang et al. 2016, Balduzzi et al. 2017: the two halves of each layer are relu(z) and relu(-z)."""
     net = network(("model=mlp", "norm=none", "model.depth=4", "model.width=32"), 0)
-    fill(net, weights(structure="orthogonal", pairs="mirrored"), 0)
+    weights(structure="orthogonal", pairs="mirrored").fill(net, 0)
     net.layers.eval()
 
     def hidden(x):

@@ -308,16 +308,14 @@ def test_margins_of_practice_follow_the_baselines_errors(baseline, measure, marg
         own = setting([baseline + step * margin] * 2, [baseline] * 2, measure=measure)
         found = number_in(own, practical)
         assert (found.side, found.margin) == (side, pytest.approx(margin))
-    assert found.points == pytest.approx(math.log1p(1.1 * margin / baseline))
 
 
-def test_medians_spread_and_points_are_numpys():
+def test_medians_and_their_spread_are_numpys():
     effects = np.random.default_rng(0).normal(size=25)
     settings = [setting(0.1 * np.exp([x, x]), (0.1, 0.1), name=str(x), measure="error") for x in effects]
     found = count(settings, FEWER, 0.95)
     assert found["median"] == pytest.approx(np.median(effects))
     assert found["median_interval"] == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
-    assert found["points_median"] == pytest.approx(0.1 * math.expm1(np.median(effects)))
 
 
 # Rules that ask for more runs.

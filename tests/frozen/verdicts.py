@@ -13,7 +13,7 @@ FILE = Path(__file__).parent / "verdicts.json"
 KEYS = ("verdict", "scope", "note", "effect", "interval", "level", "n_seeds", "p", "failures")
 COUNTS = ("holds", "n", "share", "share_interval")
 OF_COMPARISONS = (
-    *("n", "beyond", "within", "opposite", "failed", "holds", "median", "median_interval", "points_median"),
+    *("n", "beyond", "within", "opposite", "failed", "holds", "median", "median_interval"),
     *("trained", "failures", "runs", "unfitted", "verdict", "effect", "interval", "n_seeds"),
 )
 

@@ -31,8 +31,7 @@ class Comparison(BaseModel):
     - greater, smaller, different, equivalent: the value of `arm` minus the value of `baseline` at the same seed, or
       minus the number `target`. It is the mean over the factor's levels, or the value at one level `at`.
     - increasing, decreasing, flat: the slope of the value over the factor, minus the slope of `baseline` or the number
-      `target` if there is one. With `over: ARM` the slope is taken over the values of that arm at the same seed and
-      level, instead of the factor.
+      `target` if there is one.
 
     `margin` is the smallest effect that matters, fixed beforehand: a number, or `practical` (see `practical_margin`).
     `log` compares logarithms of values. `log2_factor` fits slopes over log2 of the factor.
@@ -50,7 +49,6 @@ class Comparison(BaseModel):
     margin: Number | Literal["practical"] = 0.0
     log: bool = False
     log2_factor: bool = False
-    over: str | None = None
     at_most: Bounds | None = None
     at_least: Bounds | None = None
     equals: Bounds | None = None
@@ -140,7 +138,7 @@ class Comparison(BaseModel):
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
-        arms = (self.arm, self.baseline, self.over)
+        arms = (self.arm, self.baseline)
         return {key: own for key, own in outcomes.items() if key[0] in arms and self.at in (None, key[1])}
 
     def levels(self, outcomes: Mapping[Arm, Outcomes]) -> list:
@@ -150,23 +148,19 @@ class Comparison(BaseModel):
             raise ValueError(f"comparison: no value of arm={self.arm} at={self.at}; check the yaml")
         return levels
 
-    def values(self, outcomes: Mapping[Arm, Outcomes], arm: str, *, log: bool) -> np.ndarray:
-        """(n, levels) the values of an arm, or their logarithms. Raises ValueError for a value without one."""
+    def values(self, outcomes: Mapping[Arm, Outcomes], arm: str) -> np.ndarray:
+        """(n, levels) the values of an arm, with `log` their logarithms. Raises ValueError for a value without one."""
         values = np.stack([outcomes[arm, level].values for level in self.levels(outcomes)], 1)
-        if log and (values <= 0).any():
+        if self.log and (values <= 0).any():
             raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
-        return np.log(values) if log else values
+        return np.log(values) if self.log else values
 
     def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
-        arm = self.values(outcomes, self.named_arm, log=self.log)
-        baseline = self.values(outcomes, self.baseline, log=self.log) if self.baseline else np.zeros_like(arm)
+        arm = self.values(outcomes, self.named_arm)
+        baseline = self.values(outcomes, self.baseline) if self.baseline else np.zeros_like(arm)
         if self.kind in TRENDS:
-            x = (
-                np.array(self.levels(outcomes), float)[None]
-                if not self.over
-                else self.values(outcomes, self.over, log=False)
-            )
+            x = np.array(self.levels(outcomes), float)
             effects = _slope(arm - baseline, np.log2(x) if self.log2_factor else x)
         else:
             effects = (arm - baseline).mean(1)
@@ -190,6 +184,6 @@ def practical_margin(baseline: float, measure: str) -> float:
 
 
 def _slope(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The slope of each row of `values` (n, levels) over `x` (n or 1, levels): (n,)."""
-    x = x - x.mean(1, keepdims=True)
-    return (values * x).sum(1) / (x**2).sum(1)
+    """The slope of each row of `values` (n, levels) over `x` (levels,): (n,)."""
+    x = x - x.mean()
+    return values @ x / (x @ x)

@@ -1,7 +1,8 @@
-"""Intervals: of the mean over seeds in one setting (Student's t), of a share of settings (Clopper and Pearson) and of a
-median over settings (sign test)."""
+"""Intervals and tests: of the mean over seeds in one setting (Student's t), of a share of settings (Clopper and
+Pearson), of a median over settings (sign test), and of a share on both sides of a moderator (Fisher)."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,11 @@ from normexp.runs.table import t_quantile
 
 ALPHA = 0.05
 Ends = tuple[float, float]
+FEWEST_A_SIDE = 3  # settings
+KINDS = {  # label -> its values on the first side, and the names of both
+    "model": (("CNN", "ResNet"), "with", "without"),
+    "activation": (("sigmoid", "tanh", "hardtanh"), "saturating", "other"),
+}
 
 
 @dataclass(frozen=True)
@@ -82,3 +88,43 @@ def holm(p: Any) -> np.ndarray:
     order = np.argsort(p)
     rising = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     return np.minimum(rising, 1.0)[np.argsort(order)]
+
+
+def moderators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Whether a claim holds more often on one side of a moderator (convolutions, batch size, depth, activation): the
+    count on both sides of each, with Fisher's exact p after Holm over those that have three settings on each side. A
+    row is a setting of `count`: holds, labels."""
+    splits = {"convolutions": _of_kind("model", rows), "batch size": _halves("batch size", rows)}
+    splits |= {"depth": _halves("depth", rows), "activation": _of_kind("activation", rows)}
+    found = []
+    for name, groups in splits.items():
+        counts: dict[str, list[int]] = {}
+        for row, group in zip(rows, groups, strict=True):
+            if group:
+                holds_and_n = counts.setdefault(group, [0, 0])
+                holds_and_n[0] += row["holds"]
+                holds_and_n[1] += 1
+        if len(counts) == 2 and min(n for _, n in counts.values()) >= FEWEST_A_SIDE:
+            p = stats.fisher_exact([[holds, n - holds] for holds, n in counts.values()]).pvalue
+            found.append({"name": name, "groups": counts, "p": float(p)})
+    adjusted = holm([moderator["p"] for moderator in found]).tolist()
+    return [moderator | {"p": float(p)} for moderator, p in zip(found, adjusted, strict=True)]
+
+
+def _of_kind(label: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The side of each row by a label; empty where it has none."""
+    names, inside, outside = KINDS[label]
+    own = [row["labels"].get(label) for row in rows]
+    return ["" if value is None else inside if value in names else outside for value in own]
+
+
+def _halves(label: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Up to the median of the settings, and above it."""
+    texts = [row["labels"].get(label, "") for row in rows]
+    numbers = [float(text) if text.replace(".", "", 1).isdecimal() else None for text in texts]
+    known = [number for number in numbers if number is not None]
+    if not known:
+        return [""] * len(rows)
+    middle = float(np.median(known))
+    words = f"up to {middle:g}", f"above {middle:g}"
+    return ["" if number is None else words[number > middle] for number in numbers]

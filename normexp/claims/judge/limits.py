@@ -62,30 +62,22 @@ def _by_evidence(claim: "Claim") -> str:
 
 
 def _where(claim: "Claim") -> str:
-    """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it."""
-    arm_overrides = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
+    """`MLP, CNN on MNIST, at most depth 12, width 256, 6,000 updates`; empty if no override says it. The updates of
+    drawn settings are not named where the claim chooses the batch size: a run takes as many passes over the data as its
+    setting, so another number of updates."""
+    arms = [arm for arm in claim.arms.values() if isinstance(arm, list)]
+    own = [[*claim.fixed, *arm, *claim.factor_of(level)] for arm in arms for level in claim.levels]
     settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]
-    words = [[*setting, *arm] for setting in settings for arm in arm_overrides]
+    words = [[*setting, *chosen] for setting in settings for chosen in own]
     labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
     subject = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
-    sizes = []
-    for key, name in SIZES.items():
-        chosen = chosen_by(claim, key)
-        if numbers := numbers_in(key, words) if chosen is None else chosen:
-            sizes.append(name.format(f"{max(numbers):,g}"))
+    passes = claim.drawn and any(value_of("batch_size", chosen) for chosen in own)
+    sizes = [
+        name.format(f"{max(numbers):,g}")
+        for key, name in SIZES.items()
+        if (numbers := numbers_in(key, words)) and not (passes and key == "max_steps")
+    ]
     return ", ".join(filter(None, (subject, f"at most {', '.join(sizes)}" if sizes else "")))
-
-
-def chosen_by(claim: "Claim", key: str) -> list[float] | None:
-    """The numbers that a claim's own words give a key, whatever its settings say: its levels, or those of every arm.
-    None where the settings decide. No number for the updates of drawn settings in which the claim chooses the batch
-    size: a run takes as many passes over the data as its setting, so another number of updates."""
-    if key in claim.factor:
-        return numbers_in(key, [[f"{key}={level}"] for level in claim.factor[key]])
-    words = [[*claim.fixed, *arm] for arm in claim.arms.values() if isinstance(arm, list)]
-    if numbers := numbers_in(key, words) if all(value_of(key, overrides) for overrides in words) else []:
-        return numbers
-    return [] if key == "max_steps" and claim.drawn and chosen_by(claim, "batch_size") else None
 
 
 def numbers_in(key: str, words: Sequence[Sequence[str]]) -> list[float]:
@@ -93,7 +85,7 @@ def numbers_in(key: str, words: Sequence[Sequence[str]]) -> list[float]:
     if key == "max_epochs":
         words = [overrides for overrides in words if not value_of("max_steps", overrides)]
     texts = [value_of(key, overrides) for overrides in words]
-    return list(dict.fromkeys(float(text) for text in texts if text.replace(".", "", 1).isdecimal()))
+    return [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]
 
 
 def _names(labels: Sequence[Mapping[str, str]], key: str) -> str:

@@ -53,7 +53,7 @@ def effect_name(comparison: Comparison) -> str:
     against = comparison.baseline or ("" if comparison.target is None else f"{comparison.target:g}")
     what = f"{comparison.arm} minus {against}" if against else f"{comparison.arm}"
     if comparison.kind in TRENDS:
-        what = f"slope of {what}" + (f" over {comparison.over}" if comparison.over else "")
+        what = f"slope of {what}"
     what += " (logarithms)" if comparison.log else ""
     return what if comparison.at is None else f"{what} at {comparison.at}"
 

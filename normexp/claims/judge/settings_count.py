@@ -13,9 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from normexp.claims.judge.comparison import DIFFERENCES, PRACTICAL_MARGINS, TRENDS, Comparison
-from normexp.claims.judge.estimate import Ends, SeedMean, median_interval, p_of_share, share_interval
-from normexp.claims.judge.moderators import moderators
+from normexp.claims.judge.comparison import PRACTICAL_MARGINS, TRENDS, Comparison
+from normexp.claims.judge.estimate import (
+    Ends,
+    SeedMean,
+    median_interval,
+    moderators,
+    p_of_share,
+    share_interval,
+)
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
@@ -43,7 +49,6 @@ class SettingNumber:
             guess. None if every run failed, or one did and the value of guessing is not known.
         error: its standard error over seeds; nan with one seed.
         side: `beyond` the margin, `within`, `opposite`, or `failed` where there is no number.
-        points: beside a log ratio the difference in errors or nats, beside a difference the log ratio.
         trained: the number over the seeds at which every run trained; None if there is none.
         seeds: number of pairs.
         failures: arm -> failed runs, over all levels.
@@ -55,7 +60,6 @@ class SettingNumber:
     error: float
     margin: float
     side: str
-    points: float | None
     trained: float | None
     seeds: int
     failures: dict[str, int]
@@ -79,7 +83,6 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
         error=mean.error if mean and seeds > 1 else math.nan,
         margin=margin,
         side=side,
-        points=_beside(with_guesses, setting, comparison) if with_guesses else None,
         trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
         failures=dict(failures),
@@ -117,22 +120,13 @@ def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparis
     return SeedMean.of(comparison.effects(_with_half(by_arm, setting, comparison)))
 
 
-def _beside(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> float | None:
-    """The difference beside a log ratio, or the log ratio beside a difference, of errors and losses."""
-    pair = comparison.kind in DIFFERENCES and comparison.baseline
-    if setting.measure not in ("error", "loss") or not pair:
-        return None
-    other = comparison.model_copy(update={"log": not comparison.log, "margin": 0.0})
-    return _mean(by_arm, setting, other).effect
-
-
 def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> dict[str, Any]:
     """The counts of a comparison over settings, and the settings behind them, as plain values. Keys:
 
     - `n`, `beyond`, `within`, `opposite`, `failed`: counts of settings. Those of `failed` have no number, so they
       cannot be asked.
     - `asked`: the others; `holds`: those in which the comparison is true; `share` of those asked, `share_interval`
-    - `median` and `median_interval`; `points_median`: that of `points`, beside it
+    - `median` and `median_interval`
     - `trained`: the second line, given that every run trained: `n`, `holds`, `median`
     - `direction`, `ceiling`, `moderators`: see these functions
     - `learned`, `others`: `holds`, `asked` and `share_interval` among settings that networks learn, and the rest; None
@@ -155,7 +149,6 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     asked = [row for row in told if row["side"] != FAILED]
     known = any(row["learned"] is not None for row in told)
     numbers = np.array([row["number"] for row in asked])
-    points = [row.points for row in rows if row.points is not None]
     return {
         "comparison": comparison.shown(),
         "n": len(rows),
@@ -163,7 +156,6 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         **_share(asked, level),
         "median": float(np.median(numbers)) if asked else None,
         "median_interval": median_interval(numbers, level) if asked else None,
-        "points_median": float(np.median(points)) if points else None,
         "direction": direction(numbers, comparison),
         "learned": _share([row for row in asked if row["learned"]], level) if known else None,
         "others": _share([row for row in asked if not row["learned"]], level) if known else None,
@@ -221,10 +213,7 @@ def ceiling(
         if (guessed := runs_with_guesses(setting, comparison.reads(setting.outcomes))) is None:
             continue
         runs = _with_half(guessed, setting, comparison)
-        arms = [
-            comparison.values(runs, arm, log=comparison.log).mean(1)
-            for arm in (comparison.named_arm, comparison.baseline)
-        ]
+        arms = [comparison.values(runs, arm).mean(1) for arm in (comparison.named_arm, comparison.baseline)]
         pairs = np.array([pair for own in arms for pair in combinations(own, 2)])
         if not len(pairs):
             return None

@@ -33,8 +33,8 @@ from normexp.runs.files import write_json
 from normexp.runs.table import FEWEST_SEEDS
 
 if TYPE_CHECKING:
+    from normexp.claims.evidence.registry import Row
     from normexp.claims.spec.claim import Claim
-    from normexp.claims.spec.registry import Row
 
 VERDICT = "verdict.json"
 
@@ -106,7 +106,6 @@ def judge(
         "arms": arm_means(evidence),
         "settings": first["settings"],
         "failures": _failures(evidence),
-        "failed_are": _what_failed_are(evidence),
         "manipulation": check,
         "registered": row and {"row": row.number, "date": row.date, "alpha": row.alpha},
     }
@@ -181,14 +180,6 @@ def _failures(settings: Sequence[Setting]) -> dict[str, dict[str, int]]:
             lost["failed"] += int(outcomes.failed.sum())
             lost["of"] += len(outcomes.seeds)
     return failures
-
-
-def _what_failed_are(settings: Sequence[Setting]) -> str:
-    """What becomes of failed runs, in words; see `runs_with_guesses`."""
-    if any(setting.measure == "failed" for setting in settings):
-        return "which is what the claim is about"
-    guessed = all(setting.guess is not None for setting in settings)
-    return "counted as guesses" if guessed else "left out with their seeds"
 
 
 @dataclass(frozen=True, kw_only=True)

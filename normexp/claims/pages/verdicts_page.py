@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.plain_words import BEGUN, WORDS, number, numbers_of, with_scope
 from normexp.claims.judge.verdict import VERDICT

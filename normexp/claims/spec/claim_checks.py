@@ -85,7 +85,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
 
 def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     """Names, levels and lengths that would fail only after all runs are trained."""
-    for key in ("arm", "baseline", "over"):
+    for key in ("arm", "baseline"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
     pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
@@ -102,10 +102,10 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
-    if comparison.kind in TRENDS and comparison.over is None:
+    if comparison.kind in TRENDS:
         numbers = [x for x in claim.levels if isinstance(x, int | float) and not isinstance(x, bool)]
         if not 1 < len(numbers) == len(claim.levels):
-            yield f"kind={comparison.kind}: needs a factor of two or more numbers, or over: ARM"
+            yield f"kind={comparison.kind}: needs a factor of two or more numbers"
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
     if comparison.practical and not ((claim.cells or claim.drawn) and claim.metric in OF_TEST):

@@ -23,9 +23,10 @@ def load_claims(folder: Path) -> dict[str, Claim]:
 
 
 def load_each(
-    folder: Path, only: Callable[[str], bool] = lambda name: True
+    folder: Path, only: Callable[[str], bool] = lambda name: True, bank: Bank | None = None
 ) -> tuple[dict[str, Claim], dict[str, str]]:
-    """(readable claims by id, mistakes of the others by id). `only` says of an id whether its document is read."""
+    """(readable claims by id, mistakes of the others by id). `only` says of an id whether its document is read; `bank`
+    is that of `read_claim`."""
     claims, broken, places = dict[str, Claim](), dict[str, str](), dict[str, Path]()
     for path in folder.glob("*.yaml"):
         try:
@@ -34,7 +35,7 @@ def load_each(
             broken[path.stem] = str(error)
     for name in sorted(filter(only, places), key=natural):
         try:
-            claims[name] = read_claim(places[name], name=name)
+            claims[name] = read_claim(places[name], bank, name)
         except ValueError as error:
             broken[name] = str(error)
     return claims, broken
@@ -99,7 +100,8 @@ def settings_of(document: Document, bank: Bank | None, *, shipped: bool) -> dict
             return {"cells": other.cells, "bank": other.name}
         if (asked.at is not None) != training:
             raise ValueError("settings.at: is final or early for trained networks, and absent for others")
-        return sample(asked, bank if bank and bank.drawn else load_bank(asked.bank))
+        fits = bank is not None and bank.drawn and bool(bank.known_population.rates) == training
+        return sample(asked, bank if bank and fits else load_bank(asked.bank))
     if other and shipped and not any(isinstance(entry, dict) or entry in other.cells for entry in asked):
         return {"cells": other.cells, "bank": other.name}
     return {"cells": chosen(asked, bank or load_bank())}

@@ -21,57 +21,38 @@ def arxiv_id(word: str) -> str:
     return match[1] if match else ""
 
 
-def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str], list[str]]:
-    """The claims that a comma-separated list names: of the project, of the user's folder, and of files by path. `bank`
-    is the word of a bank that gives settings.
-
-    Returns (claims, mistakes of named files, mistakes of other files). Raises ValueError as `select` does.
-    """
+def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str]]:
+    """(claims, mistakes of unreadable ones) that a comma-separated list names: of the project, of the user's folder,
+    and of files by path. `bank` is the word of a bank that gives settings. Raises ValueError as `select` does, and where no
+    claim asks for drawn settings of the kind that a drawn bank has: trained ones, or initial networks."""
     other = load_bank(bank) if bank != SMALL else None
     text, from_files = own_claims(text, other)
-    claims, broken = known_claims(text)
-    chosen, left_out = select(claims | from_files, text, broken), unreadable(broken, text)
-    if other and other.drawn:
-        chosen = asks_for(other, chosen, text)
-    if other:
-        files = {name: path for path in claim_files() for name in documents(path) if name not in from_files}
-        chosen = [read_claim(files[own.id], other, own.id) if own.id in files else own for own in chosen]
-    return chosen, left_out, [mistake for mistake in broken.values() if mistake not in left_out]
+    claims, broken = known_claims(text, other)
+    chosen = select(claims | from_files, text, broken)
+    if other and other.drawn and not (chosen := [claim for claim in chosen if claim.drawn_from is other]):
+        raise ValueError(
+            f"claim={text}: asks for no drawn settings of the kind that bank={other.name} has; leave bank= out, or "
+            "write settings: {bank: ..., first: 24} into the file of the claim"
+        )
+    return chosen, unreadable(broken, text)
 
 
-def asks_for(bank: Bank, claims: list[Claim], text: str) -> list[Claim]:
-    """Those of the claims that ask for drawn settings of the kind that a bank has: trained ones, or initial networks.
-    Raises ValueError if there are none."""
-    kind = "training" if bank.known_population.rates else "initialization"
-    if fitting := [claim for claim in claims if claim.drawn and claim.evidence == kind]:
-        return fitting
-    raise ValueError(
-        f"claim={text}: asks for no drawn settings (evidence: {kind}), which is what bank={bank.name} has; leave bank= "
-        "out, or write settings: {bank: ..., first: 24} into the file of the claim"
-    )
-
-
-def known_claims(text: str = "all") -> tuple[dict[str, Claim], dict[str, str]]:
+def known_claims(text: str, bank: Bank | None = None) -> tuple[dict[str, Claim], dict[str, str]]:
     """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
     files by id. Where each word of a list is an id, only these are read: reading all takes half a second."""
-    requested = {word.lower() for word in words(text)}
-    names = [name for path in claim_files() for name in documents(path)]
-    all_of_them = not requested <= {own for name in names for own in _ids(name)}
+    requested, folders = {word.lower() for word in words(text)}, [CONFIGS, *more_folders()]
+    files = [path for folder in folders for path in (folder / "claims").glob("*.yaml")]
+    all_of_them = not requested <= {own for path in files for name in documents(path) for own in _ids(name)}
     claims, broken = dict[str, Claim](), dict[str, str]()
-    for folder in (CONFIGS, *more_folders()):
+    for folder in folders:
         loaded, mistakes = load_each(
-            folder / "claims", only=lambda name: all_of_them or bool(_ids(name) & requested)
+            folder / "claims", lambda name: all_of_them or bool(_ids(name) & requested), bank
         )
         if taken := loaded.keys() & claims.keys():
             raise ValueError(f"{folder / 'claims'}: {min(taken)} is a claim of normexp; rename yours")
         claims |= loaded
         broken |= mistakes
     return claims, broken
-
-
-def claim_files() -> list[Path]:
-    """The files of claims: those of the project, of the user's folder and of allowed packages."""
-    return [path for folder in (CONFIGS, *more_folders()) for path in (folder / "claims").glob("*.yaml")]
 
 
 def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Claim]]:
