@@ -9,7 +9,7 @@ from test_population import PILOT, write
 
 from normexp.claims.conclude import of_runs
 from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, run_words, runs_of
-from normexp.claims.evidence.settings import settings, whole, widen
+from normexp.claims.evidence.settings import judged, settings, whole, widen
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
@@ -93,9 +93,8 @@ def test_a_setting_near_its_margin_gets_two_more_seeds(claim):
     assert seeds.to_dict() == {"d001": 2, "d002": 4}
     table = made(grid, accuracy)
     assert widen(claim, grid, table) is grid
-    assert [
-        len(setting.outcomes["few", ""].seeds) for setting in settings(claim, whole(claim, grid, table))
-    ] == [2, 4]
+    found = settings(claim, judged(claim, whole(claim, grid, table)))
+    assert [len(setting.outcomes["few", ""].seeds) for setting in found] == [2, 4]
 
 
 def test_a_verdict_refuses_numbers_that_were_never_compared(claim):

@@ -149,7 +149,7 @@ def test_a_setting_may_change_an_option_and_name_a_data_set(initial):
     both = altered(
         initial, cells={name: BankCell(name=name, overrides=own) for name, own in words.items()}, seeds=5
     )
-    small, same = settings_of_values(both, initial_table(both), "", both.settings)
+    small, same = settings_of_values(both, initial_table(both))
     assert small.labels == {"data": "digits", "model": "MLP"}
     assert same.labels == {"data": "Gaussian noise", "model": "MLP"}
     table = gather(

@@ -23,8 +23,8 @@ def arxiv_id(word: str) -> str:
 
 def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str]]:
     """(claims, mistakes of unreadable ones) that a comma-separated list names: of the project, of the user's folder,
-    and of files by path. `bank` is the word of a bank that gives settings. Raises ValueError as `select` does, and where no
-    claim asks for drawn settings of the kind that a drawn bank has: trained ones, or initial networks."""
+    and of files by path. `bank` is the word of a bank that gives settings. Raises ValueError as `select` does, and
+    where no claim asks for drawn settings of the kind that a drawn bank has: trained ones, or initial networks."""
     other = load_bank(bank) if bank != SMALL else None
     text, from_files = own_claims(text, other)
     claims, broken = known_claims(text, other)
