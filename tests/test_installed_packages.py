@@ -75,7 +75,7 @@ def test_allowed_it_brings_norm_claim_and_bank(place):
     cfg, choices = compose(["norm=meanabs"])
     assert (cfg.norm._target_, choices["norm"]) == (f"{PACKAGE}.MeanAbs", "meanabs")
     assert "eps: ${eps}" in explain("norm=meanabs")
-    ((claim,), _, _) = find("MA1")
+    ((claim,), _) = find("MA1")
     assert claim.arms["meanabs"] == ["norm=meanabs"]
     bank = load_bank("tiny_digits")
     assert bank.drawn

@@ -10,16 +10,14 @@ from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import BankCell
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES, SEEDS, RATES, NORMS = 40, 5, (0.01, 0.03, 0.1), ("none", "batchnorm")
 CELL = {
     "labels": {"data": "MNIST", "model": "MLP"},
     "overrides": ["optimizer=sgd", "data=mnist", "model=mlp"],
-    "rates": list(RATES),
+    "rates": [0.01, 0.03, 0.1],
     "test": "test set",
     "facts": {"validation": 2000, "chance": 0.1, "guess_loss": 2.3},
 }
-GRID = {"norms": list(NORMS), "seeds": SEEDS}
-BANK = {"shared": ["trainer=cpu"], "grid": GRID, "cells": {"small": CELL}}
+BANK = {"shared": ["trainer=cpu"], "cells": {"small": CELL}}
 
 
 def bank_of(folder: Path, **changes):
@@ -35,9 +33,6 @@ def facts(**changes):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"grid": {**GRID, "seeds": 0}}, "grid.seeds=0: must be at least 1"),
-        ({"grid": {**GRID, "norms": []}}, r"grid.norms=\[\]: must be a list of at least 1"),
-        ({"grid": {**GRID, "cells": ["large"]}}, "grid.cells=large: is no cell"),
         (
             {"cells": {"small": {**CELL, "rates": [0.1, 0.01, 1]}}},
             "rates=.*: must be three or more that rise",

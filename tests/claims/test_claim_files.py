@@ -8,7 +8,7 @@ from asked import over_settings, verify
 from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
 
-from normexp.claims.evidence.initial import gather, law, unchecked
+from normexp.claims.evidence.initial import gather, law, plain
 from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.evidence.search import search
 from normexp.claims.judge.verdict import judge
@@ -42,7 +42,7 @@ def test_training_claims_compose(name):
     cell = next((cell.overrides for cell in claim.cells.values()), ())
     for arm in claim.arms.values():
         for key, levels in claim.factor.items() or [("seed", [0])]:
-            unchecked((*cell, *claim.fixed, *arm, f"{key}={levels[-1]}"))
+            plain((*cell, *claim.fixed, *arm, f"{key}={levels[-1]}"))
 
 
 @pytest.mark.integration

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pandas as pd
@@ -103,21 +103,6 @@ def law(name: str) -> Callable[..., float]:
     return law_function
 
 
-def with_recipe(overrides: Sequence[str]) -> tuple[str, ...]:
-    """Protocols that name no recipe assume the plain one."""
-    names_recipe = any(override.startswith("recipe=") for override in overrides)
-    return tuple(overrides) if names_recipe else ("recipe=plain", *overrides)
-
-
-@functools.cache
-def unchecked(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration as plain values, which are not checked. Callers share it and must not change it."""
-    watched = any(word.startswith("monitor") for word in overrides)
-    # Without monitors, as runs are planned, so both are composed once. A protocol has no monitor but its claim's own.
-    words = overrides if watched else ("monitor=none", *overrides)
-    return plain_values(compose(with_recipe(words))[0])
-
-
 def names_data(overrides: Iterable[str]) -> bool:
     """Whether overrides choose a data set."""
     return any(override.startswith("data=") for override in overrides)
@@ -125,9 +110,11 @@ def names_data(overrides: Iterable[str]) -> bool:
 
 @functools.cache
 def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration as plain values; what a network needs of them is checked. Callers share it and must not change
-    it."""
-    config = unchecked(overrides)
+    """The configuration as plain values; what a network needs of them is checked. A protocol that names no recipe
+    assumes the plain one, and has no monitor but its claim's own. Callers share the values and must not change them."""
+    unnamed = {"recipe=plain": "recipe=", "monitor=none": "monitor"}
+    words = [word for word, key in unnamed.items() if not any(own.startswith(key) for own in overrides)]
+    config = plain_values(compose([*words, *overrides])[0])
     validate(config, groups=("model", "norm", *(["data"] if names_data(overrides) else [])))
     return config
 

@@ -10,10 +10,8 @@ protocol holds the rule. It sees which rate is best, and never how the arms comp
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 
 from normexp.claims.spec.cell import BankCell, rate_of, value_of
@@ -38,48 +36,26 @@ SCORES["failed"] = SCORES["value"] = SCORES["error"]
 WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens the grid by validation
 
 
-def runs_at(runs: pd.DataFrame, cell: BankCell, measure: str, rate: str) -> pd.DataFrame:
-    """One run of a setting per arm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest`
-    of the grid."""
+def runs_at(runs: pd.DataFrame, cells: Mapping[str, BankCell], measure: str, rate: str) -> pd.DataFrame:
+    """One run per setting, arm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
+    the setting's grid."""
     if rate == "own":
         return tuned_runs(runs, measure)
-    if cell.draw:
-        return runs  # each arm of a drawn setting was run at that rate alone
-    return runs[runs["lr"] == rate_of(cell.rates, rate)]
+    # Each arm of a drawn setting was run at that rate alone.
+    chosen = {name: rate_of(cell.rates, rate) for name, cell in cells.items() if not cell.draw}
+    asked = runs["setting"].map(chosen)
+    return runs[asked.isna() | (runs["lr"] == asked)]
 
 
 def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The row of each arm, level and seed at its best rate, see `best_places`; arms in the order of their names."""
-    best = best_places(runs, measure)
-    order = sorted(best, key=lambda run: (" ".join(map(str, run[:3])), run[3]))
-    return runs.iloc[[best[run] for run in order]]
-
-
-def best_places(runs: pd.DataFrame, measure: str) -> dict[tuple, int]:
-    """(setting, arm, level, seed) -> the place of its run at the best rate: the highest validation score of `measure`
-    among the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate;
-    a score that is no number comes last. It works on lists, as a table takes many times as long for a hundred runs.
-
-    Raises ValueError if a run is missing or stands there twice.
-    """
-    names = [runs[name].tolist() for name in ("setting", "arm", "level")]
-    keys, rates = list(zip(*names, runs["seed"].tolist(), strict=True)), runs["lr"].tolist()
-    tried: dict[tuple, list[tuple]] = defaultdict(list)
-    for (*arm, seed), rate in zip(keys, rates, strict=True):
-        tried[tuple(arm)].append((seed, rate))
-    for (setting, *arm), pairs in tried.items():
-        different, expected = len({*pairs}), math.prod(len({*parts}) for parts in zip(*pairs, strict=True))
-        if not different == len(pairs) == expected:
-            raise ValueError(
-                f"setting={setting}: {' '.join(map(str, arm)).strip()}: {different} different runs of {expected}, "
-                f"{len(pairs)} rows; every arm needs each rate with each seed exactly once"
-            )
-    score, tie = (-column.to_numpy(float) for column in SCORES[measure](runs))
-    best: dict[tuple, int] = {}
-    failed = (runs["status"] != "completed").to_numpy()
-    for place in np.lexsort([np.array(rates), tie, score, failed]).tolist():
-        best.setdefault(keys[place], place)
-    return best
+    """The row of each setting, arm, level and seed at its best rate: the highest validation score of `measure` among
+    the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate; a
+    score that is no number comes last. Arms are in the order of their names."""
+    score, tie = SCORES[measure](runs)
+    order = {"failed_": runs["status"] != "completed", "score_": -score, "tie_": -tie}
+    ordered = runs.assign(**order).sort_values([*order, "lr"], kind="stable")
+    best = runs.loc[ordered.drop_duplicates(["setting", "arm", "level", "seed"]).index.sort_values()]
+    return best.sort_values(["arm", "level"], kind="stable", key=lambda column: column.astype(str))
 
 
 def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
@@ -88,12 +64,11 @@ def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
     rates = sorted(set(runs["lr"].tolist()))
     if len(rates) < 2:
         return rates
-    measure, taken = WIDENS_BY.get(measure, measure), runs["lr"].where(runs["status"] == "completed").tolist()
-    chosen: dict[tuple, list[float]] = defaultdict(list)
-    for (_, *arm, _), place in best_places(runs, measure).items():
-        chosen[tuple(arm)].append(taken[place])
-    shares = [[own.count(edge) / len(own) for edge in (rates[0], rates[-1])] for own in chosen.values()]
-    low, high = (any(pair[end] > 0 for pair in shares if sum(pair) > EDGE_SHARE) for end in (0, 1))
+    best = tuned_runs(runs, WIDENS_BY.get(measure, measure))
+    taken = best["lr"].where(best["status"] == "completed")
+    ends = pd.DataFrame({end: taken == edge for end, edge in (("low", rates[0]), ("high", rates[-1]))})
+    shares = ends.groupby([best["arm"], best["level"]]).mean()
+    low, high = (shares[shares.sum(axis=1) > EDGE_SHARE] > 0).any()
     return [rates[0] ** 2 / rates[1]] * low + rates + [rates[-1] ** 2 / rates[-2]] * high
 
 

@@ -44,14 +44,13 @@ def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) ->
 def judged(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that a verdict compares, of the `whole` runs of a grid: one per setting, arm, level and seed, at its
     rate, with the columns `value`, `check` and `failed`."""
-    parts = []
-    for name, own in with_values(claim, runs).groupby("setting", sort=False):
-        cell = claim.cells[str(name)]
-        chosen = runs_at(whole_rates(own), cell, measure_of(claim), claim.rate)
-        parts.append(chosen.assign(failed=failed_runs(chosen, cell)))
-    if not parts:
-        return runs.assign(value=[], check=[], failed=[])
-    return pd.concat(parts, ignore_index=True)
+    of_arms = whole_rates(with_values(claim, runs))
+    chosen = runs_at(of_arms, claim.cells, measure_of(claim), claim.rate)
+    parts = [
+        own.assign(failed=failed_runs(own, claim.cells[str(name)]))
+        for name, own in chosen.groupby("setting", sort=False)
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else chosen.assign(failed=[])
 
 
 def whole(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

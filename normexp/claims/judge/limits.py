@@ -30,9 +30,6 @@ def few(claim: "Claim") -> str:
     fitting = bank.with_labels(claim.where)
     text = f"few settings: {len(fitting)} of the {len(bank.cells)} of bank={bank.name} have {kinds}"
     text = text if kinds else f"few settings: bank={bank.name} has {len(fitting)}"
-    untrained = sum(not bank.cells[name].updates for name in fitting)
-    if untrained and bank.known_population.rates:  # else it trains nothing, and has no pilots
-        text += f", {untrained} of them without a pilot"
     budget = f", of which the claim's budget of training pays for the first {claim.first}"
     return text + budget * (claim.first < len(fitting))
 

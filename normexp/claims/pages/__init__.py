@@ -19,8 +19,6 @@ def markdown_page(template: str, **values: Any) -> str:
         loader=jinja2.FileSystemLoader(Path(__file__).parent), trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True, undefined=jinja2.StrictUndefined,
     )  # fmt: skip
-    environment.filters["plain"] = plain_norm
-    environment.filters["percent"] = lambda share, digits=0: f"{share:.{digits}%}"
     return environment.get_template(template).render(table=markdown_table, **values)
 
 
@@ -34,11 +32,6 @@ def save_figure(figure: "Figure", path: Path, **options: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         figure.savefig(file, format=path.suffix[1:], **options)
-
-
-def plain_norm(norm: str) -> str:
-    """A norm in running text."""
-    return "no norm" if norm == "none" else norm
 
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence], numbers: Sequence[int] = ()) -> str:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from normexp.claims.spec.cell import LENGTHS, BankCell, Cell, Strict, Words, labels_of, read_as
-from normexp.claims.spec.population import Grid, Population, with_pilot
+from normexp.claims.spec.population import Population, with_pilot
 from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
 SMALL = "small"  # the bank of the project's registered claims
@@ -27,21 +27,17 @@ class BankFile(Strict):
 
     shared: Words = Field(default=[])
     cells: Annotated[dict[str, Cell], Field(min_length=1)]
-    grid: Grid | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bank:
-    """The cells of a file, and its grid: norms that are trained in some of them at all rates with the same seeds.
-
-    The cells of a bank with a `population` were drawn, and stand in that order.
-    """
+    """The cells of a file. Those of a bank with a `population` were drawn, and stand in that order; `norms` are
+    trained in all of them, with so many seeds, before any claim asks."""
 
     path: Path
     cells: dict[str, BankCell]
     norms: tuple[str, ...] = ()
     seeds: int = 0
-    in_grid: tuple[str, ...] = ()
     population: Population | None = None
 
     @property
@@ -63,9 +59,7 @@ class Bank:
 
     @property
     def grid(self) -> dict[str, BankCell]:
-        """The cells of the grid: of a drawn bank the settings with a pilot, at both lengths."""
-        if not self.drawn:
-            return {name: self.cells[name] for name in self.in_grid}
+        """The settings of a drawn bank that have a pilot, at both lengths."""
         with_pilots = [name for name, cell in self.cells.items() if cell.updates]
         return {cell.name: cell for name in with_pilots for cell in self.at_lengths(name)}
 
@@ -129,12 +123,7 @@ def _read(path: Path, text: str, pilots: str) -> Bank:
                 f"{path}: cells.{name}.overrides: must name data and model, such as [data=digits, model=mlp]"
             )
         cells[name] = BankCell(**dict(cell) | {"name": name, "overrides": overrides, "labels": labels})
-    if not file.grid:
-        return Bank(path=path, cells=cells)
-    in_grid = tuple(file.grid.cells or cells)
-    if strange := set(in_grid) - cells.keys():
-        raise ValueError(f"{path}: grid.cells={min(strange)}: is no cell")
-    return Bank(path=path, cells=cells, norms=tuple(file.grid.norms), seeds=file.grid.seeds, in_grid=in_grid)
+    return Bank(path=path, cells=cells)
 
 
 def drawn_bank(population: Population, path: Path, lines: str) -> Bank:

@@ -129,11 +129,10 @@ class Length(Strict):
 
 
 class Grid(Strict):
-    """The norms and seeds that a bank trains itself, in some of its cells."""
+    """The norms and seeds that a bank trains itself, in all of its settings."""
 
     norms: Annotated[list[Text], Field(min_length=1)]
     seeds: Whole
-    cells: list[Text] | None = None
 
 
 class Population(Strict):
