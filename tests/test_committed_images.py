@@ -36,5 +36,6 @@ def test_findings_are_drawn_as_committed(name, tmp_path):
         pd.DataFrame() if verdict["settings"] else values_of(EVIDENCE, CLAIMS[name]),
         verdict,
         tmp_path / "f.png",
+        next(iter(CLAIMS[name].factor), ""),
     )
     assert difference(tmp_path / "f.png", IMAGES / f"finding_{name}.png") < NEAR

@@ -49,7 +49,7 @@ class Verdicts:
             write_verdict(folder, verdict)
             table.to_csv(folder / "evidence.csv", index=False)
             if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
-                draw(table, verdict, folder / "figure.png")
+                draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
             return verdict
         except Exception as error:
             return why(error)

@@ -7,16 +7,21 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
 from normexp.claims.judge.plain_words import SHARES, comparison_in, effect_name, title
 from normexp.claims.pages import save_figure
 from normexp.report.drawing import new_figure
+from normexp.report.study import label
 from normexp.report.style import INK, Style, shorten
 
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666"}
 KINDS = {"supported": "for", "no counterexample": "for", "holds here": "for", "refuted": "against"}
+WORDS = {"for": "holds", "against": "the opposite", "open": "neither"}  # of a setting
+BAND = "#e6e6e6"  # of effects that are too small to matter
 MOST_NAMED = 40  # rows; the names of more would overlap
 
 
@@ -39,7 +44,9 @@ def lines_of(verdict: dict[str, Any]) -> list[Line]:
         size, error = float(row["number"]), float(row["error"])
         half = 0.0 if math.isnan(error) else error
         kind = "for" if row["holds"] else "against" if row["side"] == "opposite" and not equal else "open"
-        lines.append(Line(row["name"], size, (size - half, size + half), kind, row["margin"]))
+        about = [row["labels"][key] for key in ("data", "model") if key in row["labels"]]
+        name = " ".join((row["name"].removesuffix("-early"), *about))
+        lines.append(Line(name, size, (size - half, size + half), kind, row["margin"]))
     lines.sort(key=lambda line: line.effect)
     if verdict["effect"] is not None and lines:
         lines.append(line_of("median of settings", verdict, lines[0].margin))
@@ -52,21 +59,24 @@ def line_of(name: str, row: dict[str, Any], margin: float) -> Line:
     return Line(name, effect, (low, high), KINDS.get(row["verdict"], "open"), margin, summary=True)
 
 
-def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
-    """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
+def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str = "") -> None:
+    """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting, `factor` the key
+    that it varies."""
     if verdict["settings"]:
-        lines, width = lines_of(verdict), 85
-        figure, (axes,) = new_figure(
-            1, panel=(8.5, 2.5 + (0.2 if len(lines) <= MOST_NAMED else 0.09) * len(lines))
-        )
+        lines, width = lines_of(verdict), 78
+        height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
+        figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
-        about = f"{units_of_effect(verdict)}; bars: one standard error; gray: too small to matter"
-        axes.set_xlabel(textwrap.fill(about, 100), fontsize=8)
+        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=True), 80), fontsize=9)
+        kinds = [line.kind for line in lines if not line.summary]
+        explain(axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1])
     else:
         judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
-        ratios, panel, width = ((3, 2), (5, 4.6), 105) if judged else ((1,), (7, 4.6), 75)
+        ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)
         figure, columns = new_figure(len(ratios), len(ratios), panel=panel, width_ratios=ratios)
         draw_values(columns[0], table, verdict)
+        if len(set(table["factor"])) > 1:
+            columns[0].set_xlabel(label(factor), fontsize=9)
         if judged:
             compared = [comparison_in(item) for item in judged]
             lines = [line_of(effect_name(c), item, c.size) for c, item in zip(compared, judged, strict=True)]
@@ -76,8 +86,22 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path) -> None:
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
     heading = "\n".join(textwrap.fill(text, width) for text in (verdict["sentence"], title(verdict)))
     color = COLORS[KINDS.get(verdict["verdict"], "open")]
-    figure.suptitle(heading, color=color, fontweight="bold", fontsize=11)
-    save_figure(figure, path, dpi=110)
+    figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=10)
+    save_figure(figure, path, dpi=150)
+
+
+def explain(axes: Axes, counts: dict[str, int], last: Line) -> None:
+    """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color."""
+    handles: list[Any] = [
+        Line2D([], [], color=COLORS[kind], marker="o", markersize=5, label=f"{WORDS[kind]} ({count})")
+        for kind, count in counts.items()
+    ]
+    if last.summary:
+        look = {"marker": "D", "markersize": 5, "linewidth": 4}
+        handles.append(Line2D([], [], color=COLORS[last.kind], label="median, 95% interval", **look))
+    handles.append(Patch(color=BAND, label="too small to matter"))
+    told = "settings; bars: one standard error"
+    axes.legend(handles=handles, title=told, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white")
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any]) -> None:
@@ -90,23 +114,37 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any]) -> None:
     axes.axvline(0, color=INK, linewidth=0.8)
     axes.set_xlim(min(finite) - room, max(finite) + room)
     for y, line in enumerate(lines):
-        axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color="#e6e6e6", linewidth=0)
+        axes.fill_betweenx([y - 0.5, y + 0.5], -line.margin, line.margin, color=BAND, linewidth=0)
         ends = [max(min(end, 1e300), -1e300) for end in line.ends]
         axes.plot(ends, [y, y], color=COLORS[line.kind], linewidth=4 if line.summary else 2)
         axes.plot([line.effect], [y], "D" if line.summary else "o", color=COLORS[line.kind], markersize=5)
     if len(lines) <= MOST_NAMED:
-        axes.set_yticks(range(len(lines)), [shorten(line.name) for line in lines], fontsize=8)
+        axes.set_yticks(range(len(lines)), [shorten(line.name) for line in lines], fontsize=7.5)
     else:
         axes.set_yticks([])
-        axes.set_ylabel(f"{len(lines) - 1} settings, and their median", fontsize=8)
+        axes.set_ylabel(f"{len(lines) - 1} settings, and their median", fontsize=9)
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
     if comparison_in(verdict["comparisons"][0]).log:
-        axes.xaxis.set_major_formatter(lambda value, _: f"×{math.exp(value):.2g}")
+        axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(*axes.get_xlim())))
+        axes.xaxis.set_major_formatter(lambda value, _: f"×{math.exp(value):.3g}")
     elif verdict["measure"].startswith(SHARES):
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
+
+
+def ratio_ticks(low: float, high: float) -> list[float]:
+    """The logarithms of plain ratios between two logarithms: even steps from 1, or 1, 2 and 5 of each decade."""
+    if high - low < math.log(6):
+        ratios = [
+            1 + step for step in MaxNLocator(nbins=5).tick_values(math.exp(low) - 1, math.exp(high) - 1)
+        ]
+    else:
+        decades = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
+        firsts = (1, 2, 5) if high - low < math.log(300) else (1,)
+        ratios = [first * 10.0**decade for decade in decades for first in firsts]
+    return [math.log(ratio) for ratio in ratios if ratio > 0 and low <= math.log(ratio) <= high]
 
 
 def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
@@ -155,12 +193,16 @@ def aside(values: pd.Series) -> pd.Series:
     return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
 
 
-def units_of_effect(verdict: dict[str, Any]) -> str:
-    """What the axis of effects counts."""
+def units_of_effect(verdict: dict[str, Any], factor: str = "", *, named: bool = False) -> str:
+    """What the axis of effects counts, and with `named` of which arms."""
     first, measure = comparison_in(verdict["comparisons"][0]), verdict["measure"]
+    between = ""
+    if named and first.arm:
+        arms = ["no norm" if arm == "none" else arm for arm in (first.arm, first.baseline) if arm]
+        between = ": " + (" over " if first.log and first.kind not in TRENDS else " minus ").join(arms)
     if first.kind in TRENDS:
-        return f"change of {measure} over the factor"
+        return f"change of {measure} over {label(factor) or 'the factor'}{between}"
     if first.log:
-        return f"ratio of {measure}"
+        return f"ratio of {measure}{between}"
     points = ", in points" * measure.startswith(SHARES)
-    return f"{'difference in ' if first.baseline or first.target else ''}{measure}{points}"
+    return f"{'difference in ' if first.baseline or first.target else ''}{measure}{points}{between}"

@@ -58,9 +58,11 @@ def write_findings(
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[verdict["id"]], verdict) for verdict in chosen]
     for verdict in chosen + [verdicts[name] for name in DRAWN_TOO if name in verdicts]:
-        table = pd.DataFrame() if verdict["settings"] else values_of(root / PLACE, claims[verdict["id"]])
+        claim = claims[verdict["id"]]
+        table = pd.DataFrame() if verdict["settings"] else values_of(root / PLACE, claim)
         if table is not None:
-            draw(table, verdict, path.parent / "images" / f"finding_{verdict['id']}.png")
+            figure = path.parent / "images" / f"finding_{claim.id}.png"
+            draw(table, verdict, figure, next(iter(claim.factor), ""))
     missing = [name for name in QUESTIONS if name not in verdicts]
     write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing))
     drawn = sum(bool(verdict["settings"]) and verdict["drawn"] for verdict in chosen)

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from normexp.report.statistics import estimate
+from normexp.report.style import FREE, OWN
 
 ROOT = Path(__file__).parents[3]
 TABLE, IMAGES = ROOT / "docs" / "data" / "two_questions.parquet", ROOT / "docs" / "images"
@@ -23,8 +24,14 @@ NAMES = {
     "layernorm": "LayerNorm",
     "groupnorm": "GroupNorm",
 }
-COLORS = {"none": "#666666", "batchnorm": "#0072b2", "batchnorm_noisy": "#d55e00", "layernorm": "#009e73",
-          "groupnorm": "#cc79a7"}  # fmt: skip
+COLORS = {**OWN, "batchnorm_noisy": FREE[0]}  # as in all reports and in the gallery
+TITLES = {"sigmoid": "sigmoid", "tanh": "tanh", "relu": "ReLU"}  # of activations
+WIDTHS = {
+    "none": 3.4,
+    "batchnorm": 2.4,
+    "layernorm": 1.6,
+    "groupnorm": 1.0,
+}  # so that lines which coincide all show
 SHIFT = "wasserstein_drift@middle"
 RATIO = "gradient_first_last_ratio/weight@first"
 
@@ -39,7 +46,7 @@ def covariate_shift() -> None:
     """The shift of each norm, and what its networks learned."""
     runs = runs_of("shift")
     kinds = {"sigmoid": "MLP, sigmoid", "tanh": "MLP, tanh", "relu": "CNN, ReLU"}  # activation -> name
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3.3), layout="constrained")
     shown = (
         (SHIFT, 1, "shift of the layers' inputs\nin 100 updates, in standard deviations"),
         ("test_accuracy", 100, "test accuracy, %"),
@@ -56,7 +63,7 @@ def covariate_shift() -> None:
         panel.set_ylabel(label)
         finish(panel)
     axes[0].set_ylim(bottom=0)
-    axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+    axes[1].legend(frameon=False, fontsize=9, loc="lower right")
     save(figure, "covariate_shift")
     columns = [SHIFT, "ics_cosine@middle", "effective_beta@middle", "test_accuracy", "train_loss", "lr"]
     print(runs.groupby(["activation", "norm"])[columns].agg(["mean", "std"]).round(4).to_string())
@@ -74,7 +81,7 @@ def vanishing_gradients() -> None:
     figure, axes = plt.subplots(
         2,
         len(kinds),
-        figsize=(4.5 * len(kinds), 5.4),
+        figsize=(2.9 * len(kinds) + 0.3, 4.8),
         layout="constrained",
         sharex=True,
         sharey="row",
@@ -83,19 +90,23 @@ def vanishing_gradients() -> None:
     for column, kind in zip(axes.T, kinds, strict=True):
         for norm in ("none", "batchnorm", "layernorm"):
             rows = runs[(runs["activation"] == kind) & (runs["norm"] == norm)].groupby("depth")
-            look = {"color": COLORS[norm], "marker": "o", "label": NAMES[norm]}
+            look = {"color": COLORS[norm], "linewidth": WIDTHS[norm]}
+            dots = {"color": COLORS[norm], "alpha": 0.6, "markersize": 5.5, "markeredgewidth": 0}
             ratio = rows[RATIO].mean().clip(lower=1e-20)
-            column[0].plot(ratio.index, ratio, **look)
-            column[1].plot(ratio.index, 100 * rows["test_accuracy"].mean(), **look)
-        column[0].set(title=kind, yscale="log", xscale="log")
+            column[0].plot(ratio.index, ratio, "o-", markersize=4.5, **look)
+            column[1].plot(ratio.index, 100 * rows["test_accuracy"].mean(), label=NAMES[norm], **look)
+            for depth, seeds in rows["test_accuracy"]:
+                column[1].plot([depth] * len(seeds), 100 * seeds, "o", **dots)
+        column[0].set(title=f"{TITLES[kind]} units", yscale="log", xscale="log")
+        column[0].set_yticks([10.0**power for power in range(-20, 1, 5)])
         column[1].set(xlabel="hidden layers", ylim=(0, 102))
         column[1].set_xticks(sorted(set(runs["depth"])), [str(depth) for depth in sorted(set(runs["depth"]))])
         column[1].minorticks_off()
         for panel in column:
             finish(panel)
     axes[0, 0].set_ylabel("gradient norm, first layer\nover last, before training")
-    axes[1, 0].set_ylabel("test accuracy after\n2,000 updates, %")
-    axes[1, -1].legend(frameon=False, fontsize=8, loc="lower left")
+    axes[1, 0].set_ylabel("test accuracy after\n2,000 updates, %\n(dots: seeds)")
+    axes[1, 1].legend(frameon=False, loc="center left")
     save(figure, "vanishing_gradients")
     columns = [RATIO, "gradient_first_last_ratio/weight@middle", "test_accuracy", "train_loss", "lr"]
     table = runs.groupby(["activation", "norm", "depth"])[columns].mean()
@@ -112,13 +123,13 @@ def batch_sizes() -> None:
     kinds = {"mlp": "MLP", "cnn": "CNN"}
     kinds = {model: name for model, name in kinds.items() if (runs["model"] == model).any()}
     figure, axes = plt.subplots(
-        1, len(kinds), figsize=(5.2 * len(kinds), 3.6), layout="constrained", squeeze=False
+        1, len(kinds), figsize=(4.2 * max(len(kinds), 1.6), 3.4), layout="constrained", squeeze=False
     )
     for panel, (model, name) in zip(axes[0], kinds.items(), strict=True):
         for norm in ("none", "batchnorm", "layernorm", "groupnorm"):
             rows = runs[(runs["model"] == model) & (runs["norm"] == norm)]
             means = 100 * rows.groupby("batch_size")["test_accuracy"].mean()
-            panel.plot(means.index, means, color=COLORS[norm], label=NAMES[norm])
+            panel.plot(means.index, means, color=COLORS[norm], linewidth=WIDTHS[norm], label=NAMES[norm])
             panel.plot(
                 rows["batch_size"],
                 100 * rows["test_accuracy"],
@@ -134,7 +145,7 @@ def batch_sizes() -> None:
             xlabel="batch size", ylabel="test accuracy, %", title=f"{name} on MNIST, 40,000 samples seen"
         )
         finish(panel)
-    axes[0, -1].legend(frameon=False, fontsize=8)
+    axes[0, -1].legend(frameon=False, fontsize=9)
     save(figure, "batch_crossing")
     print(
         runs.groupby(["model", "batch_size", "norm"])[["test_accuracy", "train_accuracy", "lr"]]
@@ -156,10 +167,10 @@ def warmup() -> None:
         1, len(depths), figsize=(4 * len(depths) + 0.6, 3.5), layout="constrained", sharey=True, squeeze=False
     )
     looks = {
-        ("post", 0): ("#d55e00", "-", "Post-LN, no warm-up"),
-        ("post", 90): ("#d55e00", "--", "Post-LN, 90 updates of warm-up"),
-        ("pre", 0): ("#009e73", "-", "Pre-LN, no warm-up"),
-        ("pre", 90): ("#009e73", "--", "Pre-LN, 90 updates of warm-up"),
+        ("post", 0): (FREE[0], "-", "Post-LN, no warm-up"),
+        ("post", 90): (FREE[0], "--", "Post-LN, 90 updates of warm-up"),
+        ("pre", 0): (FREE[1], "-", "Pre-LN, no warm-up"),
+        ("pre", 90): (FREE[1], "--", "Pre-LN, 90 updates of warm-up"),
     }
     for panel, depth in zip(axes[0], depths, strict=True):
         for (place, steps), (color, line, name) in looks.items():
@@ -210,7 +221,7 @@ def finish(panel: Axes) -> None:
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    figure.savefig(IMAGES / f"{name}.png", dpi=150, facecolor="white")
+    figure.savefig(IMAGES / f"{name}.png", dpi=180, facecolor="white")
 
 
 if __name__ == "__main__":
