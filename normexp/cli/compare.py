@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
 from normexp.config.process import fast_imports, typed
@@ -44,31 +44,36 @@ def compare(
         rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge
         seeds: at most; looks at 5, 10, 20, ... seeds share an error rate of 5%
         budget: minutes of one core, after which no further look begins
-        name: the page is out/NAME/index.html, with table.tex, methods.txt and figures as PDF
+        name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
-    from normexp.compare.design import design_of, overrides_of
+    from normexp.compare.judged import Design, check_words, finding, planned_looks
 
-    options: dict[str, Any] = {"norms": norms, "batch_sizes": batch_sizes, "margin": margin, "metric": metric}
-    options |= {"rates": rates, "seeds": seeds, "budget": budget}
-    words = overrides_of(overrides)
+    check_words(overrides)
+    if len(norms) < 2 or len(set(norms)) < len(norms):
+        raise ValueError(
+            f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
+        )
     with fast_imports():
-        from normexp.compare import run
-        from normexp.compare.judged import finding
         from normexp.compare.page import write
+        from normexp.compare.run import compare as train_and_compare
         from normexp.config.run_spec import specs
 
-    spec, *_ = specs([*words, "norm=none"])
-    model, data = (spec.choices[group] for group in ("model", "data"))
-    options["name"] = name or f"{model}-{data}"
-    text = data in ("text_file", "python_docs")
-    design = design_of(options, words, recipe=spec.choices["recipe"], text=text)
-    folder = out / options["name"]
-    result = run.compare(design, folder, typed(sys.argv), engine)
-    if result is None:
-        return
-    page = write(result, folder, typed(sys.argv))
-    tell(
-        f"\nin this setting ({result.ended}): {finding(result.last, design.baseline, design.measure)}\n"
-        f"page: {page}, with table.tex, methods.txt and figures/*.pdf"
+    spec, *_ = specs([*overrides, "norm=none"])
+    default = "test/loss" if spec.choices["data"] in ("text_file", "python_docs") else "test/error"
+    design = Design(
+        name=name or f"{spec.choices['model']}-{spec.choices['data']}",
+        norms=norms,
+        levels=tuple(dict.fromkeys(batch_sizes or ("",))),
+        rates=tuple(sorted(set(rates or ()))),
+        margin=margin,
+        measure=(metric or default).removeprefix("test/"),
+        looks=planned_looks(seeds),
+        budget=budget,
+        words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *overrides))),
     )
+    result = train_and_compare(design, out / design.name, typed(sys.argv), engine)
+    if result:
+        page = write(result, out / design.name, typed(sys.argv))
+        text = finding(result.last, design.baseline, design.measure)
+        tell(f"\nin this setting ({result.ended}): {text}\npage: {page}")

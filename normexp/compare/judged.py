@@ -1,18 +1,78 @@
-"""The differences of one look: paired over seeds, Holm over comparisons, and the error rate divided among the looks."""
+"""A comparison: its design, fixed before the first run, and what each look decides. Differences are paired over seeds,
+with Holm over comparisons, and the error rate divided among the looks."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.outcomes import Setting, paired_runs
 from normexp.claims.judge.settings_count import runs_with_guesses
-from normexp.compare.design import Design
 
+FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
+CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
 BETTER, WORSE, EQUAL, OPEN = "smaller", "larger", "equal within the margin", "not decided"
 VERBS = {OPEN: "is not decided against", EQUAL: "equals, within the margin,"}
-UNITS = {"error": ("points", "%", 2), "loss": ("nats", "nats", 3)}  # of a difference, of a value, digits
+UNITS = {"error": ("points", 2), "loss": ("nats", 3)}  # and digits
+
+
+@dataclass(frozen=True)
+class Design:
+    """One comparison.
+
+    Attributes:
+        norms: the first is the baseline.
+        levels: the batch sizes; "" alone for that of the configuration.
+        rates: learning rates, the same for every norm; empty for those around the recipe's own.
+        margin: the smallest difference that matters, or `practical`.
+        measure: `error` or `loss`, on test.
+        looks: numbers of seeds at which the table is looked at.
+        budget: minutes of one core after which no further look begins.
+        words: overrides of `normexp train` that all runs share.
+    """
+
+    name: str
+    norms: tuple[str, ...]
+    levels: tuple[Any, ...]
+    rates: tuple[float, ...]
+    margin: Any
+    measure: str
+    looks: tuple[int, ...]
+    budget: float
+    words: tuple[str, ...]
+
+    @property
+    def baseline(self) -> str:
+        return self.norms[0]
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        """Each norm against the baseline, at each batch size."""
+        return [
+            Comparison(kind="different", baseline=self.baseline, margin=self.margin, arm=norm, at=level)
+            for norm, level in itertools.product(self.norms[1:], self.levels)
+        ]
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Raise ValueError for a word of `normexp train` that the comparison chooses itself."""
+    for word in words:
+        # Also the rate of the optimizer alone: lr would move nothing.
+        if word.partition("=")[0].lstrip("+~") in CHOSEN:
+            other = "write norms=, seeds= or rates=, or leave it out"
+            raise ValueError(f"{word}: is chosen by the comparison; {other}")
+
+
+def planned_looks(most: int) -> tuple[int, ...]:
+    """Numbers of seeds: 5, 10, 20, ..., and the most."""
+    looks = [FIRST]
+    while looks[-1] < most:
+        looks.append(min(2 * looks[-1], most))
+    return tuple(looks)
 
 
 @dataclass(frozen=True)
@@ -127,7 +187,5 @@ def why_open(difference: Difference, measure: str) -> str:
 
 def show(value: float, measure: str, *, sign: bool = False) -> str:
     """An error in points, a loss in nats."""
-    if not np.isfinite(value):
-        return "unknown" if value != value else "−∞" if value < 0 else "∞"
     number = 100 * value if measure == "error" else value
-    return f"{number:{'+' if sign else ''}.{UNITS[measure][2]}f}".replace("-", "−")
+    return f"{number:{'+' if sign else ''}.{UNITS[measure][1]}f}".replace("-", "−").replace("inf", "∞")

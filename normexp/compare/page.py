@@ -1,8 +1,6 @@
-"""The page of a comparison: finding, differences, what failed, and the files for a paper."""
+"""The page of a comparison: finding, differences, what failed, and the words for a paper."""
 
-import json
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -11,42 +9,25 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from normexp import __version__
-from normexp.compare.design import Design
-from normexp.compare.judged import UNITS, Look, at, finding, show
+from normexp.compare.judged import UNITS, Design, Look, at, finding, show
 from normexp.compare.run import Result
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
 from normexp.report.page import list_html, save_page
 from normexp.report.style import Style, drawing_style
-from normexp.runs.files import write_text
 
-FILES = Markup(
-    "<p>{}</p><p><a href='table.tex'>table.tex</a>, <a href='methods.txt'>methods.txt</a>, "
-    "<a href='result.json'>result.json</a>. Curves and every rate: <code>{}</code></p>"
-)
+FOR_A_PAPER = Markup("<p>{}</p><p>Curves and every rate: <code>{}</code></p>")
 
 
 def write(result: Result, out: Path, made_by: str) -> Path:
-    """Write index.html, table.tex, methods.txt, result.json, tables/ and figures/ into a folder. Returns the page."""
+    """Write index.html, tables/ and figures/ into a folder. Returns the page."""
     design, last = result.design, result.last
-    text, method = finding(last, design.baseline, design.measure), methods(result)
-    report = f"{command('report')} {shlex.quote(str(out / 'cache' / 'runs'))}"
     names = {"arm": "norm", "level": "batch_size"}
-    tables = {
-        "runs.csv": result.runs.rename(columns=names),
-        "chosen.csv": result.chosen.rename(columns=names),
-    }
-    looks = [asdict(look) for look in result.looks]
-    files = {
-        "table.tex": table_tex(last, design),
-        "methods.txt": f"{method}\n",
-        "result.json": json.dumps({"finding": text, "ended": result.ended, "looks": looks}, indent=1),
-        **{f"tables/{name}": rows.to_csv(index=False) for name, rows in tables.items()},
-    }
+    tables = {f"{name}.csv": getattr(result, name).rename(columns=names) for name in ("runs", "chosen")}
     (out / "tables").mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        write_text(out / name, content)
+    for name, rows in tables.items():
+        rows.to_csv(out / "tables" / name, index=False)
     with drawing_style():
         figure = Drawing(
             "differences",
@@ -55,27 +36,26 @@ def write(result: Result, out: Path, made_by: str) -> Path:
             differences(result),
         )
         pictures = save_all([figure], out / "figures", made_by, pdf=True)
+    report = f"{command('report')} {shlex.quote(str(out / 'cache' / 'runs'))}"
+    table = list_html(table_of_norms(last, design))
+    sections = [
+        {"title": "Differences", "id": "differences", "html": table, "figures": [figure]},
+        {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
+        {"title": "For a paper", "id": "paper", "html": FOR_A_PAPER.format(methods(result), report)},
+    ]
+    facts = [
+        " ".join(design.words),
+        pluralize(last.seeds, "seed"),
+        f"{len(result.looks)} of {len(design.looks)} looks",
+        f"{result.runs['seconds'].sum() / 60:.1f} minutes of training",
+    ]
     return save_page(
         out,
         title=design.name,
-        facts=[
-            " ".join(design.words),
-            pluralize(last.seeds, "seed"),
-            f"{len(looks)} of {len(design.looks)} looks",
-            f"{result.runs['seconds'].sum() / 60:.1f} minutes of training",
-        ],
-        finding=f"In this setting: {text}",
+        facts=facts,
+        finding=f"In this setting: {finding(last, design.baseline, design.measure)}",
         cautions=["One setting: this says nothing of other data, networks or lengths."],
-        sections=[
-            {
-                "title": "Differences",
-                "id": "differences",
-                "html": list_html(difference_table(last, design)),
-                "figures": [figure],
-            },
-            {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
-            {"title": "For a paper", "id": "paper", "html": FILES.format(method, report)},
-        ],
+        sections=sections,
         pictures=pictures,
         provenance=[made_by],
         runs_text=f"{pluralize(len(result.runs), 'run')}; {result.ended}.",
@@ -84,23 +64,34 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     )
 
 
-def difference_table(look: Look, design: Design) -> pd.DataFrame:
-    """Each difference with its interval, margin and word."""
-    measure = design.measure
-    rows = pd.DataFrame(
-        {
-            "norm": difference.norm,
-            "batch size": difference.level,
-            f"difference in {measure}": show(difference.effect, measure, sign=True),
-            "interval": " to ".join(show(end, measure, sign=True) for end in difference.interval),
-            "margin": show(difference.margin, measure),
-            "p, adjusted": f"{difference.p:.2g}",
-            "failed runs": difference.failed,
-            "verdict": difference.word,
+def table_of_norms(look: Look, design: Design) -> pd.DataFrame:
+    """Each norm at each batch size: its mean and its difference, both with their intervals; margin and word."""
+    measure, judged = design.measure, {(own.norm, own.level): own for own in look.differences}
+    rows = []
+    for arm in look.arms:
+        row = {
+            "norm": arm.norm,
+            "batch size": arm.level,
+            measure: show(arm.mean, measure),
+            "95% interval": interval(arm.interval, measure),
+            "failed runs": arm.failed,
         }
-        for difference in look.differences
-    )
-    return rows.drop(columns="batch size") if design.levels == ("",) else rows
+        if difference := judged.get((arm.norm, arm.level)):
+            row |= {
+                f"minus {design.baseline}": show(difference.effect, measure, sign=True),
+                "interval": interval(difference.interval, measure, sign=True),
+                "margin": show(difference.margin, measure),
+                "p, adjusted": f"{difference.p:.2g}",
+                "verdict": difference.word,
+            }
+        rows.append(row)
+    table = pd.DataFrame(rows).fillna("")
+    return table.drop(columns="batch size") if design.levels == ("",) else table
+
+
+def interval(ends: tuple[float, float], measure: str, *, sign: bool = False) -> str:
+    """Both ends in words."""
+    return " to ".join(show(end, measure, sign=sign) for end in ends)
 
 
 def failures(result: Result) -> str:
@@ -133,23 +124,6 @@ def methods(result: Result) -> str:
         f" {', '.join(map(str, design.looks))} seeds; each spends {last.alpha:.3g} of an error rate of 0.05 (Bonferroni"
         f" over looks, Holm over {pluralize(len(last.differences), 'comparison')}). It ended because {result.ended}."
     )
-
-
-def table_tex(look: Look, design: Design) -> str:
-    """A table for LaTeX with booktabs: norms in rows, batch sizes in columns, mean and half of the 95% interval."""
-    shown = f"test {design.measure} ({UNITS[design.measure][1]})".replace("%", "\\%")
-    rows = pd.DataFrame({"norm": [norm.replace("_", "\\_") for norm in design.norms]})
-    for level in design.levels:
-        cells = []
-        for arm in (
-            arm for norm in design.norms for arm in look.arms if (arm.norm, arm.level) == (norm, level)
-        ):
-            half = (arm.interval[1] - arm.interval[0]) / 2
-            width = f" \\pm {show(half, design.measure)}" if np.isfinite(half) else ""
-            cells.append(f"${show(arm.mean, design.measure)}{width}$".replace("−", "-"))
-        rows[at(level, "batch ") or shown] = cells
-    style = rows.style.hide(axis="index").to_latex(hrules=True, column_format=f"l{'r' * len(design.levels)}")
-    return f"% {shown}: mean and half of its 95\\% interval; needs \\usepackage{{booktabs}}\n{style}"
 
 
 def differences(result: Result) -> Figure:

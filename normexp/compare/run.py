@@ -13,8 +13,7 @@ import pandas as pd
 from normexp.claims.evidence.disk import LADDER
 from normexp.claims.evidence.rates import MOST_WIDENINGS, tuned_runs, widened_rates
 from normexp.claims.judge.outcomes import Setting
-from normexp.compare.design import Design
-from normexp.compare.judged import Look, at, look
+from normexp.compare.judged import Design, Look, at, look
 from normexp.config.run_spec import RunSpec, specs
 from normexp.format import pluralize, tell
 from normexp.runs import failed, finished_summary
