@@ -1,8 +1,7 @@
 """Muon, an optimizer that torch lacks for whole networks, and the groups of parameters that every optimizer gets."""
 
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, get_args
 
 import torch
@@ -14,9 +13,6 @@ from normexp.format import require_at_least, require_choice
 QUINTIC = (3.4445, -4.7750, 2.0315)
 TINY = 1e-7  # keeps the first division finite
 Precision = Literal["bfloat16", "float32"]
-FINAL = re.compile(r"layer\d+_output$")
-QK = ("_key", "_query")
-OUTPUT = ("_sandwich", "_result", "_sum")  # the norm's output is the stream, or is added to it
 
 
 def orthogonalized(matrix: Tensor, steps: int, precision: Precision = "bfloat16") -> Tensor:
@@ -142,28 +138,6 @@ def _split(group: dict[str, Any]) -> list[dict[str, Any]]:
 # Groups: which parameters decay, and which matrices Muon updates.
 
 
-def role_of_norm(site: str) -> str:
-    """The role of a norm by the name of its site: `qk` of queries or keys in attention, `final` before the
-    output map, `output_norms` after a branch or after the sum, `input_norms` for every other."""
-    if site.endswith(QK):
-        return "qk"
-    if FINAL.search(site):
-        return "final"
-    return "output_norms" if site.endswith(OUTPUT) else "input_norms"
-
-
-def roles(model: Any) -> list[str]:
-    """The role of each parameter of a model, in the order of `model.parameters()`: `matrices` for those of two axes or
-    more, the role of its norm for a gain or a shift, and `others` for biases and single numbers outside norms."""
-    of_norms = {
-        id(parameter): role_of_norm(site.layer)
-        for site in model.sites()
-        if site.kind == "norm"
-        for parameter in site.module.parameters()
-    }
-    return ["matrices" if p.dim() >= 2 else of_norms.get(id(p), "others") for p in model.parameters()]
-
-
 def hidden_maps(model: Any) -> set[int]:
     """The ids of the weights of all linear maps but the last, which makes the logits."""
     maps = [site.module for site in model.sites() if site.kind == "linear"]
@@ -175,24 +149,20 @@ def parameter_groups(
     model: nn.Module,
     *,
     weight_decay: float,
-    decay: str | Mapping[str, bool] = "matrices",
+    decay: Literal["matrices", "all"] = "matrices",
     matrices_apart: bool = False,
 ) -> list[dict[str, Any]]:
     """Groups for an optimizer, of those parameters that are trained.
 
     Args:
         weight_decay: of the optimizer. If it is 0, there is one group.
-        decay: what decays: `matrices`, parameters of two axes or more; `all`; or for each role whether it does, as
-            `settings.decay_of` gives it.
+        decay: what decays: `matrices`, parameters of two axes or more, or `all`.
         matrices_apart: also split each group by `muon`: whether it holds weights of hidden maps.
     """
-    own = list(model.parameters())
-    if isinstance(decay, str):
-        decays = [decay == "all" or p.dim() >= 2 for p in own]
-    else:
-        decays = [decay.get(role, False) for role in roles(model)]
     hidden = hidden_maps(model) if matrices_apart else set()
-    rows = [(p, does, id(p) in hidden) for p, does in zip(own, decays, strict=True) if p.requires_grad]
+    rows = [
+        (p, decay == "all" or p.dim() >= 2, id(p) in hidden) for p in model.parameters() if p.requires_grad
+    ]
     if not weight_decay or decay == "all":
         groups: list[tuple[dict[str, Any], list]] = [({}, rows)]
     else:

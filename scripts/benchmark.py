@@ -108,7 +108,7 @@ def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool =
     """Train as `train.py` does, in turn with the bare loop."""
     from normexp.config.run_spec import specs
     from normexp.training.build import build
-    from normexp.training.train import fit, prepare
+    from normexp.training.train import PreparedRun
 
     watch = InTurn(bare_step(overrides), seconds)
     with tempfile.TemporaryDirectory() as place, contextlib.redirect_stdout(io.StringIO()):
@@ -119,7 +119,7 @@ def in_turn(overrides: list[str], seconds: float, *, light_in_every_step: bool =
         parts = build(spec)
         parts.monitors.append(watch)
         spec.folder.mkdir(parents=True)
-        fit(prepare(parts, spec.folder, Console(file=io.StringIO())))
+        PreparedRun(parts, spec.folder, Console(file=io.StringIO())).fit()
     return watch.pairs
 
 

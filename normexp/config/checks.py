@@ -9,7 +9,7 @@ from normexp.config.folder import CONFIGS, allowed_packages
 from normexp.config.options import OF_TRAINER
 from normexp.config.schema import GROUPS, Root, options_of
 from normexp.config.targets import resolve_target
-from normexp.format import require_at_least
+from normexp.format import require_at_least, require_choice
 
 # group -> arguments that normexp passes to the class; the node must not set them
 INJECTED = {
@@ -22,7 +22,6 @@ INJECTED = {
     ),
 }  # fmt: skip
 FAST = "fast"  # the recipe with a file for each model and data
-ROLES = ("input_norms", "output_norms", "qk", "final", "matrices")
 FITTING = {"text": "data=python_docs or data=text_file", "image": "data=digits or data=mnist"}
 
 
@@ -64,7 +63,7 @@ def validate(
             f"trainer.gradient_clip_val={clip}: must be above 0; use trainer.gradient_clip_val=null to clip nothing"
         )
     require_at_least("trainer.accumulate_grad_batches", config["trainer"].get("accumulate_grad_batches"), 1)
-    decay_of(config["optimizer"])
+    require_choice("optimizer.decay", config["optimizer"].get("decay", "matrices"), ("matrices", "all"))
 
 
 def check_node(path: str, node: Any, allowed: Iterable[str] | None, given: tuple[str, ...] = ()) -> None:
@@ -87,21 +86,6 @@ def check_node(path: str, node: Any, allowed: Iterable[str] | None, given: tuple
         raise ValueError(f"{path}.{own[0]}={node[own[0]]!s:.60}: is given by normexp; {remedy}")
     if model := options_of(target, given, bool(node.get("_partial_", False))):
         checked(model, options, path)
-
-
-def decay_of(optimizer: Mapping[str, Any]) -> str | dict[str, bool]:
-    """What weight decay is for, from an optimizer's node: `matrices`, `all`, or role -> whether it decays, where a role
-    that is not named has its default: matrices do, norms do not. Raises ValueError with one line for anything else."""
-    asked = optimizer.get("decay", "matrices")
-    if asked in ("matrices", "all"):
-        return asked
-    if not isinstance(asked, dict) or not all(
-        role in ROLES and isinstance(value, bool) for role, value in asked.items()
-    ):
-        raise ValueError(
-            f"optimizer.decay={asked}: use matrices, all or keys of {', '.join(ROLES)}: {{input_norms: true}}"
-        )
-    return {role: asked.get(role, role == "matrices") for role in ROLES}
 
 
 def class_options(optimizer: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import shlex
+import signal
 import sys
 import threading
 import warnings
@@ -18,6 +19,10 @@ from normexp.format import UNPRINTABLE, tell
 
 SCRIPTS = ("verify", "report")
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
+# Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
+STOPS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
+)
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from normexp.config.folder import allowed_packages, lies_in
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from normexp.data.base import DataModule
 
 NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
@@ -93,6 +95,17 @@ def construct(path: str, node: Any, allowed: Iterable[str] | None = None) -> Any
         return functools.partial(target, **options)
     with refused(path, target.__name__):
         return target(**options)
+
+
+def build_model(config: dict[str, Any], data: Any, allowed: Iterable[str] | None = None) -> "nn.Module":
+    """The model with its initial weights, for data of this `input_shape` and `num_classes`. Outside the norms, the
+    weights depend on the seed and not on the norm. Raises ValueError with one line."""
+    import torch
+
+    make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
+    with refused("model", make.func.__name__):
+        torch.manual_seed(config["seed"])
+        return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
 
 
 @contextlib.contextmanager

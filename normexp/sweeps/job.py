@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import os
-import signal
 import sys
 import time
 import traceback
@@ -12,15 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from normexp.config.errors import one_line
-from normexp.config.process import preserve_global_state, typed
+from normexp.config.process import STOPS, preserve_global_state, typed
 from normexp.config.run_spec import RunSpec
 from normexp.format import printable
 from normexp.runs import read_summary
 from normexp.training.folder import Busy
 
-# Slurm and submitit send the last two before a job's time is over.
-NAMES = ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2")
-STOPS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 WAITING = ("planned", "running")  # states that pass
 
 
@@ -108,9 +104,7 @@ def work(job: Job) -> Outcome:
         except Busy:
             status = "planned"
         except SystemExit as stop:
-            if stop.code not in [
-                128 + number for number in STOPS
-            ]:  # submitit has put the job back into its queue
+            if stop.code not in [128 + number for number in STOPS]:  # submitit has queued the job again
                 raise
             status = "interrupted"
         except Exception as caught:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from pathlib import Path
 
+from normexp.config.process import STOPS
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, say
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board, show_end, show_plan
-from normexp.sweeps.job import STOPS, Cell, Job, Outcome
+from normexp.sweeps.job import Cell, Job, Outcome
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place, choose_place
 from normexp.training.folder import in_use

@@ -17,8 +17,9 @@ from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext
 from typing import Any
 
+from normexp.config.process import STOPS
 from normexp.machine import cores
-from normexp.sweeps.job import STOPS, Job, Outcome, work
+from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
 from normexp.sweeps.place import Place
 

@@ -1,17 +1,19 @@
 """The parts of a run, built from plain values: data, network, optimizer, trainer, monitors. Nothing is written."""
 
+import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, Trainer
+from torch import Tensor, nn
 
-from normexp.config.checks import check_kinds, class_options, decay_of
+from normexp.config.checks import check_kinds, class_options
 from normexp.config.errors import one_line
 from normexp.config.run_spec import RunSpec
-from normexp.config.targets import construct, load_data, refused
+from normexp.config.targets import build_model, construct, load_data, refused
 from normexp.data.base import DataModule
-from normexp.training.build_model import build_model, rehearse
 from normexp.training.lightning import quiet_lightning, total_steps
 from normexp.training.lit_model import LitModel
 
@@ -86,9 +88,39 @@ def build(spec: RunSpec, *, command: str = "") -> Parts:
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
         label_smoothing=config["label_smoothing"],
-        decay=decay_of(config["optimizer"]),
+        decay=config["optimizer"].get("decay", "matrices"),
         tta=getattr(data, "tta", "none"),  # of images alone
     )
     nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
     monitors = [construct(path, node, allowed) for path, node in nodes.items()]
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
+
+
+def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
+    """Run a forward pass, as in training, on the meta device. There is no arithmetic, but every layer
+    checks the shape of its input. So a norm that cannot work at this batch size says so before training.
+
+    Raises ValueError with one line.
+    """
+    x, y = data.probe_batch(1)
+    shape = (batch_size, *data.input_shape)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        try:
+            inputs = torch.empty(shape, device="meta", dtype=x.dtype)
+            logits = copy.deepcopy(model).to("meta")(inputs)
+        except RuntimeError as error:
+            if "meta" not in str(error):
+                raise
+            # A layer reads a value. BatchNorm does so to see whether it is frozen.
+            inputs = torch.zeros(shape, dtype=x.dtype)
+            logits = copy.deepcopy(model)(inputs)
+    if inputs._version:  # how often something was written into it
+        raise ValueError(
+            "model: writes into its inputs, so the next evaluation or measurement would see other data; let its first "
+            "layer work on a copy, as `x = x - 0.5` does and `x -= 0.5` does not"
+        )
+    wanted = (batch_size, *y.shape[1:], data.num_classes)
+    if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
+        got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise ValueError(f"model: gives {got} for a batch of {shape}; must give logits of {wanted}")

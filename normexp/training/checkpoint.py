@@ -20,7 +20,7 @@ from pytorch_lightning.strategies.launchers.subprocess_script import _Subprocess
 from rich.console import Console
 
 from normexp import NUMERICS
-from normexp.config.process import was_interrupted
+from normexp.config.process import STOPS, was_interrupted
 from normexp.format import say
 from normexp.machine import checkout
 from normexp.runs import damaged
@@ -33,10 +33,6 @@ from normexp.training.loggers import MetricsCSV
 NEEDED = ("global_step", "state_dict", "run")
 # Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.
 REST = 1.0
-# Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
-STOPS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
-)
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -238,15 +234,10 @@ def stopping(folder: RunFolder | None, console: Console) -> Iterator[None]:
         if not asked:
             raise
         signum = getattr(stop, "signum", signal.SIGINT)
-        hand_on(signum, signal.getsignal(signum))
+        # The handler that was there before, such as submitit's, starts the job again and ends the process.
+        if signum != signal.SIGINT and callable(handler := signal.getsignal(signum)):
+            handler(signum, None)
         sys.exit(128 + signum)
-
-
-def hand_on(signum: int, handler: Any) -> None:
-    """Call the handler of a signal that was there before, such as submitit's, which starts the job again and ends the
-    process. Ctrl-C goes no further."""
-    if signum != signal.SIGINT and callable(handler):
-        handler(signum, None)
 
 
 def say_what_is_left(folder: RunFolder, console: Console, why: str) -> None:

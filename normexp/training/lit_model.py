@@ -1,7 +1,6 @@
 """The LightningModule: loss, accuracy and optimizer of a classifier of images or of next characters."""
 
 import inspect
-from collections.abc import Mapping
 from typing import Literal
 
 import pytorch_lightning as pl
@@ -60,7 +59,7 @@ class LitModel(pl.LightningModule):
         total_steps: int,
         channels_last: bool = False,
         label_smoothing: float = 0.0,
-        decay: str | Mapping[str, bool] = "matrices",
+        decay: Literal["matrices", "all"] = "matrices",
         tta: Literal["none", "flip"] = "none",
     ):
         super().__init__()
@@ -80,18 +79,14 @@ class LitModel(pl.LightningModule):
         # The model's hooks run in both.
         return self.model(inputs) if self.training else self.model._call_impl(inputs)
 
-    def losses_of(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
-        """(mean loss, number of right answers, number of answers) of one batch."""
-        inputs, targets = batch
-        return loss_and_right(self.logits_of(inputs), targets, self.label_smoothing)
-
     def logits_of(self, inputs: Tensor) -> Tensor:
         if self.channels_last and inputs.dim() == 4:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         return self(inputs)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> dict[str, Tensor]:
-        loss, right, count = self.losses_of(batch)
+        inputs, targets = batch
+        loss, right, count = loss_and_right(self.logits_of(inputs), targets, self.label_smoothing)
         # The callbacks get tensors, so that a step never waits for the device. Lightning divides `loss` under gradient
         # accumulation, hence the second name.
         return {"loss": loss, "batch_loss": loss.detach(), "batch_accuracy": right / count}

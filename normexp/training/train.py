@@ -2,7 +2,6 @@
 an unfinished one from its last checkpoint, write the summary last."""
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +26,9 @@ from normexp.training.checkpoint import (
     load_to_resume,
     stopping,
 )
-from normexp.training.denormals import denormals
 from normexp.training.epoch_loop import install
 from normexp.training.folder import RunFolder
-from normexp.training.lightning import keep_freed_memory, length, own_rank
+from normexp.training.lightning import denormals, keep_freed_memory, length, own_rank
 from normexp.training.loggers import log_results, open_loggers
 from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
 from normexp.training.result import (
@@ -62,123 +60,108 @@ def launch(parts: Parts) -> dict[str, Any]:
     if config["fast_dev_run"]:
         screen.show_choices(parts, None, console)
         with stopping(None, console):
-            summary = fit(prepare(parts, None, console))
+            summary = PreparedRun(parts, None, console).fit()
         screen.show_result(summary, None, console)
         return summary
     if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
         try:
-            return fit(prepare(parts, path, console))
+            return PreparedRun(parts, path, console).fit()
         except Stopped as stop:  # Lightning ends the other processes of a worker with such a status
             sys.exit(128 + stop.signum)
     key = "run_dir" if config["run_dir"] else "outputs"
     folder = RunFolder(path, parts.digest, parts.spec.files(), asked=f"{key}={config[key]}")
     if folder.finished():
         return screen.show_finished(parts, console)
-    prepared = prepare(parts, path, console)
+    prepared = PreparedRun(parts, path, console)
     with stopping(folder, console), folder:
         if folder.finished():  # another process has trained it meanwhile
             return screen.show_finished(parts, console)
         screen.show_choices(parts, path, console)
-        summary = fit(prepared)
+        summary = prepared.fit()
         write_summary(path, summary)
     screen.show_result(summary, path, console)
     return summary
 
 
-@dataclass(kw_only=True)
-class Prepared:
-    """A run that can start.
+class PreparedRun:
+    """A run that can start: its trainer and callbacks. Nothing is written before `fit`.
 
-    Attributes:
+    Args:
         folder: of the run; None means `fast_dev_run`: one batch of everything, nothing saved.
+
+    Raises ValueError with one line.
     """
 
-    parts: Parts
-    folder: Path | None
-    console: Console
-    trainer: pl.Trainer
-    recorder: Recorder
-    stop: StopOnSignal
-    state: RunState
-    last: LastCheckpoint
+    def __init__(self, parts: Parts, folder: Path | None, console: Console):
+        keep_freed_memory()
+        config = parts.config
+        if config["threads"] is not None:
+            torch.set_num_threads(config["threads"])
+        self.parts, self.folder, self.console = parts, folder, console
+        self.no_step = config["max_steps"] == 0
+        self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()
+        self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
+        self.stop, rule = StopOnSignal(self.last.save), early_stop(config)
+        callbacks = [
+            self.stop,
+            *([PopulationStatistics(parts.data)] if needs_population_statistics(parts.module) else []),
+            self.recorder,
+            *([EarlyStopping(rule)] if rule else []),
+            *parts.monitors,
+            Bar(self.recorder) if console.is_terminal else Lines(self.recorder, console),
+            self.state,
+            *([best_checkpoint(self.last.path.parent), self.last] if self.last.path else []),
+        ]
+        self.trainer = parts.make_trainer(
+            **length(config),
+            **({"devices": 1, "strategy": "auto"} if self.no_step else {}),  # others would have no work
+            callbacks=callbacks,
+            enable_progress_bar=console.is_terminal,
+            default_root_dir=folder,
+            fast_dev_run=folder is None,
+            num_sanity_val_steps=0,
+            enable_model_summary=False,
+            use_distributed_sampler=False,
+            log_every_n_steps=2**31,  # never: the recorder logs, Lightning does not
+        )
+        self.trainer.strategy.checkpoint_io = WholeCheckpoints()
+        if pl.__version__.startswith(WRITTEN_FOR):
+            install(self.trainer)
+        parts.data.trainer = self.trainer
+        # Lightning converts after loading, and a float32 module would round the checkpoint's float64 weights.
+        self.trainer.precision_plugin.convert_module(parts.module)
+        if mode := config["compile"]:
+            parts.module.model.compile(mode="default" if mode is True else mode)
 
+    def fit(self) -> dict[str, Any]:
+        """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it."""
+        parts, trainer, path = self.parts, self.trainer, self.last.path
+        resumed = load_to_resume(path) if path and path.exists() and not self.no_step else None
+        if resumed:
+            torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
+            at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"
+            self.console.print(at, highlight=False)
+        with open_loggers(parts, self.folder, resumed) as loggers, self.stop:
+            trainer.loggers = loggers
+            # Dropout draws the same stream, no matter what initialization or an earlier run of this process drew.
+            torch.manual_seed(parts.config["seed"])
+            if self.no_step:
+                self.take_no_step()
+            else:
+                trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
+            metrics, examples = final_metrics(parts, trainer)
+            summary = summarize(parts, trainer, self.recorder, self.state, metrics)
+            if self.folder and own_rank() == 0:
+                write_test_examples(self.folder, examples)
+            log_results(loggers, summary)
+        return summary
 
-def prepare(parts: Parts, folder: Path | None, console: Console) -> Prepared:
-    """Make the trainer and its callbacks. Raises ValueError with one line; nothing is written."""
-    keep_freed_memory()
-    config = parts.config
-    if config["threads"] is not None:
-        torch.set_num_threads(config["threads"])
-    recorder, rule, state = Recorder(config["log_every_n_steps"]), early_stop(config), RunState()
-    last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
-    stop = StopOnSignal(last.save)
-    callbacks = [
-        stop,
-        *([PopulationStatistics(parts.data)] if needs_population_statistics(parts.module) else []),
-        recorder,
-        *([EarlyStopping(rule)] if rule else []),
-        *parts.monitors,
-        Bar(recorder) if console.is_terminal else Lines(recorder, console),
-        state,
-        *([best_checkpoint(last.path.parent), last] if last.path else []),
-    ]
-    no_step = config["max_steps"] == 0
-    trainer = parts.make_trainer(
-        **length(config),
-        **({"devices": 1, "strategy": "auto"} if no_step else {}),  # other processes would have no work
-        callbacks=callbacks,
-        enable_progress_bar=console.is_terminal,
-        default_root_dir=folder,
-        fast_dev_run=folder is None,
-        num_sanity_val_steps=0,
-        enable_model_summary=False,
-        use_distributed_sampler=False,
-        log_every_n_steps=2**31,  # never: the recorder logs, Lightning does not
-    )
-    trainer.strategy.checkpoint_io = WholeCheckpoints()
-    if pl.__version__.startswith(WRITTEN_FOR):
-        install(trainer)
-    parts.data.trainer = trainer
-    # Convert now. Lightning converts after loading, and a float32 module would round the checkpoint's float64 weights.
-    trainer.precision_plugin.convert_module(parts.module)
-    if mode := config["compile"]:
-        parts.module.model.compile(mode="default" if mode is True else mode)
-    return Prepared(
-        parts=parts, folder=folder, console=console, trainer=trainer, recorder=recorder, stop=stop, state=state,
-        last=last,
-    )  # fmt: skip
-
-
-def fit(run: Prepared) -> dict[str, Any]:
-    """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it."""
-    parts, trainer, path = run.parts, run.trainer, run.last.path
-    no_step = parts.config["max_steps"] == 0
-    resumed = load_to_resume(path) if path and path.exists() and not no_step else None
-    if resumed:
-        torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
-        at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"
-        run.console.print(at, highlight=False)
-    with open_loggers(parts, run.folder, resumed) as loggers, run.stop:
-        trainer.loggers = loggers
-        # Dropout draws the same stream, no matter what initialization or an earlier run of this process drew.
-        torch.manual_seed(parts.config["seed"])
-        if no_step:
-            take_no_step(parts, trainer, run.last)
-        else:
-            trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
-        metrics, examples = final_metrics(parts, trainer)
-        summary = summarize(parts, trainer, run.recorder, run.state, metrics)
-        if run.folder and own_rank() == 0:
-            write_test_examples(run.folder, examples)
-        log_results(loggers, summary)
-    return summary
-
-
-def take_no_step(parts: Parts, trainer: pl.Trainer, last: LastCheckpoint) -> None:
-    """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
-    parts.module.to(trainer.strategy.root_device)
-    with passes_as_in(trainer):  # autocast, or float64 by default, as in training
-        measure_without_fit(callbacks_of(trainer), parts.module, parts.data, trainer.loggers)
-    if last.path:
-        trainer.strategy.connect(parts.module)
-        last.save(trainer)
+    def take_no_step(self) -> None:
+        """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""
+        module, trainer = self.parts.module, self.trainer
+        module.to(trainer.strategy.root_device)
+        with passes_as_in(trainer):  # autocast, or float64 by default, as in training
+            measure_without_fit(callbacks_of(trainer), module, self.parts.data, trainer.loggers)
+        if self.last.path:
+            trainer.strategy.connect(module)
+            self.last.save(trainer)

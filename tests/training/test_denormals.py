@@ -7,7 +7,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import normexp
-from normexp.training.denormals import denormals, flushed
+from normexp.training.lightning import denormals, flushed
 from normexp.training.lit_model import LitModel
 
 TINY = torch.full((1 << 20,), 1e-39)  # large enough to be spread over threads

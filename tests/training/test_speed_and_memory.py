@@ -50,14 +50,14 @@ def kib_a_step(place: str, hoard: bool) -> float:
     """The median slope between any two readings; memory that is allocated once does not change it."""
     from normexp.config.run_spec import specs
     from normexp.training.build import build
-    from normexp.training.train import fit, prepare
+    from normexp.training.train import PreparedRun
 
     words = f"recipe=plain model=mlp model.depth=2 model.width=32 norm=batchnorm data=digits outputs={place}"
     (spec,) = specs([*words.split(), f"max_steps={STEPS}", f"val_every_n_steps={STEPS // 20}"])
     parts, watch = build(spec), Resident()
     parts.monitors.extend([watch, *([Hoarder()] if hoard else [])])
     spec.folder.mkdir(parents=True)
-    fit(prepare(parts, spec.folder, Console(file=io.StringIO())))
+    PreparedRun(parts, spec.folder, Console(file=io.StringIO())).fit()
     pairs = itertools.combinations(watch.readings, 2)
     return statistics.median((later - kib) / (end - step) for (step, kib), (end, later) in pairs)
 

@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from normexp.config.run_spec import specs
 from normexp.training.build import build
-from normexp.training.train import fit, prepare
+from normexp.training.train import PreparedRun
 
 # item(), int(), bool(); the places of a mask.
 WAITING = {
@@ -80,5 +80,5 @@ def waits(overrides: list[str]) -> dict[str, float]:
         parts = build(*specs(options))
         counted = CountedSteps()
         parts.monitors.append(counted)
-        fit(prepare(parts, Path(place), Console(file=io.StringIO())))
+        PreparedRun(parts, Path(place), Console(file=io.StringIO())).fit()
     return {line: count / (LAST - FIRST) for line, count in counted.waits.lines.items()}

@@ -20,8 +20,7 @@ from normexp.claims.laws import Network
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
-from normexp.config.targets import construct, resolve_target
-from normexp.training.build_model import build_model
+from normexp.config.targets import build_model, construct, resolve_target
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.search import Weights
