@@ -102,9 +102,7 @@ class Study(Recorded):
 
     def report(self, **options: Any) -> Path:
         """Write the report, as `normexp.report` does."""
-        from normexp.report import write_page
-
-        return write_page(self.folder, **options)
+        return report(self.folder, **options)
 
 
 def words_of(
@@ -243,15 +241,29 @@ def _written(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in sorted(out.glob("*/verdict.json"))}
 
 
-def report(folder: str | Path, **options: Any) -> Path:
+def report(
+    folder: str | Path,
+    *,
+    metric: str = "test/accuracy",
+    baseline: str | None = None,
+    out: str | Path | None = None,
+) -> Path:
     """Do what `normexp report FOLDER` does: write the page of a study. Returns its path.
 
     Args:
-        options: metric="test/accuracy", baseline=None (an arm), out=None (a folder).
-    """
-    from normexp.report import write_page
+        metric: final value to compare.
+        baseline: arm that differences refer to; by default the network without a norm.
+        out: where to write; by default FOLDER/report.
 
-    return write_page(folder, **options)
+    Raises:
+        ValueError: with one line, where there is no page to write.
+    """
+    from normexp.report.page import write_report
+    from normexp.report.study import open_study
+
+    place = Path(out) if out else Path(folder) / "report"
+    made_by = f"normexp report {shlex.quote(str(folder))}"
+    return write_report(open_study(folder, metric), place, baseline=baseline, made_by=made_by)
 
 
 def _command(*arguments: str) -> None:

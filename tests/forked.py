@@ -16,7 +16,7 @@ from typing import Any
 from unsynced import leave_to_the_kernel
 
 from normexp.config.process import STOPS
-from normexp.sweeps.this_machine import processes
+from normexp.sweeps.places import processes
 
 ROOT = Path(__file__).parents[1]
 

@@ -33,7 +33,7 @@ class NormexpLauncher(Launcher):
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         setup_globals()
-        from normexp.sweeps.this_machine import processes
+        from normexp.sweeps.places import processes
 
         if self.options.place == "here" and self.options.workers != 0:
             processes()  # whose server makes the imports of runs while this process composes

@@ -10,7 +10,7 @@ from rich.console import Console
 from normexp.format import duration, pluralize, say
 from normexp.sweeps.job import WAITING, Cell
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Place
+from normexp.sweeps.places import Place
 
 
 def show_plan(

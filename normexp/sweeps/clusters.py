@@ -15,7 +15,7 @@ from normexp.format import duration, pluralize
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Place
+from normexp.sweeps.places import Place
 
 MOST = 1000  # jobs at a time on a cluster
 RESTARTS = 10**6  # after time limits; submitit asks for a number

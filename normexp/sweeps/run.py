@@ -16,7 +16,7 @@ from normexp.runs.files import write_json
 from normexp.sweeps.board import Board, show_end, show_plan
 from normexp.sweeps.job import Cell, Job, Outcome
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Place, choose_place
+from normexp.sweeps.places import Place, choose_place
 from normexp.training.folder import in_use
 from normexp.training.screen import make_console
 

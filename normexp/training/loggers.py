@@ -34,6 +34,8 @@ class MetricsCSV(Logger):
     deletes it on resume. Rows need neither. `epoch` (passes over the data, a fraction) and `seconds` (of training,
     without validation) belong to the last recorded training step. The recorder keeps `clock` up to date.
 
+    The first process alone has one.
+
     Args:
         path: the file.
         keep: its length in bytes at the checkpoint from which training resumes; 0 starts an empty file. Rows that a
@@ -73,17 +75,14 @@ class MetricsCSV(Logger):
         self._file.flush()
         return self._file.tell()
 
-    @rank_zero_only
     def log_hyperparams(self, params, *args, **kwargs) -> None:
         """Do nothing: the configuration stands in `summary.json`."""
 
-    @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         epoch, seconds = f"{self.clock['epoch']:.6g}", f"{self.clock['seconds']:.6g}"
         # repr of a float is the shortest text that reads back as the same number.
         self._writer.writerows((step, epoch, seconds, name, repr(float(x))) for name, x in metrics.items())
 
-    @rank_zero_only
     def save(self) -> None:
         self._file.flush()
 

@@ -13,7 +13,7 @@ from normexp.sweeps.board import Board, show_end, show_plan
 from normexp.sweeps.grid import show_answer_of
 from normexp.sweeps.job import Cell, Job
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Inside
+from normexp.sweeps.places import Inside
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()
 

@@ -12,10 +12,10 @@ from normexp.config.folder import CONFIGS
 from normexp.config.options import choices
 from normexp.config.run_spec import specs_of
 from normexp.norms import norm_named
-from normexp.sweeps import this_machine
+from normexp.sweeps import places
 from normexp.sweeps.grid import names, plan
 from normexp.sweeps.options import Options
-from normexp.sweeps.this_machine import slots
+from normexp.sweeps.places import slots
 
 
 def jobs_of(name: str) -> tuple[dict, list[list[str]]]:
@@ -69,7 +69,7 @@ def test_each_job_gets_its_place(monkeypatch, trainers, workers, per_gpu, gpus, 
 
 def test_cores_are_shared_among_runs_of_several_threads(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.setattr(this_machine, "cores", lambda: 8)
+    monkeypatch.setattr(places, "cores", lambda: 8)
     assert len(slots([{"devices": 1}], Options(), 1)) == 8
     assert len(slots([{"devices": 1}], Options(), 4)) == 2
     assert len(slots([{"devices": 4}], Options(), 1)) == 1

@@ -15,7 +15,7 @@ from normexp.config.run_spec import RunSpec
 from normexp.sweeps import run as module
 from normexp.sweeps.job import Cell, Outcome
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Place
+from normexp.sweeps.places import Place
 from normexp.sweeps.run import run
 
 DONE = Outcome("completed", 1.0)

@@ -13,7 +13,7 @@ from normexp.config.folder import ALLOWED, VARIABLE
 from normexp.config.run_spec import RunSpec
 from normexp.sweeps.job import Job
 from normexp.sweeps.options import Options, options_of, take_flags
-from normexp.sweeps.place import choose_place
+from normexp.sweeps.places import choose_place
 
 RUN = Job(RunSpec({"trainer": {"accelerator": "cpu"}, "threads": None}, {}, "", Path()), [], 1, Path())
 

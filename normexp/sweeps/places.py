@@ -1,10 +1,12 @@
-"""Jobs in processes of this machine. Each slot has a process that trains one run after the other.
+"""Places compute jobs: the interface, this process, and processes of this machine; clusters.py has the others.
 
-A server process imports torch and Lightning once, and the others are forks of it: a new one takes milliseconds instead
-of five seconds. Where forking is unsafe (macOS, Windows) each process makes its own imports.
+Each slot of this machine has a process that trains one run after the other. A server process imports torch and
+Lightning once, and they are forks of it: a new one takes milliseconds instead of five seconds. Where forking is unsafe
+(macOS, Windows) each process makes its own imports.
 """
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import signal
@@ -15,15 +17,60 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.context import BaseContext
+from pathlib import Path
 from typing import Any
 
-from normexp.config.process import STOPS
+from normexp.config.process import STOPS, fast_imports
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
-from normexp.sweeps.place import Place
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+PRELOADED = (  # what every run imports sooner or later
+    "normexp.training.train", "normexp.data", "normexp.models", "normexp.norms", "normexp.monitors.activations",
+    "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules", "sklearn.datasets",
+    "torch.utils.tensorboard",
+)  # fmt: skip
+
+
+class Place:
+    """Computes jobs. It is used from one thread and never gets more than `at_once` jobs. Its text says how runs are
+    computed, for the plan: `2 at a time`.
+
+    Attributes:
+        at_once: jobs that it takes now. A cluster may start fewer.
+    """
+
+    at_once: int
+
+    def submit(self, job: Job) -> "Future[Outcome]":
+        """Start or queue a job. Its future fails if the job ends without an outcome; then it is tried again."""
+        raise NotImplementedError
+
+    def look(self) -> None:
+        """See how the jobs get on. Called a few times per second."""
+
+    def cancel(self) -> None:
+        """Ask all jobs to save and end; those that were asked before end at once. Their futures end."""
+
+    def close(self) -> None:
+        """Give everything back. Jobs are left only after an error; they are asked to stop."""
+
+
+class Inside(Place):
+    """One job at a time in this process, for debuggers. Signals reach the job itself."""
+
+    at_once = 1
+
+    def submit(self, job: Job) -> "Future[Outcome]":
+        future: Future[Outcome] = Future()
+        future.set_result(outcome := work(job))
+        if outcome.status == "interrupted":
+            signal.raise_signal(signal.SIGINT)  # which the run has answered, and now the launch
+        return future
+
+    def __str__(self) -> str:
+        return "one by one, in this process"
 
 
 class ThisMachine(Place):
@@ -82,6 +129,26 @@ class ThisMachine(Place):
         return f"{self.at_once} at a time"
 
 
+def choose_place(options: Options, jobs: Sequence[Job], folder: Path) -> Place:
+    """The place that the options name, for these jobs. Raises ValueError with one line if it cannot be used here.
+
+    Args:
+        folder: of the launch, for the files of the place.
+    """
+    threads = max(job.threads for job in jobs)
+    if options.place == "ray":
+        from normexp.sweeps.clusters import RayCluster
+
+        return RayCluster(options, threads)
+    if options.place != "here":
+        from normexp.sweeps.clusters import SubmititJobs
+
+        return SubmititJobs(options, folder / options.place, threads)
+    if options.workers == 0:
+        return Inside()
+    return ThisMachine(slots([job.spec.config["trainer"] for job in jobs], options, threads)[: len(jobs)])
+
+
 def slots(trainers: Sequence[Mapping[str, Any]], options: Options, threads: int) -> list[dict[str, str]]:
     """Environment of each slot. On CPUs there is one per core, or fewer for runs of several threads. With GPUs each
     slot sees one, which `runs_per_gpu` slots share. If some run asks for several, runs see all, one at a time."""
@@ -110,7 +177,7 @@ def processes() -> BaseContext:
     if sys.platform != "linux":
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["normexp.sweeps.preload"])
+    context.set_forkserver_preload(["normexp.sweeps.places"])
     # Libraries read these variables when they are loaded; each run sets its own number of threads.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     resource_tracker.ensure_running()  # before the signals are blocked, as its start unblocks two of them
@@ -118,6 +185,18 @@ def processes() -> BaseContext:
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return context
+
+
+def preload() -> None:
+    """The imports of the server, once for all runs."""
+    # The server takes seconds to end. A pipe behind the command would wait for it.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    with fast_imports():  # no fork collects this garbage, so its memory stays shared
+        for name in PRELOADED:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
 
 
 def begin(environment: Mapping[str, str]) -> None:
@@ -141,3 +220,7 @@ def _follow_parent() -> None:
     while True:  # the first one lets a run save, the next one ends the process
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(1)
+
+
+if "multiprocessing.forkserver" in " ".join(sys.orig_argv):
+    preload()
