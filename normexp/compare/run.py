@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from normexp.claims.evidence.disk import LADDER
+from normexp.claims.evidence.disk import row_of as numbers_of
 from normexp.claims.evidence.rates import MOST_WIDENINGS, tuned_runs, widened_rates
 from normexp.claims.judge.outcomes import Setting
 from normexp.compare.judged import Design, Look, at, look
@@ -19,8 +20,6 @@ from normexp.format import pluralize, tell
 from normexp.runs import failed, finished_summary
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
-
-SPLITS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,19 +103,15 @@ def name_of(spec: RunSpec) -> str:
 def row_of(spec: RunSpec) -> dict[str, Any]:
     """A finished run as one flat row; its status is `failed` if it learned no more than guessing gives."""
     summary = finished_summary(spec.folder)
-    numbers = {name: summary["metrics"].get(name.replace("_", "/")) for name in SPLITS}
-    guess = summary["chance_loss"] or math.inf
-    loss = numbers["train_loss"]
-    lost = failed(summary) or loss is None or loss >= guess
-    return {
+    row, guess = numbers_of(summary), summary["chance_loss"] or math.inf
+    learned = row["train_loss"] < guess and not failed(summary)
+    return row | {
         "setting": "",
         "arm": spec.choices["norm"],
         "level": spec.config["batch_size"],
         **{key: spec.config[key] for key in ("lr", "seed")},
-        "status": "failed" if lost and summary["status"] == "completed" else summary["status"],
-        **numbers,
+        "status": "failed" if not learned and row["status"] == "completed" else row["status"],
         "guess": guess,
-        "seconds": summary["seconds"],
         "folder": str(spec.folder),
     }
 

@@ -244,11 +244,6 @@ class DataModule(LightningDataModule):
         self.load()
         trainer = self.trainer
         rank, world_size = (trainer.global_rank, trainer.world_size) if trainer else (0, 1)
-        if self.batch_size % world_size:
-            raise ValueError(
-                f"batch_size={self.batch_size}: cannot be shared equally by {world_size} processes; "
-                f"choose a multiple of {world_size}"
-            )
         return BatchLoader(
             self.rows("train", self.device, training=True),
             self.training_order(self.splits["train"]),

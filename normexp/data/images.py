@@ -3,7 +3,7 @@ needs no file."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,6 @@ from normexp.data.base import DIGESTED, DataModule, digest
 from normexp.data.orders import ClassPairedOrder, ShuffledOrder, stratified_order
 from normexp.data.rows import PixelRows, Rows
 from normexp.data.transforms import Augmentation, Border, Kind, Scaling, Tasks, count_values, moments
-from normexp.format import require_choice
 
 Tta = Literal["none", "flip"]  # test-time augmentation
 TEST_SIZE = 360  # of the digits, a fifth
@@ -85,8 +84,6 @@ class ImageData(DataModule):
         side = min(images.pixels.shape[2:])
         if self.augment and not 0 <= self.shift < side:
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
-        require_choice("data.border", self.border, get_args(Border))
-        require_choice("data.tta", self.tta, get_args(Tta))
         if self.tta == "flip" and self.tasks == "permuted":
             raise ValueError("data.tta=flip: data.tasks=permuted leaves no mirror image; drop one")
         _ = self.tasks_of_run  # checks its options
