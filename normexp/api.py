@@ -135,7 +135,7 @@ def _word(value: Any) -> str:
     if isinstance(value, list | tuple | range):
         return f"[{','.join(map(_word, value))}]"
     if isinstance(value, str | os.PathLike):
-        from normexp.config.command_line import quoted
+        from normexp.config.options import quoted
 
         return quoted(os.fspath(value))
     return "null" if value is None else f"{value}".lower() if isinstance(value, bool) else f"{value}"
@@ -207,8 +207,7 @@ def sweep(
     folder_options = ["--config-dir", str(config_dir)] if config_dir else []
     words = words_of(overrides, settings, many=True)
     _command("train", "-m", *folder_options, *words, *allowed)
-    from normexp.config.command_line import study_of
-    from normexp.config.compose import compose
+    from normexp.config.compose import compose, study_of
 
     cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
     return Study(Path(cfg.outputs) / (study_of(words) or cfg.name))

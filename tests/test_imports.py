@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "normexp"
 HEAVY = {"torch", "torchvision", "pytorch_lightning", "lightning_fabric"}
 HYDRA = {"hydra", "omegaconf"}
-KNOWS_HYDRA = {"cli/train.py", "config/command_line.py", "config/compose.py", "config/run_spec.py"}
+KNOWS_HYDRA = {"cli/train.py", "config/compose.py", "config/run_spec.py"}
 EVERYWHERE = {"format", "machine"}  # they know nothing of the project
 
 # part -> packages and rooms of normexp that it must not import

@@ -11,7 +11,7 @@ from fabricated import edit_summary, write_run, write_study
 from forked import forked
 
 from normexp.cli.main import COMMANDS
-from normexp.config.command_line import study_of
+from normexp.config.compose import study_of
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=8", "max_steps=4", "monitor=none", "data.train_size=80"]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from normexp import __version__
 from normexp.config import process
-from normexp.config.command_line import is_sweep, quoted, study_of
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
+from normexp.config.options import quoted
 from normexp.format import tell
 
 if TYPE_CHECKING:
@@ -59,7 +59,8 @@ def train(arguments: list[str]) -> None:
 
         tell("\n\n".join(map(explain, flags.words)) or help_text())
         return
-    many = flags.multirun or is_sweep(flags.words)
+    preset = any(word.startswith("experiment=") for word in flags.words)  # a whole sweep
+    many = flags.multirun or (preset and "hydra.mode=RUN" not in flags.words)
     if mistake := find_mistake(flags.words, unknown, many=many):
         raise ValueError(mistake)
     if placed and not many:
@@ -84,7 +85,7 @@ def train(arguments: list[str]) -> None:
 
 def sweep(words: list[str], own: str | None) -> None:
     """Hand the cells to the project's launcher, or to one of Hydra's, which calls `task`."""
-    from normexp.config.compose import hydra_itself
+    from normexp.config.compose import hydra_itself, study_of
 
     if study := study_of(words):
         words = [*words, f"name={study}"]

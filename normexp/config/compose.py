@@ -6,7 +6,9 @@ each tuple of choices is composed once, and values are set on copies.
 """
 
 import functools
+import hashlib
 import pickle
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -18,13 +20,19 @@ from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
-from normexp.config.command_line import check_choices
-from normexp.config.folder import CONFIGS, allowed_packages, own_folder
+from normexp.config.folder import CONFIGS, allowed_packages, config_file, own_folder
+from normexp.config.options import GROUPS as CHOSEN
+from normexp.config.options import choices, suggest
 from normexp.config.schema import GROUPS, Root
 
+OPTIONAL = ("preset", "experiment", "debug")
+ONE = ("model", "norm", "data", "optimizer", "schedule")  # groups of which a run has one choice
+REQUIRED = (*ONE, "trainer", "monitor", "recipe")
+NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
 VALUES = frozenset(Root.model_fields) - {*GROUPS, "recipe"}
 
@@ -35,8 +43,8 @@ def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
     parsed = list(map(_parsed, words))
     check_choices(parsed)
     values = [own for own in parsed if _is_value(own)]
-    choices = tuple(word for word, own in zip(words, parsed, strict=True) if not _is_value(own))
-    pickled, chosen = _merged(choices, own_folder(), allowed_packages())
+    others = tuple(word for word, own in zip(words, parsed, strict=True) if not _is_value(own))
+    pickled, chosen = _merged(others, own_folder(), allowed_packages())
     cfg = pickle.loads(pickled)  # takes an eighth of the time of a deep copy
     try:
         for override in values:
@@ -44,6 +52,49 @@ def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
     except (OmegaConfBaseException, AttributeError):
         return _by_hydra(words)  # for Hydra's message
     return cfg, dict(chosen)
+
+
+def check_choices(overrides: Iterable[Override]) -> None:
+    """Raise ValueError with one line for a choice that is no name or list of names, for example `data=[0]`, where Hydra
+    would end in a TypeError of its own; and for two of which a run has one."""
+    for override in overrides:
+        key = str(override.key_or_group)
+        if override.is_delete() and key in REQUIRED:
+            raise ValueError(f"{override.input_line}: a run needs one; write {key}=NAME instead")
+        if key not in CHOSEN or override.is_delete() or override.is_sweep_override():
+            continue
+        value: Any = override.value()
+        names = value if isinstance(value, list) else [value]
+        # Hydra would pass over a name of these that it does not find.
+        if key in OPTIONAL and isinstance(value, str) and config_file(key, value) is None:
+            raise ValueError(f"{key}={value}: no such choice; {suggest(value, list(choices(key)))}")
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME")
+        if key in ONE and len(names) > 1:  # Hydra would merge them, and call it the last one
+            raise ValueError(
+                f"{override.input_line}: a run has one {key}; a sweep has several: -m {key}={','.join(names)}"
+            )
+
+
+def study_of(words: Sequence[str]) -> str | None:
+    """The study of a sweep that names none, so that each kind of sweep has a folder of its own: what is fixed, what
+    varies, and the hash of what is fixed. More seeds or norms go to the same study. None where a study is named, by
+    `name=` or a preset, and where nothing varies."""
+    if any(word.lstrip("+").startswith(("name=", "experiment=")) for word in words):
+        return None
+    try:
+        overrides = [_parsed(word) for word in words if "hydra." not in word]
+    except OverrideParseException:  # Hydra will say what is wrong with it
+        return None
+    swept = [str(item.key_or_group).rpartition(".")[2] for item in overrides if item.is_sweep_override()]
+    fixed = [item for item in overrides if not item.is_sweep_override() and item.key_or_group not in NO_NAME]
+    if not swept:
+        return None
+    chosen = [str(item.value()) for item in fixed if item.key_or_group in ("model", "data")]
+    axes = [key for key in swept if key != "seed"] or swept
+    lines = sorted(str(item.input_line) for item in fixed)
+    digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
+    return re.sub(r"\W+", "_", "_".join([*chosen, *axes])) + (f"-{digest[:4]}" if fixed else "")
 
 
 @functools.lru_cache(maxsize=4096)
@@ -62,10 +113,10 @@ def _is_value(override: Override) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _merged(
-    choices: tuple[str, ...], own: Path | None, allowed: tuple[str, ...]
+    words: tuple[str, ...], own: Path | None, allowed: tuple[str, ...]
 ) -> tuple[bytes, dict[str, str]]:
     # Hydra finds choices in the user's folder and allowed packages too, so these are keys of the cache.
-    cfg, chosen = _by_hydra(choices)
+    cfg, chosen = _by_hydra(words)
     return pickle.dumps(cfg), chosen
 
 
@@ -87,10 +138,10 @@ def hydra_itself() -> Hydra:
 
 def split(cfg: DictConfig) -> tuple[DictConfig, dict[str, str]]:
     """A configuration without Hydra's own node, and the choices in that node."""
-    choices = {key: value for key, value in cfg.hydra.runtime.choices.items() if "hydra/" not in key}
+    chosen = {key: value for key, value in cfg.hydra.runtime.choices.items() if "hydra/" not in key}
     with read_write(cfg), open_dict(cfg):
         del cfg["hydra"]
-    return cfg, choices
+    return cfg, chosen
 
 
 def plain_values(cfg: DictConfig) -> dict[str, Any]:

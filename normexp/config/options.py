@@ -1,4 +1,5 @@
-"""Choices and keys, as the yaml files say them: what there is, with its comment. Imports nothing heavy."""
+"""Choices and keys, as the yaml files say them: what there is, with its comment; and a value as a word. Imports
+nothing heavy."""
 
 import difflib
 import re
@@ -63,3 +64,10 @@ def _keys_of(node: dict[str, Any], prefix: str) -> Iterator[str]:
             yield from _keys_of(value, f"{prefix}{key}.")
         elif not key.startswith("_") and key != "defaults":
             yield prefix + key
+
+
+def quoted(value: str) -> str:
+    """A value as Hydra's grammar reads it: text with other signs than these needs quotes."""
+    if re.fullmatch(r"[\w.:/@%+-]+", value):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

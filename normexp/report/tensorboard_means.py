@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from tensorboard.summary import Writer
 
-from normexp.config.loggers import FIRST
 from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, label
+from normexp.runs.read import FIRST
 
 FOLDER = "means"
 SHOWN = FIRST | {"gradient_norm/network": "gradient_norm/network (log10)"}  # its pages have linear axes

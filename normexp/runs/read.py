@@ -18,6 +18,12 @@ if TYPE_CHECKING:  # they take a while to import, and reading a summary does not
     import pandas as pd
 
 METRICS = "metrics.csv"
+# TensorBoard shows tags by alphabet, capitals first: these are what one looks at first.
+FIRST = {
+    f"{split}/{name}": f"{name.capitalize()}/{split}"
+    for split in ("train", "val")
+    for name in ("accuracy", "loss")
+}
 TEST_EXAMPLES = "test_examples.npz"
 
 

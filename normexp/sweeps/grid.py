@@ -9,7 +9,6 @@ from rich.console import Console
 
 from normexp.config import process
 from normexp.config.errors import one_line
-from normexp.config.loggers import how_to_look, writes_events
 from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, specs_of
 from normexp.format import say
@@ -19,7 +18,7 @@ from normexp.sweeps.job import Cell
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 from normexp.training.build import build
-from normexp.training.screen import make_console
+from normexp.training.screen import how_to_look, make_console, writes_events
 
 
 def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path, argv: Sequence[str]) -> int:

@@ -14,15 +14,15 @@ from pytorch_lightning.loggers.logger import Logger
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
 from normexp.config.identity import model_label
-from normexp.config.loggers import FIRST, mlflow_store, names_of
 from normexp.runs import damaged
+from normexp.runs.read import FIRST, METRICS
 from normexp.runs.summary import flat, learning_rate
 from normexp.training.lightning import own_rank
+from normexp.training.screen import mlflow_store, names_of
 
 if TYPE_CHECKING:
     from normexp.training.build import Parts
 
-NAME = "metrics.csv"
 COLUMNS = ("step", "epoch", "seconds", "metric", "value")
 MAIN = ("batch_size", "seed", "max_epochs", "max_steps")
 
@@ -130,7 +130,7 @@ def open_loggers(
             loggers.append(TensorBoard(folder, resumed["global_step"] if resumed else None))
             stack.callback(loggers[-1].close)
         if folder and own_rank() == 0:
-            loggers.append(MetricsCSV(folder / NAME, resumed["recorded"] if resumed else 0))
+            loggers.append(MetricsCSV(folder / METRICS, resumed["recorded"] if resumed else 0))
             stack.callback(loggers[-1].close)
             for name in {"wandb", "mlflow"} & set(names):
                 loggers.append(_service(name, parts, folder))

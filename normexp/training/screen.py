@@ -1,7 +1,10 @@
-"""What a run prints: the choices before training and the result after it, which is shown without loading torch."""
+"""What a run prints: the choices before training, the result after it, and where to look. Loads no torch."""
 
 import json
 import math
+import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.config.identity import changes, model_label
-from normexp.config.loggers import how_to_look
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
 from normexp.runs.summary import failed, finished_summary, learning_rate
@@ -124,3 +126,28 @@ def _number(value: float | None, form: str) -> str:
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
+
+
+def names_of(logger: str | Sequence[str]) -> list[str]:
+    """The names in `logger=wandb` or `logger=[tensorboard,wandb]`."""
+    return [logger] if isinstance(logger, str) else list(logger)
+
+
+def mlflow_store(outputs: str | Path) -> str:
+    """Where MLflow keeps its runs: MLFLOW_TRACKING_URI, or the file `<outputs>/mlflow.db`."""
+    own = Path(outputs).absolute() / "mlflow.db"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own.as_posix()}"
+
+
+def writes_events(config: dict[str, Any]) -> bool:
+    """Whether a run writes TensorBoard's events."""
+    given = config.get("logger", "tensorboard")  # runs from before there was the key
+    return "tensorboard" in names_of(given)
+
+
+def how_to_look(config: dict[str, Any], folder: str | Path) -> list[str]:
+    """The lines `look: ...` on the screen. wandb prints its own address."""
+    commands = [f"tensorboard --logdir {shlex.quote(str(folder))}"] if writes_events(config) else []
+    if "mlflow" in names_of(config.get("logger", ())):
+        commands.append(f"mlflow ui --backend-store-uri {shlex.quote(mlflow_store(config['outputs']))}")
+    return [f"look:   {command}" for command in commands]
