@@ -16,14 +16,18 @@ COMMANDS = {
     "train": ("train:main", "train a network with a norm of your choice, or sweep over many; leaves run folders"),
     "check": ("check:check", "find what is wrong with the norms of your own network"),
     "verify": ("verify:verify", "name a claim about normalization, get a verdict with its evidence"),
-    "register": ("register:register", "fix the protocol of a claim before its first run"),
+    "register": ("verify:register", "fix the protocol of a claim before its first run"),
     "compare": ("compare:compare", "a fair comparison of norms in one setting of yours, as a page"),
-    "figure": ("figure:figure", "known figures of papers about normalization, by name"),
-    "advise": ("advise:advise", "what to expect of each norm in your own setting, before you train"),
+    "figure": ("report:figure", "known figures of papers about normalization, by name"),
+    "advise": ("compare:advise", "what to expect of each norm in your own setting, before you train"),
     "report": ("report:report", "figures, tables and one page about the runs of a study"),
     "runs": ("report:runs", "list what has been trained"),
     "new": ("new:new", "begin a norm, model, monitor or claim of your own: the files and a test"),
 }  # fmt: skip
+NAMES = {
+    "verify": "verify:claims_in_lines",
+    "figure": "report:figures_in_lines",
+}  # what they take, for the help
 HELP_ALONE = ("compare", "new")  # without words they print their help
 
 
@@ -69,9 +73,8 @@ def show_help(name: str, function: Any) -> None:
     from normexp.cli.words import app_of
 
     app_of(name, function).help_print([])
-    module = sys.modules[function.__module__]
-    if hasattr(module, "names_in_lines"):
-        tell(module.names_in_lines())
+    if name in NAMES:
+        tell(pkgutil.resolve_name(f"normexp.cli.{NAMES[name]}")())
 
 
 def overview() -> str:

@@ -1,8 +1,10 @@
-"""`normexp verify claim=S37`: name a claim, get a verdict with its evidence; `--help` lists all claims."""
+"""`normexp verify claim=S37`: name a claim, get a verdict with its evidence; and `normexp register`, which fixes a
+protocol before its first run."""
 
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from normexp.claims.spec import select
 from normexp.claims.spec.bank import SMALL
@@ -15,15 +17,19 @@ from normexp.config.options import installed
 from normexp.config.process import BAD_INPUT, fast_imports, typed
 from normexp.format import tell
 
+if TYPE_CHECKING:
+    from normexp.claims.evidence.registry import Row
+
 CONFIGS = FOLDER / "claims"
 OUT = Path("outputs/claims")
+BANK = "bank"  # the word, and the subject, of a bank's own row
 DEMO = (
     "sigmoid_gradients_vanish,batchnorm_relieves_sigmoid,layernorm_stabilizes_sigmoid,batchnorm_relu_explodes,"
     "pre_norm_stream_is_stable"
 )
 
 
-def names_in_lines() -> str:
+def claims_in_lines() -> str:
     """Every claim in one line, for the help."""
     claims, _ = load_each(CONFIGS)
     return "\n".join(["Claims:", *lines_of(claims.values()), *columns(installed("claim"))])
@@ -110,3 +116,68 @@ def write_pages(paths: Sequence[Path], out: Path) -> None:
 def lines_of(claims: Iterable[Claim]) -> list[str]:
     """One line each."""
     return columns({c.id: f"{c.sentence} [{c.evidence}]" for c in claims})
+
+
+def register(
+    *,
+    claim: str = "",
+    reason: str = "",
+    bank: str = SMALL,
+    registry: Path | None = None,
+    config_dir: Folder = "",
+    allow_targets: Packages = "",
+) -> None:
+    """Fix the protocol of a claim before its first run, in the registry.
+
+    - `normexp register`: list the rows
+    - `normexp register claim=P10 reason="first protocol"`: add a row
+    - `normexp register claim=mine.yaml bank=cells.yaml reason=...`: a claim of your own, over settings of your own
+    - `normexp register claim=bank bank=cells.yaml reason=...`: the grid of a bank
+    - `normexp register claim=all bank=drawn reason=...`: every claim over a drawn bank, after the bank's own rows
+
+    Commit the registry, the claim and the bank to your git repository before the runs start. An amendment of a
+    registered protocol is judged at 5%/2, the next at 5%/4, with seeds that no earlier row had. docs/claims.md says
+    what this proves and what it cannot.
+
+    Args:
+        claim: an id, a name, several with commas, a glob, or a file of yours; bank: the grid of the bank itself
+        reason: why the protocol is as it is, or why it changed
+        bank: a name, or a file of settings of your own; of a population, with the lengths and rates that pilots found
+        registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
+    """
+    from normexp.claims.evidence.disk import complete_cells
+    from normexp.claims.evidence import registry as rows
+    from normexp.claims.evidence.registry import protocol_of, protocol_of_bank, seeds_of
+    from normexp.claims.spec.bank import load_bank
+
+    path = registry or rows.default_registry()
+    if not claim and bank == SMALL:
+        tell(*(list(map(line, rows.read_registry(path))) or [f"{path}: no row yet"]))
+        return
+    if not reason:
+        raise ValueError("reason=: is missing; say why the protocol is as it is, or why it changed")
+    if claim in (BANK, ""):
+        known = load_bank(bank)
+        subject = rows.subject_of(BANK, known.name)
+        protocols = [(subject, protocol_of_bank(known), [[0, max(known.seeds, 1)]])]
+    else:
+        chosen, left_out = select.find(claim, bank)
+        for mistake in left_out:
+            raise ValueError(mistake)
+        for own in chosen:
+            if own.evidence not in ("training", "initialization"):
+                raise ValueError(
+                    f"claim={own.id}: evidence={own.evidence} needs no registration; leave it out"
+                )
+        claims = map(complete_cells, chosen)
+        protocols = [(rows.subject_of(own.id, own.bank), protocol_of(own), seeds_of(own)) for own in claims]
+    for subject, protocol, seeds in protocols:
+        tell(line(rows.register(path, subject=subject, protocol=protocol, reason=reason, seeds=seeds)))
+    tell(f"commit {path} before the runs start")
+
+
+def line(row: "Row") -> str:
+    """One row of the registry as a line of text."""
+    seeds = ", ".join(f"{first} to {end - 1}" for first, end in row.seeds)
+    what = f"{row.subject} {row.protocol[:12]} on {row.date}, alpha {row.alpha:g}, seeds {seeds}"
+    return f"row {row.number}: {what}: {row.reason}"
