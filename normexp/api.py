@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 class Recorded:
     """What lies in a folder of runs."""
 
-    folder: Path | None
+    folder: Path
 
     @cached_property
     def metrics(self) -> "pd.DataFrame":
         """All recorded values, one row each: step, epoch, seconds, metric, value and the run's settings."""
         from normexp.runs import load
 
-        return load(self._place())
+        return load(self.folder)
 
     @cached_property
     def figures(self) -> "dict[str, Figure]":
@@ -40,16 +40,11 @@ class Recorded:
         from normexp.report.study import open_study
         from normexp.report.style import Style, drawing_style
 
-        study = open_study(self._place())
+        study = open_study(self.folder)
         with drawing_style():
             style = Style(study.arms)
             drawn = [item for makers in FIGURES.values() for make in makers for item in make(study, style)]
         return {item.name: item.figure for item in drawn if isinstance(item, Drawing)}
-
-    def _place(self) -> Path:
-        if self.folder is None:
-            raise ValueError("fast_dev_run=true: saves nothing; leave it out to have metrics and figures")
-        return self.folder
 
 
 @dataclass(frozen=True)
@@ -57,11 +52,11 @@ class Run(Recorded):
     """A finished run.
 
     Attributes:
-        folder: of the run; None for `fast_dev_run`.
+        folder: of the run.
         summary: the content of `summary.json`.
     """
 
-    folder: Path | None
+    folder: Path
     summary: dict[str, Any]
 
     def __repr__(self) -> str:
@@ -185,7 +180,7 @@ def train(
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
         except ValueError as error:  # such as a network that does not take its images
             raise ValueError(one_line(error)) from error
-    return Run(None if spec.config["fast_dev_run"] else spec.folder, summary)
+    return Run(spec.folder, summary)
 
 
 def sweep(

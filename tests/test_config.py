@@ -16,7 +16,7 @@ CONFIG = {
     "seed": 0, "batch_size": 64, "recipe": "plain", "lr": 0.1, "max_epochs": 2, "max_steps": None, "eps": 1e-5,
     "val_every_n_steps": None, "log_every_n_steps": 20, "accuracies": [0.5], "channels_last": True, "compile": False,
     "early_stopping": None, "label_smoothing": 0.0, "flush_denormal": True,
-    "name": "runs", "outputs": "outputs", "run_dir": None, "fast_dev_run": False, "threads": None,
+    "name": "runs", "outputs": "outputs", "run_dir": None, "threads": None,
     "allow_targets": [], "logger": ["tensorboard"],
     "model": {"_target_": "normexp.models.MLP", "_partial_": True, "depth": 1, "width": 4, "norm_output": True},
     "norm": {"_target_": "normexp.norms.LayerNorm", "_partial_": True, "eps": 1e-5},

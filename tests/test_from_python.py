@@ -71,13 +71,6 @@ def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
     assert normexp.train("norm=rmsnorm", *SMALL, f"outputs={tmp_path}").summary == run.summary
 
 
-def test_fast_dev_run_has_no_folder(tmp_path):
-    once = normexp.train("fast_dev_run=true", *SMALL, f"outputs={tmp_path}")
-    assert once.folder is None
-    with pytest.raises(ValueError, match="saves nothing"):
-        _ = once.metrics
-
-
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [

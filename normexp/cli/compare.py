@@ -1,5 +1,5 @@
-"""One setting of yours: `normexp compare model=mlp data=digits norms=none,batchnorm` trains a fair comparison and shows it
-on a page; `normexp advise model=cnn batch_size=16` says what to expect of each norm without training."""
+"""One setting of yours: `normexp compare model=mlp norms=none,batchnorm` trains a fair comparison and shows it on a
+page; `normexp advise model=cnn batch_size=16` says what to expect of each norm without training."""
 
 import sys
 from pathlib import Path

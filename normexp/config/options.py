@@ -14,9 +14,9 @@ GROUPS = (
 
 # Arguments of Lightning's trainer -> the key of normexp that sets them
 OF_TRAINER = {
-    **{key: key for key in ("max_epochs", "max_steps", "fast_dev_run", "log_every_n_steps", "logger")},
+    **{key: key for key in ("max_epochs", "max_steps", "log_every_n_steps", "logger")},
     "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
-    "default_root_dir": "run_dir", "callbacks": "monitor",
+    "default_root_dir": "run_dir", "callbacks": "monitor", "fast_dev_run": "debug",
 }  # fmt: skip
 
 

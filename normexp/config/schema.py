@@ -67,7 +67,6 @@ class Root(BaseModel):
     name: str
     outputs: str
     run_dir: str | None
-    fast_dev_run: bool
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None
     allow_targets: list[str]
     recipe: str

@@ -89,7 +89,7 @@ def plan(names: Sequence[str], attempts: Sequence[RunSpec | ValueError]) -> dict
 def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None:
     """Print what a study says now, and where to look."""
     done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
-    if not done or done[0].spec.config["fast_dev_run"]:
+    if not done:
         return
     lines = dict.fromkeys(line for cell in done for line in how_to_look(cell.spec.config, study))
     from normexp.report.finding import show_folder  # pandas takes a while to import

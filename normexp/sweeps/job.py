@@ -83,8 +83,8 @@ class Cell:
     def status(self) -> str | None:
         """The status in the run's summary; None if there is none, or a damaged one, as the run itself will say."""
         with contextlib.suppress(ValueError):
-            summary = None if self.spec.config["fast_dev_run"] else read_summary(self.spec.folder)
-            return summary["status"] if summary else None
+            if summary := read_summary(self.spec.folder):
+                return summary["status"]
         return None
 
 

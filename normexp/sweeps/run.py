@@ -102,7 +102,7 @@ def changes(
                 cell = waiting.popleft()
                 if cell.status():  # by another launch
                     cell.state = "skipped"
-                elif not cell.spec.config["fast_dev_run"] and in_use(cell.spec.folder):
+                elif in_use(cell.spec.folder):
                     waiting.append(cell)
                     continue
                 else:

@@ -78,19 +78,15 @@ class LastCheckpoint(Checkpoint):
     """`last.ckpt`, from which a run resumes. It is written at the end of the first epoch and of the last one, and of
     each between them if a second has passed. Checkpoint callbacks run after all others, so it holds the state of the
     others at the end of the epoch.
-
-    Args:
-        path: of the file; None saves nothing.
     """
 
-    def __init__(self, path: Path | None):
+    def __init__(self, path: Path):
         self.path = path
         self._saved_at = -math.inf
 
     def save(self, trainer: pl.Trainer) -> None:
-        if self.path:
-            trainer.save_checkpoint(self.path)
-            self._saved_at = time.monotonic()
+        trainer.save_checkpoint(self.path)
+        self._saved_at = time.monotonic()
 
     def on_train_epoch_end(self, trainer, module) -> None:
         last_epoch = trainer.current_epoch + 1 == trainer.max_epochs
@@ -221,14 +217,14 @@ class StopOnSignal(pl.Callback):
 
 
 @contextlib.contextmanager
-def stopping(folder: RunFolder | None, console: Console) -> Iterator[None]:
+def stopping(folder: RunFolder, console: Console) -> Iterator[None]:
     """A context around training. If training stops before its end, say what is left. After a signal, exit with 128 plus
     its number. An error is raised on."""
     try:
         yield
     except BaseException as stop:
         asked = isinstance(stop, Stopped) or was_interrupted(stop)
-        if folder and not isinstance(stop, Damaged):  # which names its own remedy
+        if not isinstance(stop, Damaged):  # which names its own remedy
             why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
             say_what_is_left(folder, console, why)
         if not asked:

@@ -114,22 +114,19 @@ class TensorBoard(TensorBoardLogger):
 
 
 @contextlib.contextmanager
-def open_loggers(
-    parts: "Parts", folder: Path | None, resumed: Mapping[str, Any] | None
-) -> Iterator[list[Logger]]:
+def open_loggers(parts: "Parts", folder: Path, resumed: Mapping[str, Any] | None) -> Iterator[list[Logger]]:
     """All loggers of a run.
 
     Args:
-        folder: of the run; None records nothing.
         resumed: the content of the checkpoint from which training resumes.
     """
     with contextlib.ExitStack() as stack:
         loggers: list[Any] = []
-        names = names_of(parts.config["logger"]) if folder else []
-        if folder and "tensorboard" in names:
+        names = names_of(parts.config["logger"])
+        if "tensorboard" in names:
             loggers.append(TensorBoard(folder, resumed["global_step"] if resumed else None))
             stack.callback(loggers[-1].close)
-        if folder and own_rank() == 0:
+        if own_rank() == 0:
             loggers.append(MetricsCSV(folder / METRICS, resumed["recorded"] if resumed else 0))
             stack.callback(loggers[-1].close)
             for name in {"wandb", "mlflow"} & set(names):

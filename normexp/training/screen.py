@@ -28,7 +28,7 @@ def make_console(*, quiet: bool = False) -> Console:
     return Console(quiet=quiet, width=160, force_terminal=False, force_jupyter=False)
 
 
-def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
+def show_choices(parts: "Parts", folder: Path, console: Console) -> None:
     """Print the choices of a run before training."""
     config, choices = parts.config, parts.choices
     steps = config["max_steps"]
@@ -53,8 +53,8 @@ def show_choices(parts: "Parts", folder: Path | None, console: Console) -> None:
         grid.add_row(Text(name, "bold"), Text(printable(text)))
     console.print(grid, highlight=False)
     # Not in the grid, which would break a path into lines that nobody can copy.
-    where = printable(str(folder)) if folder else "none (fast_dev_run saves nothing)"
-    console.print(Text.assemble(("folder", "bold"), "    ", where), highlight=False, soft_wrap=True)
+    where = Text.assemble(("folder", "bold"), "    ", printable(str(folder)))
+    console.print(where, highlight=False, soft_wrap=True)
 
 
 def _norms(parts: "Parts") -> str:
@@ -67,7 +67,7 @@ def _norms(parts: "Parts") -> str:
     return f"{len(norms)} × {parts.choices['norm']}"
 
 
-def show_result(summary: dict[str, Any], folder: Path | None, console: Console) -> None:
+def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None:
     """Print the result of a run and its folder."""
     metrics, found = summary["metrics"], summary["convergence"]
     text = "context_length" in summary["config"]["data"]
@@ -87,9 +87,8 @@ def show_result(summary: dict[str, Any], folder: Path | None, console: Console) 
     if found.get("best") is not None:
         say(console, f"best validation accuracy {found['best']:.2%}, at step {found['best_step']:,}")
     say(console, f"{status_line(summary)} · {took}")
-    if folder:
-        study = folder if summary["config"].get("run_dir") else folder.parents[1]
-        say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
+    study = folder if summary["config"].get("run_dir") else folder.parents[1]
+    say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
 
 
 def show_finished(parts: "Parts", console: Console) -> dict[str, Any]:

@@ -57,12 +57,6 @@ def launch(parts: Parts) -> dict[str, Any]:
     """Train the run of these parts unless it is finished. Returns its summary."""
     config, path = parts.config, parts.spec.folder
     console = screen.make_console(quiet=own_rank() != 0)
-    if config["fast_dev_run"]:
-        screen.show_choices(parts, None, console)
-        with stopping(None, console):
-            summary = PreparedRun(parts, None, console).fit()
-        screen.show_result(summary, None, console)
-        return summary
     if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
         try:
             return PreparedRun(parts, path, console).fit()
@@ -86,13 +80,10 @@ def launch(parts: Parts) -> dict[str, Any]:
 class PreparedRun:
     """A run that can start: its trainer and callbacks. Nothing is written before `fit`.
 
-    Args:
-        folder: of the run; None means `fast_dev_run`: one batch of everything, nothing saved.
-
     Raises ValueError with one line.
     """
 
-    def __init__(self, parts: Parts, folder: Path | None, console: Console):
+    def __init__(self, parts: Parts, folder: Path, console: Console):
         keep_freed_memory()
         config = parts.config
         if config["threads"] is not None:
@@ -100,7 +91,7 @@ class PreparedRun:
         self.parts, self.folder, self.console = parts, folder, console
         self.no_step = config["max_steps"] == 0
         self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()
-        self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt" if folder else None)
+        self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt")
         self.stop, rule = StopOnSignal(self.last.save), early_stop(config)
         callbacks = [
             self.stop,
@@ -110,7 +101,8 @@ class PreparedRun:
             *parts.monitors,
             Bar(self.recorder) if console.is_terminal else Lines(self.recorder, console),
             self.state,
-            *([best_checkpoint(self.last.path.parent), self.last] if self.last.path else []),
+            best_checkpoint(self.last.path.parent),
+            self.last,
         ]
         self.trainer = parts.make_trainer(
             **length(config),
@@ -118,7 +110,6 @@ class PreparedRun:
             callbacks=callbacks,
             enable_progress_bar=console.is_terminal,
             default_root_dir=folder,
-            fast_dev_run=folder is None,
             num_sanity_val_steps=0,
             enable_model_summary=False,
             use_distributed_sampler=False,
@@ -136,7 +127,7 @@ class PreparedRun:
     def fit(self) -> dict[str, Any]:
         """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it."""
         parts, trainer, path = self.parts, self.trainer, self.last.path
-        resumed = load_to_resume(path) if path and path.exists() and not self.no_step else None
+        resumed = load_to_resume(path) if path.exists() and not self.no_step else None
         if resumed:
             torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
             at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"
@@ -151,7 +142,7 @@ class PreparedRun:
                 trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
             metrics, examples = final_metrics(parts, trainer)
             summary = summarize(parts, trainer, self.recorder, self.state, metrics)
-            if self.folder and own_rank() == 0:
+            if own_rank() == 0:
                 write_test_examples(self.folder, examples)
             log_results(loggers, summary)
         return summary
@@ -162,6 +153,5 @@ class PreparedRun:
         module.to(trainer.strategy.root_device)
         with passes_as_in(trainer):  # autocast, or float64 by default, as in training
             measure_without_fit(callbacks_of(trainer), module, self.parts.data, trainer.loggers)
-        if self.last.path:
-            trainer.strategy.connect(module)
-            self.last.save(trainer)
+        trainer.strategy.connect(module)
+        self.last.save(trainer)

@@ -33,7 +33,7 @@ def test_paths_are_printed_in_one_piece(capsys):
 
 def test_suggested_commands_quote_their_path(capsys, tmp_path):
     root = write_study(tmp_path / "a study", ("none", "rmsnorm"), (2, 8), seeds=2)
-    config = {"fast_dev_run": False, "logger": "tensorboard", "outputs": str(tmp_path)}
+    config = {"logger": "tensorboard", "outputs": str(tmp_path)}
     done = [cell("skipped") for _ in find_runs(root)[0]]
     for own, folder in zip(done, find_runs(root)[0], strict=True):
         own.job = replace(own.job, spec=replace(own.spec, folder=folder, config=config))

@@ -52,7 +52,7 @@ class Answers(Place):
 def specs(tmp_path: Path, count: int) -> list[RunSpec]:
     found = []
     for seed in range(count):
-        own = config("none", 2, seed, outputs=str(tmp_path)) | {"fast_dev_run": False, "threads": None}
+        own = config("none", 2, seed, outputs=str(tmp_path)) | {"threads": None}
         choices, digest = {"model": "mlp", "norm": "none"}, config_hash(own)
         found.append(RunSpec(own, choices, digest, default_folder(own, choices, digest), (f"seed={seed}",)))
     return found

@@ -91,12 +91,6 @@ def test_zero_steps_measure_the_network_at_initialization(train, make_parts):
     assert all(torch.equal(weights(folder)[f"model.{name}"], value) for name, value in initial.items())
 
 
-def test_fast_dev_run_saves_nothing(train, tmp_path):
-    summary, _ = train("fast_dev_run=true")
-    assert summary["steps"] == 1
-    assert not (tmp_path / "outputs").exists()
-
-
 def test_two_launches_of_one_run_do_not_mix(train, tmp_path):
     def second_launch():
         with pytest.raises(ValueError, match="another process is training this run"):
