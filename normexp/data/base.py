@@ -4,9 +4,10 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from pytorch_lightning import LightningDataModule
 from torch import Tensor
 
@@ -14,6 +15,9 @@ from normexp.data.orders import ShuffledOrder
 from normexp.data.rows import Rows
 from normexp.data.transforms import Augmentation, Batch, Tasks
 
+# Limits of options, which a configuration is checked against.
+Count = Annotated[int, Field(ge=1)]
+SplitSeed = Annotated[int, Field(ge=0, lt=2**32)]  # numpy takes no larger one
 DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 
 
@@ -147,8 +151,8 @@ class DataModule(LightningDataModule):
         test_set: digest of the test examples and their order. Options that scale them do not change it.
     """
 
-    batch_size: int  # of all processes together
-    eval_batch_size: int
+    batch_size: Count  # of all processes together
+    eval_batch_size: Count
     seed: int = 0  # order and augmentation of the training batches
 
     splits: dict[str, Rows] = field(default_factory=dict, init=False, repr=False)
@@ -205,9 +209,6 @@ class DataModule(LightningDataModule):
         """Read and check everything, once. Raises ValueError with one line."""
         if self.splits:
             return
-        for option, name in ((self.batch_size, "batch_size"), (self.eval_batch_size, "data.eval_batch_size")):
-            if option < 1:
-                raise ValueError(f"{name}={option}: a batch holds at least one sample; choose 1 or more")
         splits = self.read()
         order = self.training_order(splits["train"])
         if len(order) == 0:

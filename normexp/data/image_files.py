@@ -22,7 +22,7 @@ from filelock import FileLock
 from rich.console import Console
 from rich.progress import track
 
-from normexp.data.base import AbsentData
+from normexp.data.base import AbsentData, Count
 from normexp.data.images import ImageData, Images
 from normexp.format import printable, say
 from normexp.machine import cores
@@ -135,7 +135,7 @@ class ImageFolder(ImageData):
     """
 
     path: str | None
-    image_size: int = 32
+    image_size: Count = 32
     channels: Literal[1, 3] = 3  # 1: converted to gray
     cache: str | None = None  # None: normexp in the user's cache folder
 
@@ -149,8 +149,6 @@ class ImageFolder(ImageData):
         return path
 
     def read_images(self) -> Images:
-        if self.image_size < 1:
-            raise ValueError(f"data.image_size={self.image_size}: choose a side of 1 pixel or more")
         path = self.place()
         status = path.stat()
         found = scan(path) if path.is_dir() else [status.st_size, status.st_mtime_ns]

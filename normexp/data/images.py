@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from normexp.data.base import DIGESTED, DataModule, digest
+from normexp.data.base import DIGESTED, Count, DataModule, SplitSeed, digest
 from normexp.data.orders import ClassPairedOrder, ShuffledOrder, stratified_order
 from normexp.data.rows import PixelRows, Rows
 from normexp.data.transforms import Augmentation, Border, Kind, Scaling, Tasks, count_values, moments
@@ -49,11 +49,11 @@ class ImageData(DataModule):
     kind = "image"
     max_pixel = 255  # the value of a white pixel from `read_images`
 
-    split_seed: int = 0  # cuts validation and the subset; the run's seed does not
+    split_seed: SplitSeed = 0  # cuts validation and the subset; the run's seed does not
     val_size: int | None = None  # None: a tenth of the training images
     # None: all that validation leaves; a larger subset contains every smaller one
     train_size: int | None = None
-    samples_per_class: int | None = None  # None: batches are drawn from all images alike
+    samples_per_class: Count | None = None  # None: batches are drawn from all images alike
     binarize: bool = False  # pixel > 0.5
     normalize: bool = True
     augment: bool = False
@@ -62,7 +62,7 @@ class ImageData(DataModule):
     border: Border = "black"  # of shifted images
     tta: Tta = "none"  # what evaluation averages over
     tasks: Kind | None = None  # a sequence of tasks instead of one: see `Tasks`
-    task_batches: int = 500  # of each task
+    task_batches: Count = 500  # of each task
 
     mean: Tensor = field(init=False, repr=False)
     std: Tensor = field(init=False, repr=False)
@@ -86,7 +86,6 @@ class ImageData(DataModule):
             raise ValueError(f"data.shift={self.shift}: must lie in 0..{side - 1}, within the image")
         if self.tta == "flip" and self.tasks == "permuted":
             raise ValueError("data.tta=flip: data.tasks=permuted leaves no mirror image; drop one")
-        _ = self.tasks_of_run  # checks its options
 
         order = images.train[stratified_order(images.labels[images.train], self.split_seed)]
         indices = {

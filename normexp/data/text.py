@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from normexp.data.base import DIGESTED, AbsentData, DataModule, digest
+from normexp.data.base import DIGESTED, AbsentData, Count, DataModule, SplitSeed, digest
 from normexp.data.orders import WindowOrder, split_random
 from normexp.data.rows import Rows, Windows
 
@@ -47,7 +47,7 @@ class TextData(DataModule):
 
     kind = "text"
 
-    context_length: int
+    context_length: Count
     train_size: int | None = None  # characters, from the start of the training split; None: all of it
 
     vocabulary: str = field(default="", init=False, repr=False)
@@ -61,8 +61,6 @@ class TextData(DataModule):
         return (self.context_length,)
 
     def read(self) -> dict[str, Rows]:
-        if self.context_length < 1:
-            raise ValueError(f"data.context_length={self.context_length}: choose one character or more")
         streams = self.read_tokens()
         self.num_classes = len(self.vocabulary)
         if self.train_size is not None:
@@ -144,7 +142,7 @@ class PythonDocs(TextData):
     fingerprint.
     """
 
-    split_seed: int = 0  # assigns topics to splits; the run's seed does not
+    split_seed: SplitSeed = 0  # assigns topics to splits; the run's seed does not
 
     def read_tokens(self) -> dict[str, Tensor]:
         try:

@@ -141,8 +141,6 @@ class Tasks:
     """
 
     def __init__(self, kind: Kind, batches: int, seed: int, num_classes: int) -> None:
-        if batches < 1:
-            raise ValueError(f"data.task_batches={batches}: a task has at least one training batch")
         self.kind, self.batches, self.seed, self.num_classes = kind, batches, seed, num_classes
 
     def __call__(self, batch: Batch, number: int) -> Batch:

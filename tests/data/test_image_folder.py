@@ -114,7 +114,6 @@ def sixteen_bits(folder):
     [
         (break_nothing, {"path": None}, "data.path is not set: name a folder with data.path=FOLDER"),
         (break_nothing, {"path": "/nowhere"}, "data.path=/nowhere: no such folder; expected train/CLASS/"),
-        (break_nothing, {"image_size": 0}, "data.image_size=0: choose a side of 1 pixel or more"),
         (remove("test"), {}, "it has no image for test; expected train/CLASS/"),
         (no_classes, {}, "it has no image for train; expected train/CLASS/"),
         (empty("train/sky"), {}, "sky in only one of train and test"),

@@ -71,7 +71,6 @@ def test_class_paired_batches_use_the_whole_class_before_repeating_a_sample():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"samples_per_class": 0}, "data.samples_per_class=0: does not divide batch_size=64"),
         ({"samples_per_class": 5}, "data.samples_per_class=5: does not divide batch_size=64"),
         ({"samples_per_class": 2}, "batch_size=64 needs 32 classes .* has 10; batch_size may be at most 20"),
         ({"samples_per_class": 64, "train_size": 100}, "the smallest class has [0-9]+ training samples"),

@@ -94,9 +94,7 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
         assert summary["metrics"][f"{split}/accuracy"] == pytest.approx(right, abs=1e-12)
 
 
-def test_a_task_without_batches_is_refused():
-    with pytest.raises(ValueError, match=r"data\.task_batches=0"):
-        digits(tasks="permuted", task_batches=0).load()
+def test_permuted_images_have_no_mirror_image():
     with pytest.raises(ValueError, match=r"data\.tta=flip: data\.tasks=permuted .* drop one"):
         digits(tasks="permuted", tta="flip").load()
     digits(tasks="relabeled", tta="flip").load()

@@ -100,7 +100,6 @@ def test_chance_loss_is_the_entropy_of_the_counted_characters(path, split):
         (gzip.compress(TEXT.encode())[:-20], {}, "give a text file, plain or .gz"),
         (b"too short", {}, "the train split has 8 characters and must hold a context"),
         (b"x" * 300, {}, "data.context_length=16: the val split has 15 characters"),
-        (b"x" * 300, {"context_length": 0}, "data.context_length=0: choose one character or more"),
         (b"x" * 2000, {"train_size": 1801}, "data.train_size=1801: the training split has 1800 characters"),
         (b"x" * 2000, {"train_size": 10}, "the train split has 10 characters"),
         (b"x" * 2000, {"batch_size": 112}, "batch_size=112: the training split has 111 samples"),
