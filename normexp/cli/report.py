@@ -35,10 +35,10 @@ def report(
         out: where to write; default: FOLDER/report
         pdf: write the figures as PDF, too
     """
-    from normexp.report.finding import look_at, show_answer
+    from normexp.report.finding import show_answer
     from normexp.report.page import write_report
     from normexp.report.study import open_study
-    from normexp.report.tensorboard_means import address, in_path, write_mean_runs
+    from normexp.report.tensorboard_means import in_path, look_at, write_mean_runs
 
     filters = [word for word in words if "=" in word and not Path(word).exists()]
     only = dict(word.split("=", 1) for word in filters)
@@ -51,7 +51,7 @@ def report(
     page = write_report(study, place, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
     means = write_mean_runs(study, place if out or values else first)
     show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
-    tell(*(look_at(means, address(study)) if means else ()), f"report: {page}")
+    tell(*(look_at(means, study) if means else ()), f"report: {page}")
 
 
 def runs(folder: Path = Path("outputs"), /) -> None:

@@ -1,7 +1,6 @@
 """What a report says in words: the largest difference, where it was seen, what limits it, and its source; and what a
 terminal or a notebook shows of it."""
 
-import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.text import Text
 from normexp.format import pluralize, printable, say
 from normexp.report.study import Study, as_text, label, open_study
 from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_words, number, over_examples
-from normexp.report.tensorboard_means import FOLDER, address, write_mean_runs
+from normexp.report.tensorboard_means import FOLDER, look_at, write_mean_runs
 from normexp.runs.columns import networks
 from normexp.runs.summary import NEAR_CHANCE
 from normexp.runs.table import FEWEST_SEEDS, find_runs
@@ -198,16 +197,8 @@ def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[
         study = open_study(folder)
         show_answer(study, console)
         if events and (means := write_mean_runs(study, folder)):
-            return look_at(means, address(study))
+            return look_at(means, study)
     except (ValueError, OSError) as error:
         say(console, f"\nno table: {error}")
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
     return []
-
-
-def look_at(folder: Path, address: str = "") -> list[str]:
-    """The lines that start TensorBoard on a folder, and the address that gives each run the color of its norm."""
-    lines = [f"look:   tensorboard --logdir {shlex.quote(str(folder))}"]
-    if address:
-        lines.append(f"        then open http://localhost:6006/{address} (replace 6006 if you pass --port)")
-    return lines

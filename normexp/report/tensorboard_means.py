@@ -1,6 +1,7 @@
 """For TensorBoard: one run per arm with the mean over its seeds, so 80 runs become four."""
 
 import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -43,10 +44,14 @@ def in_path(name: str) -> str:
     return re.sub(r"[^\w ,.=+-]+", "-", name.replace(" · ", ", "))
 
 
-def address(study: Study) -> str:
-    """The part of TensorBoard's address that gives every run the color of its norm. Where a study has levels, each mean
-    keeps a color of its own."""
-    if study.x:
-        return "?smoothing=0"
-    norms = "|".join(sorted({arm.split(" · ")[0] for arm in study.arms}, key=lambda norm: (-len(norm), norm)))
-    return f"?runColorGroup=regex:({norms})&smoothing=0"
+def look_at(means: Path, study: Study) -> list[str]:
+    """The lines that start TensorBoard on them, with the address that gives every run the color of its norm. Where a
+    study has levels, each mean keeps a color of its own."""
+    color = ""
+    if not study.x:
+        norms = {arm.split(" · ")[0] for arm in study.arms}
+        color = f"runColorGroup=regex:({'|'.join(sorted(norms, key=lambda norm: (-len(norm), norm)))})&"
+    return [
+        f"look:   tensorboard --logdir {shlex.quote(str(means))}",
+        f"        then open http://localhost:6006/?{color}smoothing=0 (replace 6006 if you pass --port)",
+    ]

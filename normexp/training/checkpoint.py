@@ -218,15 +218,22 @@ class StopOnSignal(pl.Callback):
 
 @contextlib.contextmanager
 def stopping(folder: RunFolder, console: Console) -> Iterator[None]:
-    """A context around training. If training stops before its end, say what is left. After a signal, exit with 128 plus
-    its number. An error is raised on."""
+    """A context around training. If training stops before its end, say why, and where the same command will resume it.
+    After a signal, exit with 128 plus its number. An error is raised on."""
     try:
         yield
     except BaseException as stop:
         asked = isinstance(stop, Stopped) or was_interrupted(stop)
-        if not isinstance(stop, Damaged):  # which names its own remedy
-            why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
-            say_what_is_left(folder, console, why)
+        why = str(stop) if isinstance(stop, Stopped) else "interrupted" if asked else "the run failed"
+        kept = os.path.exists(folder.last_checkpoint)  # False for a path that no file can have
+        if kept and not isinstance(stop, Damaged):  # which names its own remedy
+            say(
+                console,
+                f"{why}: checkpoint kept; the same command goes on from there",
+                f"folder: {folder.path}",
+            )
+        elif asked:
+            say(console, f"{why}: no checkpoint yet")
         if not asked:
             raise
         signum = getattr(stop, "signum", signal.SIGINT)
@@ -234,11 +241,3 @@ def stopping(folder: RunFolder, console: Console) -> Iterator[None]:
         if signum != signal.SIGINT and callable(handler := signal.getsignal(signum)):
             handler(signum, None)
         sys.exit(128 + signum)
-
-
-def say_what_is_left(folder: RunFolder, console: Console, why: str) -> None:
-    """Print why a run stopped, and where the same command will resume it."""
-    if os.path.exists(folder.last_checkpoint):  # False for a path that no file can have
-        say(console, f"{why}: checkpoint kept; the same command goes on from there", f"folder: {folder.path}")
-    elif not why.endswith("failed"):
-        say(console, f"{why}: no checkpoint yet")

@@ -125,15 +125,10 @@ def summarize(
     return summary | {"failed": failed(summary)}
 
 
-def needs_population_statistics(module: LitModel) -> bool:
-    """Whether some layer needs its population statistics recomputed."""
-    return any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules())
-
-
 def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
     """Precise BatchNorm: recompute the running statistics of a model whose norms need it, in the precision of training.
     Do nothing to other models."""
-    if needs_population_statistics(module):
+    if any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules()):
         precision = trainer.precision_plugin
         batches = map(precision.convert_input, data.evaluation_loader("train", POPULATION_SAMPLES))
         with precision.val_step_context():

@@ -34,7 +34,6 @@ from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
 from normexp.training.result import (
     PopulationStatistics,
     final_metrics,
-    needs_population_statistics,
     summarize,
 )
 
@@ -95,7 +94,7 @@ class PreparedRun:
         self.stop, rule = StopOnSignal(self.last.save), early_stop(config)
         callbacks = [
             self.stop,
-            *([PopulationStatistics(parts.data)] if needs_population_statistics(parts.module) else []),
+            PopulationStatistics(parts.data),
             self.recorder,
             *([EarlyStopping(rule)] if rule else []),
             *parts.monitors,
