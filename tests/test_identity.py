@@ -11,10 +11,11 @@ import pytest
 
 from normexp.config.compose import compose, plain_values
 from normexp.config.folder import CONFIGS
-from normexp.config.identity import check_folder, config_hash, default_folder, processes_of
+from normexp.config.identity import config_hash, default_folder, processes_of
 from normexp.config.run_spec import specs
 from normexp.config.schema import NOT_IDENTITY
 from normexp.config.targets import resolve_target
+from normexp.training.folder import check_folder
 
 CONFIG = {
     "seed": 0,

@@ -1,5 +1,4 @@
-"""The identity of a run: the hash of the values that differ from their defaults, its folder, and whether that folder
-may be used.
+"""The identity of a run: the hash of the values that differ from their defaults, and the folder that it names.
 
 A value that equals its default is no part of the identity, so a new option with a default voids no finished run. The
 default of an option is that of the signature of its `_target_`; of a key at the root, that of the schema. So a changed
@@ -16,9 +15,6 @@ from typing import Any
 
 from normexp.config.folder import lies_in
 from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
-
-# A run's folder holds this from its first moment.
-LOCK, HYDRA = ".lock", ".hydra"
 
 OFF = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
 OF_OPTIMIZERS = {"decay": "matrices"}  # an option of normexp that no class of torch takes
@@ -143,26 +139,3 @@ def network_label(model: str, name: str | None, path: str | None) -> str:
 def changes(overrides: Iterable[str]) -> list[str]:
     """What a command changes in its recipe: those of its words, `["optimizer=sgd", "max_epochs=3"]`."""
     return [word for word in overrides if lies_in(word.lstrip("+").partition("=")[0], PARTS)]
-
-
-def saved_identity(folder: Path) -> str | None:
-    """The hash that a run folder was made for, or None if it is not a run folder."""
-    path = folder / HYDRA / "identity"
-    return path.read_text(errors="replace").strip() or None if path.exists() else None
-
-
-def check_folder(folder: Path, digest: str) -> None:
-    """Refuse a folder that holds another run or other files."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise ValueError(f"run_dir={folder}: is a file; name a folder")
-    found = saved_identity(folder)
-    if found is None and {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA}:
-        raise ValueError(
-            f"run_dir={folder}: holds files that are no run of normexp; choose an empty or a new folder"
-        )
-    if found is not None and found != digest:
-        raise ValueError(
-            f"run_dir={folder}: holds another run (hash {found[:8]}, this one is {digest[:8]}); choose another folder"
-        )

@@ -8,11 +8,34 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from normexp.config.identity import HYDRA, LOCK, check_folder, saved_identity
 from normexp.runs import SUMMARY, read_summary
 from normexp.runs.files import release, remove_unfinished
 
+LOCK, HYDRA = ".lock", ".hydra"  # a run's folder holds them from its first moment
 LOOK_SECONDS = 0.2  # a process that only checks the lock holds it for a moment
+
+
+def saved_identity(folder: Path) -> str | None:
+    """The hash that a run folder was made for, or None if it is not a run folder."""
+    path = folder / HYDRA / "identity"
+    return path.read_text(errors="replace").strip() or None if path.exists() else None
+
+
+def check_folder(folder: Path, digest: str) -> None:
+    """Refuse a folder that holds another run or other files."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"run_dir={folder}: is a file; name a folder")
+    found = saved_identity(folder)
+    if found is None and {entry.name for entry in folder.iterdir()} - {LOCK, HYDRA}:
+        raise ValueError(
+            f"run_dir={folder}: holds files that are no run of normexp; choose an empty or a new folder"
+        )
+    if found is not None and found != digest:
+        raise ValueError(
+            f"run_dir={folder}: holds another run (hash {found[:8]}, this one is {digest[:8]}); choose another folder"
+        )
 
 
 class Busy(ValueError):
