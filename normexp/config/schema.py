@@ -14,9 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
-
-from normexp.config.errors import checked
+from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
 MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
 MOST_THREADS = 1024  # more than any machine has cores; with 100,000 a process dies
@@ -26,23 +24,6 @@ STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=Fals
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
 Node = dict[str, Any]  # checked against the signature of its `_target_`
 Logger = Literal["tensorboard", "csv", "wandb", "mlflow"]
-
-
-class EarlyStop(BaseModel):
-    """Args:
-    patience: end a run after this many validations in a row without progress.
-    metric: of validation.
-    min_delta: a smaller change is no progress.
-    """
-
-    model_config = STRICT
-    patience: int = Field(ge=1)
-    metric: Literal["accuracy", "loss"] = "accuracy"
-    min_delta: float = Field(0.0, ge=0)
-
-
-def _rule(asked: Any) -> Any:
-    return asked if isinstance(asked, Mapping | EarlyStop | None) else {"patience": asked}
 
 
 class Root(BaseModel):
@@ -56,7 +37,7 @@ class Root(BaseModel):
     max_steps: Annotated[int, Field(ge=0, le=MOST_STEPS)] | None = None
     eps: float = Field(ge=0)
     val_every_n_steps: Steps | None = None
-    early_stopping: Annotated[EarlyStop | None, BeforeValidator(_rule)] = None
+    early_stopping: Annotated[int, Field(ge=1)] | None = None
     label_smoothing: float = Field(0.0, ge=0, le=1)
     flush_denormal: bool = True
     log_every_n_steps: Steps
@@ -113,12 +94,6 @@ NOT_IDENTITY = frozenset(
         "trainer.enable_progress_bar",
     )
 )  # fmt: skip
-
-
-def early_stop(config: Mapping[str, Any]) -> EarlyStop | None:
-    """The rule in `early_stopping`: null, a number of validations, or {patience: 5, metric: loss, min_delta: 0.001}."""
-    asked = _rule(config.get("early_stopping"))
-    return None if asked is None else checked(EarlyStop, asked, "early_stopping")
 
 
 @cache

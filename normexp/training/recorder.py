@@ -12,7 +12,6 @@ from pytorch_lightning.callbacks import RichProgressBar
 from rich.console import Console
 from torch import Tensor
 
-from normexp.config.schema import EarlyStop
 from normexp.training.lightning import Pace, all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
 
@@ -147,12 +146,10 @@ class Recorder(pl.Callback):
 class EarlyStopping(pl.callbacks.EarlyStopping):
     """Lightning's. A run that was killed after it had stopped trains no further epoch."""
 
-    def __init__(self, rule: EarlyStop):
-        mode = "max" if rule.metric == "accuracy" else "min"
+    def __init__(self, patience: int):
         super().__init__(
-            f"val/{rule.metric}", rule.min_delta, rule.patience, mode=mode, check_finite=False,
-            check_on_train_epoch_end=False,
-        )  # fmt: skip
+            "val/accuracy", patience=patience, mode="max", check_finite=False, check_on_train_epoch_end=False
+        )
 
     @property
     def stopped(self) -> bool:

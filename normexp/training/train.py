@@ -10,7 +10,6 @@ import torch
 from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
-from normexp.config.schema import early_stop
 from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import write_summary, write_test_examples
@@ -91,12 +90,12 @@ class PreparedRun:
         self.no_step = config["max_steps"] == 0
         self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()
         self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt")
-        self.stop, rule = StopOnSignal(self.last.save), early_stop(config)
+        self.stop, patience = StopOnSignal(self.last.save), config["early_stopping"]
         callbacks = [
             self.stop,
             PopulationStatistics(parts.data),
             self.recorder,
-            *([EarlyStopping(rule)] if rule else []),
+            *([EarlyStopping(patience)] if patience else []),
             *parts.monitors,
             Bar(self.recorder) if console.is_terminal else Lines(self.recorder, console),
             self.state,

@@ -22,7 +22,7 @@ OVERRIDES = [
     ("recipe=mlp", "optimizer=sgd", "optimizer.momentum=0.5", "trainer.gradient_clip_val=1.0"),
     ("monitor=[light,hessian]", "monitor.activations.every_n_steps=7", "model.width=64", "model.width=32"),
     ("model.initialization='xavier'", "model.depth=${batch_size}", "name=a/b"),
-    ("max_epochs=3", "max_steps=5", "batch_size=8", "max_epochs=4", "logger=[]", "early_stopping={patience: 2}"),
+    ("max_epochs=3", "max_steps=5", "batch_size=8", "max_epochs=4", "logger=[]", "early_stopping=2"),
     ("lr=0.3", "model=resnet", "recipe=resnet", "threads=null", "eps=1"),
     ("experiment=batch_size", "name='x y'", "outputs=${name}/b", "+threads=2"),
 ]  # fmt: skip
