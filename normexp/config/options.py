@@ -17,6 +17,7 @@ OF_TRAINER = {
     **{key: key for key in ("max_epochs", "max_steps", "log_every_n_steps", "logger")},
     "val_check_interval": "val_every_n_steps", "check_val_every_n_epoch": "val_every_n_steps",
     "default_root_dir": "run_dir", "callbacks": "monitor", "fast_dev_run": "debug",
+    "limit_train_batches": "data.train_size", "overfit_batches": "data.train_size",
 }  # fmt: skip
 
 

@@ -141,12 +141,9 @@ def total_steps(config: dict[str, Any], data: DataModule) -> int:
     """Optimizer steps of the whole run."""
     if config["max_steps"] is not None:
         return config["max_steps"]
-    trainer = config["trainer"]
     batches = len(data.training_order(data.splits["train"]))
-    limit = trainer.get("overfit_batches") or trainer.get("limit_train_batches")
-    if limit is not None:  # Lightning's rule: a number of batches, or a fraction of them
-        batches = min(batches, limit) if isinstance(limit, int) else int(batches * limit)
-    return config["max_epochs"] * Pace(batches, trainer.get("accumulate_grad_batches", 1)).steps
+    pace = Pace(batches, config["trainer"].get("accumulate_grad_batches", 1))
+    return config["max_epochs"] * pace.steps
 
 
 def length(config: dict[str, Any]) -> dict[str, Any]:

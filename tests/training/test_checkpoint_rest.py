@@ -41,12 +41,12 @@ def test_epochs_between_two_checkpoints_leave_none(tmp_path, monkeypatch, saved,
         assert torch.equal(last["state_dict"][name], value)
 
 
-@pytest.mark.parametrize("options", [("max_steps=9",), ("+trainer.limit_train_batches=1",)])
-def test_the_last_step_leaves_one_wherever_the_run_ends(tmp_path, monkeypatch, saved, options):
+@pytest.mark.parametrize(("option", "steps"), [("max_steps=9", 9), ("max_epochs=3", 6)])
+def test_the_last_step_leaves_one_wherever_the_run_ends(tmp_path, monkeypatch, saved, option, steps):
     monkeypatch.setattr(checkpoint, "REST", 3600.0)
-    parts = run(tmp_path, *options)
+    parts = run(tmp_path, option)
     launch(parts)
-    assert saved[-1][1] == (9 if "max_steps=9" in options else 5)
+    assert saved[-1][1] == steps
 
 
 def test_a_diverged_run_keeps_the_step_at_which_it_ended(tmp_path, monkeypatch, saved):

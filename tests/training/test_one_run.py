@@ -100,17 +100,6 @@ def test_two_launches_of_one_run_do_not_mix(train, tmp_path):
     assert summary["status"] == "completed"
 
 
-@pytest.mark.parametrize(("option", "steps"), [("limit_train_batches=3", 6), ("limit_train_batches=0.5", 16)])
-def test_schedule_ends_with_a_run_of_which_batches_are_left_out(train, option, steps):
-    summary, folder = train("schedule=warmup_cosine", f"+trainer.{option}", "log_every_n_steps=1")
-    rates = [
-        row[4] for row in csv.reader((folder / "metrics.csv").read_text().splitlines()) if row[3] == "lr"
-    ]
-    assert (summary["steps"], len(rates)) == (steps, steps)
-    assert float(rates[-1]) == 0  # the factor after the last step
-    assert summary["samples"] == 64 * steps
-
-
 def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(train, make_parts):
     _, folder = train("norm=batchnorm_precise", "model.activation=identity")
     parts = make_parts("norm=batchnorm_precise", "model.activation=identity")
