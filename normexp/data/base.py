@@ -21,10 +21,6 @@ SplitSeed = Annotated[int, Field(ge=0, lt=2**32)]  # numpy takes no larger one
 DIGESTED = 1000  # number of test inputs that are hashed, besides all targets
 
 
-class AbsentData(ValueError):
-    """A data set that is not on this machine, and what to do."""
-
-
 def digest(inputs: Tensor, targets: Tensor) -> str:
     """Digest of a test set: of all targets and the first inputs."""
     content = hashlib.sha256(targets.contiguous().numpy().tobytes())

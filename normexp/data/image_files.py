@@ -22,7 +22,7 @@ from filelock import FileLock
 from rich.console import Console
 from rich.progress import track
 
-from normexp.data.base import AbsentData, Count
+from normexp.data.base import Count
 from normexp.data.images import ImageData, Images
 from normexp.format import printable, say
 from normexp.machine import cores
@@ -145,7 +145,7 @@ class ImageFolder(ImageData):
             raise ValueError("data.path is not set: name a folder with data.path=FOLDER; " + LAYOUT)
         path = Path(self.path).expanduser()
         if not (path.is_dir() or path.is_file()):
-            raise AbsentData(f"data.path={self.path}: no such folder; {LAYOUT}")
+            raise ValueError(f"data.path={self.path}: no such folder; {LAYOUT}")
         return path
 
     def read_images(self) -> Images:

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from normexp.data.base import AbsentData
 from normexp.data.image_files import ImageFolder
 from normexp.data.images import ImageData, Images
 from normexp.format import printable
@@ -91,7 +90,7 @@ def download(dataset: Any, root: Path, files: list[Path]) -> None:
     try:
         dataset(root, download=True)
     except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
-        raise AbsentData(
+        raise ValueError(
             f"data.root={root}: no {dataset.__name__} in {files[0].parent.resolve()} (expected "
             f"{', '.join(path.name for path in files)}), and it cannot be downloaded; put the "
             "files there, name their folder with data.root=..., or take data=digits, which needs no download"
@@ -178,7 +177,7 @@ class CIFAR10JPEG(ImageFolder):
         for place in places:
             if place.is_file():
                 return place
-        raise AbsentData(
+        raise ValueError(
             f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, places))}; "
             f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"
         )

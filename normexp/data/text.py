@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from normexp.data.base import DIGESTED, AbsentData, Count, DataModule, SplitSeed, digest
+from normexp.data.base import DIGESTED, Count, DataModule, SplitSeed, digest
 from normexp.data.orders import WindowOrder, split_random
 from normexp.data.rows import Rows, Windows
 
@@ -123,8 +123,7 @@ class TextFile(TextData):
             text = content.decode("utf-8-sig")
         except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
-            kind = AbsentData if isinstance(error, FileNotFoundError) else ValueError
-            raise kind(f"data.path={self.path}: {reason}; give a text file, plain or .gz") from error
+            raise ValueError(f"data.path={self.path}: {reason}; give a text file, plain or .gz") from error
         if not text:
             raise ValueError(f"data.path={self.path}: the file is empty; give a text longer than a context")
         self.fingerprint = hashlib.sha256(content).hexdigest()
