@@ -235,29 +235,18 @@ def _written(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in sorted(out.glob("*/verdict.json"))}
 
 
-def report(
-    folder: str | Path,
-    *,
-    metric: str = "test/accuracy",
-    baseline: str | None = None,
-    out: str | Path | None = None,
-) -> Path:
+def report(folder: str | Path, **options: Any) -> Path:
     """Do what `normexp report FOLDER` does: write the page of a study. Returns its path.
 
     Args:
-        metric: final value to compare.
-        baseline: arm that differences refer to; by default the network without a norm.
-        out: where to write; by default FOLDER/report.
+        options: metric="test/accuracy", baseline=None (an arm), out=None (a folder).
 
     Raises:
         ValueError: with one line, where there is no page to write.
     """
-    from normexp.report.page import write_report
-    from normexp.report.study import open_study
+    from normexp.report import page
 
-    place = Path(out) if out else Path(folder) / "report"
-    made_by = f"normexp report {shlex.quote(str(folder))}"
-    return write_report(open_study(folder, metric), place, baseline=baseline, made_by=made_by)
+    return page.report(folder, **options)
 
 
 def _command(*arguments: str) -> None:

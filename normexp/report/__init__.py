@@ -10,7 +10,7 @@ class _Callable(types.ModuleType):
     """Once a file of this package is imported, Python puts the package where the function `normexp.report` was."""
 
     def __call__(self, folder: str | Path, **options: Any) -> Path:
-        from normexp.api import report
+        from normexp.report.page import report
 
         return report(folder, **options)
 

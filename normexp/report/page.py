@@ -1,5 +1,6 @@
 """The report of one study: page, figures, tables and Markdown in a folder. The page contains everything it shows."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from normexp.format import pluralize
 from normexp.report.drawing import Drawing, Skipped, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import cautions, finding, source, stops_early
-from normexp.report.study import Study, label
+from normexp.report.study import Study, label, open_study
 from normexp.report.style import Style, drawing_style
 from normexp.report.tables import (
     TOGETHER,
@@ -34,6 +35,19 @@ ENVIRONMENT = jinja2.Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def report(
+    folder: str | Path,
+    *,
+    metric: str = "test/accuracy",
+    baseline: str | None = None,
+    out: str | Path | None = None,
+) -> Path:
+    """Write the page of the runs below a folder, by default into its `report`. Returns the page's path."""
+    place = Path(out) if out else Path(folder) / "report"
+    made_by = f"normexp report {shlex.quote(str(folder))}"
+    return write_report(open_study(folder, metric), place, baseline=baseline, made_by=made_by)
 
 
 def write_report(
