@@ -145,8 +145,8 @@ def register(
         bank: a name, or a file of settings of your own; of a population, with the lengths and rates that pilots found
         registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
     """
-    from normexp.claims.evidence.disk import complete_cells
     from normexp.claims.evidence import registry as rows
+    from normexp.claims.evidence.disk import complete_cells
     from normexp.claims.evidence.registry import protocol_of, protocol_of_bank, seeds_of
     from normexp.claims.spec.bank import load_bank
 
