@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,9 +36,7 @@ class Result:
         return self.looks[-1]
 
 
-def compare(
-    design: Design, out: Path, command: str, options: Options, say: Callable[[str], None] = tell
-) -> Result | None:
+def compare(design: Design, out: Path, command: str, options: Options) -> Result | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
     (spec,) = specs([*design.words, f"norm={design.baseline}"])
     rates = design.rates or tuple(float(f"{spec.config['lr'] * step:.2g}") for step in LADDER)
@@ -58,7 +55,7 @@ def compare(
             cells = run(planned, options, folder=folder, names=names, command=command, brief=True)
             if options.plan:
                 most = pluralize(len(grid(design, rates, design.looks[-1], out)), "run")
-                say(
+                tell(
                     f"looks at {', '.join(map(str, design.looks))} seeds, until all is decided: at most {most}"
                 )
                 return None
@@ -73,7 +70,7 @@ def compare(
         chosen = tuned_runs(runs, design.measure)
         looks.append(look(setting_of(chosen, design), design))
         words = (f"{own.norm}{at(own.level)}: {own.word}" for own in looks[-1].differences)
-        say(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds: {', '.join(words)}")
+        tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds: {', '.join(words)}")
         if not looks[-1].open:
             ended = "every difference is decided"
             break

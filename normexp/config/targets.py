@@ -10,7 +10,7 @@ import functools
 import json
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import allowed_packages, lies_in
@@ -121,35 +121,33 @@ def refused(path: str, what: str) -> Iterator[None]:
         raise ValueError(f"{path}: {what} refuses its options: {reason}") from error
 
 
-_recent: dict[str, "DataModule"] = {}  # what a fingerprint read last; the run with these options takes it
 _standard: set[str] = set()  # classes whose data are the same everywhere
 
 
-def fingerprint(config: dict[str, Any], allowed: Sequence[str] | None, known: dict[str, str]) -> str:
+def fingerprint(config: dict[str, Any], allowed: tuple[str, ...] | None, known: dict[str, str]) -> str:
     """The fingerprint of the data of a configuration, "" for a standard data set. It reads the data.
 
     Args:
         known: what earlier calls of this launch found, by the data's options. Files may change until the next launch.
     """
-    key = _key(config["data"], without=("seed",))
-    target = str(config["data"].get("_target_"))
-    if target not in _standard and key not in known:
-        data = load_data(config, allowed)
-        _recent[_key(config["data"])] = data
-        known[key] = data.fingerprint
-        if not data.fingerprint:
-            _standard.add(target)
+    node = config["data"]
+    key = json.dumps({**node, "seed": None}, sort_keys=True)
+    if key not in known and node["_target_"] not in _standard:
+        known[key] = _loaded(json.dumps(node), allowed).fingerprint
+        if not known[key]:
+            _standard.add(node["_target_"])
     return known.get(key, "")
 
 
-def _key(data: dict[str, Any], without: Sequence[str] = ()) -> str:
-    content = {key: value for key, value in data.items() if key not in without}
-    return json.dumps(content, sort_keys=True, default=str)
+def load_data(config: dict[str, Any], allowed: tuple[str, ...] | None) -> "DataModule":
+    """The data module of a configuration, loaded: the one that a fingerprint has just read, or a new one."""
+    data = _loaded(json.dumps(config["data"]), allowed)
+    _loaded.cache_clear()  # files may change before the next run
+    return data
 
 
-def load_data(config: dict[str, Any], allowed: Sequence[str] | None) -> "DataModule":
-    """The data module of a configuration, loaded."""
-    data = _recent.get(_key(config["data"])) or construct("data", config["data"], allowed)
-    _recent.clear()  # files may change before the next run
+@functools.lru_cache(maxsize=1)
+def _loaded(node: str, allowed: tuple[str, ...] | None) -> "DataModule":
+    data = construct("data", json.loads(node), allowed)
     data.load()
     return data
