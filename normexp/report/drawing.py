@@ -71,8 +71,9 @@ def as_element(drawing: Drawing, png: bytes) -> Markup:
     """The picture as an element of a page. A figure of one panel is drawn for half a page, so that its text has the
     size of all others."""
     width = min(100, 100 * drawing.figure.get_figwidth() / WIDTH)
-    element = '<img alt="{}" style="width: {:.4g}%" src="data:image/png;base64,{}">'
-    return Markup(element).format(drawing.title, width, base64.b64encode(png).decode())
+    element = '<img alt="{}" class="{}" style="width: {:.4g}%" src="data:image/png;base64,{}">'
+    kind = "wide" if width > 60 else "half"  # on a phone a wide one scrolls instead of shrinking
+    return Markup(element).format(drawing.title, kind, width, base64.b64encode(png).decode())
 
 
 def new_figure(

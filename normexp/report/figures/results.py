@@ -41,7 +41,7 @@ def final_values(study: Study, style: Style) -> list[Drawing]:
 
 def by_level(study: Study, style: Style) -> Drawing:
     """Mean and interval of each arm at each level of the study's axis."""
-    figure, (axes,) = new_figure(1, panel=(WIDTH, height_for(study.arms, 3.6)))
+    figure, (axes,) = new_figure(1, panel=(0.72 * WIDTH, height_for(study.arms, 3.4)))
     ends = {}
     for arm in study.arms:
         points = {dodge(level, arm, study): study.points[arm, level].mean() for level in study.levels}
@@ -62,7 +62,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
     figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.21 * max(len(worst_first), 4)))
     for row, arm in enumerate(worst_first):
         color, value = style.color[arm], estimates[arm]
-        dots = {"marker": "o", "linestyle": "", "alpha": 0.35, "markersize": 3.5, "markeredgewidth": 0}
+        dots = {"marker": "o", "linestyle": "", "alpha": 0.5, "markersize": 5, "markeredgewidth": 0}
         values = study.points[arm, 0].values
         axes.plot(values, [row] * len(values), color=color, **dots)
         axes.plot([value.low, value.high], [row, row], color=color, linewidth=1.4)
