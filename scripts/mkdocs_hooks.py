@@ -42,7 +42,7 @@ def notebook(path: Path) -> str:
 
     parts = []
     for cell in nbformat.read(path, as_version=4).cells:
-        single = nbformat.v4.new_notebook(cells=[cell])
+        single = nbformat.v4.new_notebook(cells=[cell], metadata={"language_info": {"name": "python"}})
         body, resources = MarkdownExporter().from_notebook_node(single)
         for name, image in resources["outputs"].items():
             kind = "svg+xml" if name.endswith("svg") else "png"
