@@ -28,7 +28,7 @@ def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
     assert "supported" in heading
     assert values.get_ylabel().replace("\n", " ") == "optimizer steps until 90%"
     assert effects.get_xlabel().replace("\n", " ") == "difference in optimizer steps until 90%"
-    assert [tick.get_text() for tick in effects.get_yticklabels()] == ["batchnorm minus none"]
+    assert [tick.get_text() for tick in effects.get_yticklabels()] == ["batchnorm against none"]
     points = values.lines[0]
     assert len(set(points.get_xdata())) == 5  # equal values do not hide one another
 

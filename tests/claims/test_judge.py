@@ -78,7 +78,7 @@ def test_trend_minus_a_number_asks_for_that_slope():
     assert (found.verdict, found.effect) == ("supported", pytest.approx(0.0, abs=0.01))
     compared = Comparison(**asked, target=-0.5)
     assert question(compared, "x") == "a slope of -0.5 within 0.1"
-    assert effect_name(compared) == "slope of a minus -0.5"
+    assert effect_name(compared) == "slope of a against -0.5"
     assert judge(table_of({"a": values}, factors), [Comparison(**asked)])[0].verdict == "refuted"
 
 
@@ -219,7 +219,7 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
         ({"kind": "smaller", "margin": 2}, "steps", (-8, "-inf", "inf"),
          "a 8 steps fewer than none (no interval)", "more than 2 steps fewer"),
         ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
-         "slope of a minus -0.3466: 0.01 (-0.02 to 0.04)", "a slope of -0.3466 within 0.1"),
+         "slope of a against -0.3466: 0.01 (-0.02 to 0.04)", "a slope of -0.3466 within 0.1"),
     ],
 )  # fmt: skip
 def test_an_effect_and_its_question_in_words(comparison, measure, numbers, effect, asked):

@@ -50,11 +50,12 @@ def comparison_in(result: Mapping[str, Any]) -> Comparison:
 
 def effect_name(comparison: Comparison) -> str:
     """What the number of a comparison means, which also tells it from others of its claim."""
-    against = comparison.baseline or ("" if comparison.target is None else f"{comparison.target:g}")
-    what = f"{comparison.arm} minus {against}" if against else f"{comparison.arm}"
-    if comparison.kind in TRENDS:
-        what = f"slope of {what}"
-    what += " (logarithms)" if comparison.log else ""
+    slope = comparison.kind in TRENDS
+    what = f"slope of {comparison.arm}" if slope else f"{comparison.arm}"
+    if comparison.baseline:
+        what += f" against {'that of ' * slope}{comparison.baseline}"
+    elif comparison.target is not None:
+        what += f" against {comparison.target:g}"
     return what if comparison.at is None else f"{what} at {comparison.at}"
 
 
@@ -96,7 +97,8 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
         value, low, high = (comparison.target * math.exp(end) for end in (value, low, high))
         return f"{comparison.arm} {number(value)}{ends((low, high))}"
     if comparison.kind in TRENDS or not comparison.baseline:
-        return f"{effect_name(comparison)}: {number(value)}{ends((low, high))}"
+        logarithms = " (logarithms)" * comparison.log
+        return f"{effect_name(comparison)}{logarithms}: {number(value)}{ends((low, high))}"
     middle, first, last = (difference(end, comparison, measure) for end in (value, low, high))
     arm = comparison.arm if comparison.at is None else f"{comparison.arm} at {comparison.at}"
     told = f"{arm} {middle} {'as' if middle.way.startswith('times') else 'than'} {comparison.baseline}"
@@ -219,7 +221,9 @@ def limits(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
             f"failed runs: {', '.join(failed)} (where all trained it holds in {trained['holds']} of {trained['n']})"
         )
     if late := [f"{arm} in {n}" for arm, n in result["unfitted"].items()]:
-        parts.append(f"settings where an arm that is not of the bank's grid is not fitted: {', '.join(late)}")
+        parts.append(
+            f"not trained to the end, so more updates may lower the error: {', '.join(late)} settings"
+        )
     return parts
 
 

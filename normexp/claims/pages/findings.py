@@ -1,5 +1,6 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,28 +81,35 @@ def finding(claim: Claim, verdict: Mapping[str, Any]) -> dict[str, Any]:
         "counts": counts(verdict),
         "effects": effects(verdict),
         "beside": beside(verdict),
+        "limit": claim.does_not_show,
         "where": where(claim, verdict),
         "source": claim.source,
     }
 
 
 def answer(verdict: Mapping[str, Any]) -> str:
-    """What is known, in a few words: of drawn settings those that networks learn, of several comparisons each."""
+    """What is known, in a few words, of several comparisons each: where networks learn, and over all drawn settings."""
     if not verdict["settings"]:
         return capital(verdict["verdict"])
     words = []
     for result in verdict["comparisons"]:
         learned = result["learned"]
         known = learned and learned["asked"] >= FEWEST  # else nobody knows it, or of too few
-        word = word_of(learned["share_interval"]) if known else result["word"]
-        if word in (SUPPORTED, REFUTED, DIVIDED, UNDECIDED):
-            words.append(f"{capital(word)}{' where networks learn' if known else ''}")
+        every, in_all = result["word"], f"{result['holds']} of {result['asked']}"
+        word = word_of(learned["share_interval"]) if known else every
+        if word not in (SUPPORTED, REFUTED, DIVIDED, UNDECIDED):
+            words.append(f"holds in {in_all} hand-picked settings")
+        elif not known:
+            words.append(word)
+        elif word == every:
+            words.append(f"{word} where networks learn, and over all settings")
         else:
-            words.append(f"Holds in {result['holds']} of {result['asked']} hand-picked settings")
+            in_learned = f"{learned['holds']} of {learned['asked']}"
+            words.append(f"{word} where networks learn ({in_learned}), {every} over all settings ({in_all})")
     if len(words) == 1:
-        return words[0]
+        return capital(words[0])
     names = [effect_name(comparison_in(result)) for result in verdict["comparisons"]]
-    return "; ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True))
+    return capital("; ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True)))
 
 
 def counts(verdict: Mapping[str, Any]) -> str:
@@ -144,12 +152,15 @@ def beside(verdict: Mapping[str, Any]) -> list[str]:
         parts = [f"where it does not hold: {', '.join(not_held)}"] if (not_held := where_not(result)) else []
         parts += direction(result)
         if result["ceiling"] is not None:
-            parts.append(f"two copies of one arm would score {result['ceiling']:.0f} of {result['asked']}")
+            most = f"{result['ceiling']:.0f} of {result['asked']}"
+            parts.append(f"if both arms were one norm, it would hold in about {most}, because seeds differ")
         told += [
             name + (part if name else capital(part))
             for part in parts + limits(result, drawn=verdict["drawn"])
         ]
     told.append(capital(verdict["note"]))
+    if late := re.search(r"registered after (\d+ of )(\d+ runs)$", verdict["scope"]):
+        told.append(f"Registered after {late[1]}its {late[2]} had started, which it shares with the bank")
     if verdict["settings"] and not verdict["drawn"]:
         told.append("Nobody drew these settings, so this says nothing about others")
     return [f"{text}." for text in told if text]
