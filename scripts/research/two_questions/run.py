@@ -118,6 +118,13 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path, required=True)
     parser.add_argument("--pause", type=Path)
     parser.add_argument("--cells", default="", help="only cells whose name has this text")
+    parser.add_argument(
+        "--rates",
+        type=float,
+        nargs="*",
+        help="train seed 0 at these rates instead, beyond the registered ones",
+    )
+    parser.add_argument("--norms", nargs="*", help="only these norms")
     given = parser.parse_args()
     for name in given.plans:
         plan = yaml.safe_load((HERE / f"{name}.yaml").read_text())
@@ -126,7 +133,13 @@ def main() -> None:
             if given.cells not in cell["name"]:
                 continue
             for norm in cell["norms"]:
+                if given.norms and norm not in given.norms:
+                    continue
                 print(f"{name}: {cell['name']}: {norm}", flush=True)
+                if given.rates:
+                    for rate in given.rates:
+                        runs(cell["overrides"], norm, 0, rate)
+                    continue
                 if 0 in cell["seeds"]:  # every seed at every rate
                     rates = cell["rates"][norm] if isinstance(cell["rates"], dict) else cell["rates"]
                     for seed, rate in itertools.product(cell["seeds"], rates):
