@@ -10,7 +10,7 @@ import pandas as pd
 
 from normexp.claims.conclude import registration
 from normexp.claims.evidence.disk import DiskRuns, complete_cells
-from normexp.claims.evidence.grid import grid_of, missing
+from normexp.claims.evidence.grid import RUN, grid_of, missing
 from normexp.claims.evidence.settings import widen
 from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.spec.claim import Claim
@@ -96,7 +96,7 @@ class Rounds:
         todo = self.todo()
         for name, rows in todo.items():
             claim = self.claims[name].claim
-            tell(f"  {name}: at most {len(rows)} of {len(self.claims[name].grid)} runs to train")
+            tell(f"  {name}: {_count(rows)} of {_count(self.claims[name].grid)} runs to train")
             reason = registration(claim, self.registries)[1] if claim.drawn else ""
             if len(rows) and reason:
                 tell(
@@ -112,8 +112,15 @@ class Rounds:
 
     def run(self, options: Options, finished: Callable[[Training], Any]) -> None:
         """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
+        sizes = {name: len(training.grid) for name, training in self.claims.items()}
         while self.claims:
             todo = self.todo()
+            for name, training in self.claims.items():
+                if len(training.grid) > sizes[name]:
+                    sizes[name], more = len(training.grid), _count(todo.get(name, NO_RUNS))
+                    print(
+                        f"  {name}: {pluralize(more, 'more run')}: best rates at an edge, or means near the margin"
+                    )
             for name in [name for name in self.claims if name in self.failed or not len(todo.get(name, ()))]:
                 training = self.claims.pop(name)
                 self._try(name, finished, training)
@@ -121,6 +128,8 @@ class Rounds:
                 self._run({name: todo[name] for name in self.claims}, options)
 
     def _run(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
+        if not any(map(len, todo.values())):
+            return
         from normexp.sweeps.run import run  # loads torch
 
         runs: dict[Path, tuple[RunSpec, str]] = {}
@@ -131,8 +140,6 @@ class Rounds:
                 runs.setdefault(folder, (spec, training.disk.name_of(row)))
                 users.setdefault(folder, []).append(name)
                 training.new.add(str(folder))
-        if not runs:
-            return
         if not options.plan:
             keep_out_of_git(self.out)
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
@@ -144,6 +151,11 @@ class Rounds:
             if self._failures[cell.spec.folder] >= MOST_FAILURES:
                 for name in users[cell.spec.folder]:
                     self.failed.setdefault(name, f"{cell.name}: {cell.error or cell.state} ({cell.job.log})")
+
+
+def _count(rows: pd.DataFrame) -> int:
+    """The runs of these rows; arms may share one."""
+    return len(rows.drop_duplicates(RUN))
 
 
 def keep_out_of_git(out: Path) -> None:

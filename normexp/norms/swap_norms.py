@@ -15,7 +15,7 @@ import yaml
 from torch import nn
 
 from normexp.config.folder import CONFIGS
-from normexp.format import require_choice
+from normexp.format import pluralize, require_choice
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
 
@@ -271,7 +271,7 @@ def _kept_options(factory: functools.partial, old: NormLayer, options: dict[str,
 
 def _described(new: nn.Module) -> str:
     first, *rest = new if isinstance(new, nn.Sequential) else (new,)
-    groups = f"({first.num_groups} groups)" if hasattr(first, "num_groups") else ""
+    groups = f"({pluralize(first.num_groups, 'group')})" if hasattr(first, "num_groups") else ""
     return " + ".join([f"{type(first).__name__}{groups}", *(type(m).__name__ for m in rest)])
 
 

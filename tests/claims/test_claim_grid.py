@@ -1,5 +1,7 @@
 """The grid of a claim, what is missing of it, how its runs widen it, and the grids that kept verdicts store."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,11 +10,13 @@ from committed import CLAIMS
 from test_population import PILOT, write
 
 from normexp.claims.conclude import of_runs
+from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, run_words, runs_of
 from normexp.claims.evidence.settings import judged, settings, whole, widen
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
+from normexp.cli.main import run
 
 CLAIM = yaml.safe_load("""
 name: two_is_few
@@ -56,6 +60,15 @@ def made(grid, accuracy):
 def test_words_name_a_run_whatever_their_order():
     assert run_words(["norm=none", "a=1", "a=2", "monitor=none"]) == run_words(["a=2", "norm=none"])
     assert run_words(["monitor=full"]) == "monitor=full"
+
+
+def test_a_plan_with_nothing_to_train_is_a_plan(capsys):
+    assert run("verify", ["claim=P14", "--plan"]) == 0
+    assert re.search(r"P14: 0 of \d+ runs to train", capsys.readouterr().out)
+
+
+def test_no_row_asks_for_no_run(claim, tmp_path):
+    assert DiskRuns(claim, tmp_path).specs(grid_of(claim).iloc[:0]) == []
 
 
 def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):

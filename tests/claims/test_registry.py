@@ -16,6 +16,7 @@ from normexp.claims.evidence.registry import (
     subject_of,
 )
 from normexp.claims.evidence.table import EVIDENCE
+from normexp.cli.main import run
 
 ROW = {"subject": "P1", "protocol": "a", "reason": "first", "seeds": [[0, 2]]}
 
@@ -59,3 +60,8 @@ def test_every_drawn_claim_is_registered_as_it_stands():
     for claim in CLAIMS.values():
         row = latest(rows, subject_of(claim.id, claim.bank))
         assert not claim.drawn or row is None or row.protocol == protocol_of(claim), claim.id
+
+
+def test_a_registry_without_a_row_says_so(tmp_path, capsys):
+    assert run("register", [f"registry={tmp_path / 'registry.jsonl'}"]) == 0
+    assert "no row yet" in capsys.readouterr().out

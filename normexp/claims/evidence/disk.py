@@ -74,7 +74,7 @@ class DiskRuns:
         from normexp.config.run_spec import specs
 
         keys = keys_of(grid)
-        new = grid[[key not in self._specs for key in keys]]
+        new = grid.loc[[key not in self._specs for key in keys]]  # with its columns, also of no row
         for text, rows in new.groupby("overrides", sort=False):
             words = words_of(str(text), self.cache)
             rates = sorted(rows["lr"].dropna().unique().tolist()) or None
