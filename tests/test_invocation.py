@@ -32,6 +32,12 @@ def test_script_is_named_as_it_was_started(monkeypatch):
     assert invocation.typed(sys.argv) == "python ../train.py norm=none"
 
 
+@pytest.mark.parametrize("program", ["my_study.py", "/usr/lib/ipykernel_launcher.py", "-c", ""])
+def test_a_program_of_ones_own_is_told_the_installed_command(monkeypatch, program):
+    monkeypatch.setattr(sys, "argv", [program])
+    assert invocation.command("train") == "normexp train"
+
+
 @pytest.mark.parametrize("argument", ["name=a\nb", "\x1b[2J", "a\u2028b", "a\x85b"])
 def test_recorded_command_is_one_line(argument):
     assert invocation.typed(["train.py", argument]).isprintable()

@@ -58,7 +58,7 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
     if ((folder := Path(word)) / "checkpoints").is_dir():
         parts = trained(folder, finished_summary(folder))
         return parts.module, parts.data
-    return made(word, "MODEL"), None
+    return made(word, "NETWORK"), None
 
 
 def data_named(word: str) -> Any:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from normexp.format import UNPRINTABLE, tell
 
-SCRIPTS = ("verify", "report")
+SCRIPTS = ("train", "verify", "report")  # a checkout starts these as files
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
 # Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
 STOPS = tuple(
@@ -27,8 +27,10 @@ LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 
 
 def command(name: str) -> str:
-    """What a user types for a command: `normexp train ...`, or `python train.py ...` where that was started."""
-    if _installed(sys.argv):
+    """What a user types for a command: `normexp train ...`, or `python train.py ...` where a file of a checkout was
+    started. A program of the user's own, or a notebook, has the installed command."""
+    path = Path(sys.argv[0])
+    if path.suffix != ".py" or path.stem not in SCRIPTS:
         return f"normexp {name}"
     own = f"python scripts/{name}.py" if name in SCRIPTS else f"python -m normexp {name}"
     return "python train.py" if name == "train" else own

@@ -109,10 +109,10 @@ def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
         (["own_network:Model", "--data", "own_network:loss"], "its call raises TypeError"),
         (
             ["own_network:boom"],
-            "MODEL=own_network:boom: its call raises RuntimeError (boom and more)",
+            "NETWORK=own_network:boom: its call raises RuntimeError (boom and more)",
         ),
         (["own_network:Model", "--data", "0x6"], "loader: gives a batch without samples"),
-        (["resnet19"], "MODEL=resnet19: write package.module:name, or file.py:name"),
+        (["resnet19"], "NETWORK=resnet19: write package.module:name, or file.py:name"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
         (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
     ],
