@@ -118,7 +118,7 @@ class Rounds:
             for name, training in self.claims.items():
                 if len(training.grid) > sizes[name]:
                     sizes[name], more = len(training.grid), _count(todo.get(name, NO_RUNS))
-                    print(
+                    tell(
                         f"  {name}: {pluralize(more, 'more run')}: best rates at an edge, or means near the margin"
                     )
             for name in [name for name in self.claims if name in self.failed or not len(todo.get(name, ()))]:

@@ -145,22 +145,20 @@ def settle(cell: Cell, future: "Future[Outcome]", stopping: bool, say: Callable[
 
 @contextlib.contextmanager
 def signals() -> Iterator[list[int]]:
-    """Inside this context, the first signal that stops a launch is put into a list. The next one does what it did."""
+    """Inside this context, signals that stop a launch are put into a list. Only a Ctrl-C behind another one does what
+    it did: `timeout`, for one, sends SIGTERM twice."""
     came: list[int] = []
 
     def note(number: int, frame: object) -> None:
         came.append(number)
-        restore()
-
-    def restore() -> None:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, previous[signal.SIGINT])
 
     previous = {number: signal.signal(number, note) for number in STOPS}
     try:
         yield came
     finally:
-        restore()
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def write_record(folder: Path, command: str, cells: Sequence[Cell]) -> None:

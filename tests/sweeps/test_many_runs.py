@@ -124,6 +124,12 @@ def test_a_signal_lets_running_runs_save_and_starts_no_other(tmp_path, go, numbe
     assert record.count('"planned"') == 2
 
 
+def test_a_signal_that_comes_twice_waits_as_well(go):
+    with pytest.raises(SystemExit) as stop:
+        go({0: [*[lambda: os.kill(os.getpid(), signal.SIGTERM)] * 2, Outcome("interrupted", 1.0)]}, 1)
+    assert stop.value.code == 128 + signal.SIGTERM
+
+
 def test_a_second_ctrl_c_does_not_wait(go):
     with pytest.raises(KeyboardInterrupt):
         go({0: [lambda: os.kill(os.getpid(), signal.SIGINT)] * 2}, 1)
