@@ -77,7 +77,9 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
     config = resolved(cfg)
     check_kinds(config, choices)
     model = config["model"]
-    labels = {"data": _data(config, choices["data"]), "model": label("model", choices["model"])}
+    file = Path(str(config["data"].get("path"))).name.partition(".")[0]
+    data = file if choices["data"] == "text_file" else label("data", choices["data"])
+    labels = {"data": data, "model": label("model", choices["model"])}
     labels |= {"optimizer": OPTIMIZERS.get(choices["optimizer"], choices["optimizer"])}
     for key in ("activation", "initialization"):
         if isinstance(model.get(key), str):
@@ -92,13 +94,6 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
     examples, updates = _length(config, choices["data"])
     numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
     return labels | {key: str(value) for key, value in numbers.items() if value}
-
-
-def _data(config: dict[str, Any], choice: str) -> str:
-    """The name of the data; of a text its file's, without ends."""
-    if choice == "text_file":
-        return Path(str(config["data"]["path"])).name.partition(".")[0]
-    return label("data", choice)
 
 
 def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:

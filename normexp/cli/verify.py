@@ -2,13 +2,12 @@
 protocol before its first run."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from normexp.claims.spec import select
 from normexp.claims.spec.bank import SMALL
-from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import load_claims, load_each
 from normexp.cli.help import columns
 from normexp.cli.words import HERE, Engine, Folder, Packages
@@ -32,7 +31,8 @@ DEMO = (
 def claims_in_lines() -> str:
     """Every claim in one line, for the help."""
     claims, _ = load_each(CONFIGS)
-    return "\n".join(["Claims:", *lines_of(claims.values()), *columns(installed("claim"))])
+    rows = {own.id: f"{own.sentence} [{own.evidence}]" for own in claims.values()}
+    return "\n".join(["Claims:", *columns(rows), *columns(installed("claim"))])
 
 
 def verify(
@@ -111,11 +111,6 @@ def write_pages(paths: Sequence[Path], out: Path) -> None:
     verdicts = judge_all_again(claims) if out == OUT else verdicts_in(claims, out)
     for path in paths:
         print(write_page(path, claims, verdicts), flush=True)
-
-
-def lines_of(claims: Iterable[Claim]) -> list[str]:
-    """One line each."""
-    return columns({c.id: f"{c.sentence} [{c.evidence}]" for c in claims})
 
 
 def register(

@@ -120,9 +120,6 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
 def choices_of(config: dict[str, Any], known: Mapping[str, str]) -> dict[str, str]:
     """The choice of each group in a configuration, and its recipe. `known` is what Hydra keeps of them: nothing for a
     list, `monitor=[light,hessian]`, which is named by its members, and for a node that was written without a choice."""
-    found = {group: known.get(group) or _named(config.get(group) or {}) for group in GROUPS}
-    return {**found, "recipe": config["recipe"]}
-
-
-def _named(node: dict[str, Any]) -> str:
-    return "own" if "_target_" in node else "+".join(node) or "none"
+    nodes = {group: config.get(group) or {} for group in GROUPS}
+    own = {group: "own" if "_target_" in node else "+".join(node) or "none" for group, node in nodes.items()}
+    return {group: known.get(group) or own[group] for group in GROUPS} | {"recipe": config["recipe"]}

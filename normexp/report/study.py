@@ -52,7 +52,9 @@ class Study:
         runs = self.summaries
         check_data(self.path, runs)
         factors, self.goes_with = find_factors(runs)
-        numeric = [name for name in factors if is_axis(runs[name])]
+        # A figure can have as its axis what is a number in every run.
+        numbers = runs[factors].select_dtypes("number").dropna(axis=1)
+        numeric = [name for name in factors if name in numbers]
         order = [name for name in FACTORS if name in numeric]
         order += [name for name in numeric if name not in (*FACTORS, "lr")]
         # A learning rate is tuned, so that each arm is shown at its best; it is an axis where nothing else varies.
@@ -273,12 +275,6 @@ def find_factors(summaries: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
         else:
             factors.append(name)
     return factors, goes_with
-
-
-def is_axis(column: pd.Series) -> bool:
-    """Whether every run has a number there, so that a figure can have it as its axis."""
-    numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-    return bool(numeric and column.notna().all())
 
 
 def check_points(study: Study) -> None:
