@@ -93,14 +93,12 @@ class RunFolder:
                 self._acquire()
                 # Check only with the lock: before, another process may have finished this run.
                 self._is_new = saved_identity(self.path) is None
-                if self._is_new:
-                    self._write_hydra()
+                if self._is_new:  # identity last: a folder without it is one that a killed process left
+                    (self.path / HYDRA).mkdir(exist_ok=True)
+                    for name, text in {**self.files, "identity": self.digest}.items():
+                        (self.path / HYDRA / name).write_text(text)
                 for place in (self.path, self.last_checkpoint.parent):
                     remove_unfinished(place)
-            except Timeout:
-                raise Busy(
-                    f"run_dir={self.path}: another process is training this run; wait for it"
-                ) from None
             except BaseException:
                 self._leave(whole=self.path not in self._made)
                 raise
@@ -114,12 +112,6 @@ class RunFolder:
                 if (self.path / LOCK).exists():
                     return
                 self._lock.release()
-
-    def _write_hydra(self) -> None:
-        """Write the files, the identity last: a folder without it is one that a killed process left."""
-        (self.path / HYDRA).mkdir(exist_ok=True)
-        for name, text in {**self.files, "identity": self.digest}.items():
-            (self.path / HYDRA / name).write_text(text)
 
     def _leave(self, *, whole: bool) -> None:
         """Release the lock, and remove what this launch made unless it stays whole."""
@@ -135,6 +127,8 @@ class RunFolder:
     def _one_line(self) -> Iterator[None]:
         try:
             yield
+        except Timeout:
+            raise Busy(f"run_dir={self.path}: another process is training this run; wait for it") from None
         except OSError as error:
             why = error.strerror or error
             raise ValueError(f"{self.asked}: cannot be written ({why}); choose another folder") from None
