@@ -185,7 +185,7 @@ def levels(study) -> list:
 def check_differences(study, points) -> None:
     """Paired differences over seeds that were computed in one way."""
     for row in study.differences.itertuples():
-        level = None if math.isnan(row.level) else row.level
+        level = row.level if study.x else None
         first, second = (
             {(s["config"]["seed"], s["execution"]["device"]): s["metrics"]["test/accuracy"]
              for s in points[arm, level] if not lost(s)} for arm in (row.first, row.second)
