@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("step", "epoch", "seconds", "metric", "value")
 MAIN = ("batch_size", "seed", "max_epochs", "max_steps")
+# TensorBoard's table of settings shows five columns, by the alphabet with capitals first
+COMPARED = ("norm", "model", "batch_size", "lr", "seed")
 
 
 class MetricsCSV(Logger):
@@ -143,6 +145,7 @@ def log_results(loggers: list[Logger], summary: Mapping[str, Any]) -> None:
     config, choices = summary["config"], summary["choices"]
     settings = {"lr": learning_rate(config), "status": summary["status"], **choices}
     settings |= {name: config[name] for name in MAIN} | flat(config["model"]) | flat({"norm": config["norm"]})
+    settings = {name.capitalize() if name in COMPARED else name: value for name, value in settings.items()}
     for logger in loggers:
         if isinstance(logger, TensorBoardLogger):
             logger.log_hyperparams(settings, results)

@@ -97,7 +97,7 @@ def explain(axes: Axes, counts: dict[str, int], last: Line) -> None:
         for kind, count in counts.items()
     ]
     if last.summary:
-        look = {"marker": "D", "markersize": 5, "linewidth": 4}
+        look: dict[str, Any] = {"marker": "D", "markersize": 5, "linewidth": 4}
         handles.append(Line2D([], [], color=COLORS[last.kind], label="median, 95% interval", **look))
     handles.append(Patch(color=BAND, label="too small to matter"))
     told = "settings; bars: one standard error"
