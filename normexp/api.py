@@ -86,7 +86,7 @@ class Study(Recorded):
         from normexp.report.tables import comparison
 
         study = open_study(self.folder)
-        return text_of(study, comparison(study))
+        return f"###{text_of(study, comparison(study))}"  # its heading is a small one of the notebook's
 
     @cached_property
     def summaries(self) -> "pd.DataFrame":

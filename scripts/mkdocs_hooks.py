@@ -47,6 +47,7 @@ def notebook(path: Path) -> str:
         for name, image in resources["outputs"].items():
             kind = "svg+xml" if name.endswith("svg") else "png"
             body = body.replace(f"({name})", f"(data:image/{kind};base64,{base64.b64encode(image).decode()})")
+        body = re.sub(r"(?: *\n){4,}", "\n\n", body)  # between what a cell printed and its value
         body = re.sub("^<details>", '<details markdown="1">', body, flags=re.M)
         if "answer" in cell.metadata.get("tags", []):
             body = (

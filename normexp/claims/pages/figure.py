@@ -63,7 +63,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str =
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting, `factor` the key
     that it varies."""
     if verdict["settings"]:
-        lines, width = lines_of(verdict), 78
+        lines, width = lines_of(verdict), 84
         height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
@@ -86,7 +86,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str =
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
     heading = "\n".join(textwrap.fill(text, width) for text in (verdict["sentence"], title(verdict)))
     color = COLORS[KINDS.get(verdict["verdict"], "open")]
-    figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=10)
+    figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=9.5)
     save_figure(figure, path, dpi=150)
 
 
