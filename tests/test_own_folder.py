@@ -145,6 +145,8 @@ def test_own_norm_data_and_monitor_in_a_sweep_its_report_and_a_verdict(folder):
     normexp(folder, "report", "outputs/mine")
     page = (folder / "outputs" / "mine" / "report" / "index.html").read_text()
     assert "my_norm" in page
+    own = next(path for path in (folder / "outputs" / "mine" / "mlp").iterdir() if "my_norm" in path.name)
+    assert "healthy" in normexp(folder, "check", str(own), "allow_targets=[my_norm,my_monitor,my_data]")
     words = ["verify", "--config-dir", "configs", "claim=M1", "allow_targets=[my_norm]", "out=verdicts"]
     assert "M1" in normexp(folder, *words)
     verdict = json.loads((folder / "verdicts" / "M1" / "verdict.json").read_text())

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from normexp.cli.words import Count, at_least
+from normexp.cli.words import Count, Packages, at_least
 from normexp.config.process import typed
 
 FOUND = 1  # exit status with --strict
@@ -28,6 +28,7 @@ def check(
     json: bool = False,
     page: Path | None = None,
     strict: bool = False,
+    allow_targets: Packages = "",
 ) -> int:
     """Find what is wrong with the norms of a network, by a few passes. Nothing of it is changed or written.
 

@@ -79,8 +79,9 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
         _, bound, _ = app_of(name, function).parse_args(flags, print_error=False, exit_on_error=False)
     except mistakes.CycloptsError as mistake:
         raise ValueError(_line(mistake, keys)) from None
-    if "config_dir" in keys:
+    if "allow_targets" in keys:
         allow_from([f"allow_targets={bound.arguments.get('allow_targets', '')}"])
+    if "config_dir" in keys:
         use_folder(bound.arguments.get("config_dir"))
     return function(*bound.args, **bound.kwargs, **more)
 

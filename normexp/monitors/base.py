@@ -45,6 +45,7 @@ class Monitor(Callback):
     """
 
     measures_after_training = True
+    remedy = "define `sites()` on the module"  # where it recorded nothing
 
     def __init__(self, *, every_n_steps: int | None, batch_size: int = 512) -> None:
         require_at_least("every_n_steps", every_n_steps, 1)
@@ -79,7 +80,7 @@ class Monitor(Callback):
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         if not values and not self._warned:
             self._warned = True
-            text = "recorded nothing; define `sites()` on the module or leave it out"
+            text = f"recorded nothing; {self.remedy}, or leave it out"
             warnings.warn(f"monitor {type(self).__name__}: {text}", stacklevel=2)
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from normexp.format import require_at_least
 from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor
-from normexp.monitors.batches import Batches, images_of
+from normexp.monitors.batches import WITH_ACCURACY, Batches, images_of
 from normexp.monitors.guard import step_output
 from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
 
@@ -113,6 +113,8 @@ class Adaptation(Monitor):
     A norm without running statistics computes the same in all. There is no value at a size that a norm refuses, as
     BatchNorm between dense layers refuses one image. `training_step` must return `batch_accuracy`.
     """
+
+    remedy = WITH_ACCURACY
 
     def __init__(
         self,

@@ -91,6 +91,9 @@ def rows_of(batch: object, start: int, stop: int) -> object:
     return apply_to_collection(batch, Tensor, lambda x: x[start:stop])
 
 
+WITH_ACCURACY = "return {'loss': ..., 'batch_accuracy': ...} from training_step"
+
+
 def images_of(batch: Any, monitor: str) -> tuple[Tensor, Tensor]:
     """The images (N, ...) and labels (N,) of a batch. Raises ValueError with one line for any other batch."""
     if isinstance(batch, (tuple, list)) and len(batch) == 2:

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from normexp.format import require_at_least
 from normexp.monitors.base import Monitor
 from normexp.monitors.batch_statistics import error_on
-from normexp.monitors.batches import Batches, images_of
+from normexp.monitors.batches import WITH_ACCURACY, Batches, images_of
 from normexp.monitors.guard import flat, gradients_of, has_reentrant, loss_of, trained_parameters, weights
 
 
@@ -164,6 +164,8 @@ def attacked(loss: Callable[[Tensor], Tensor], x: Tensor, radius: float, steps: 
 class AdversarialNoise(Monitor):
     """`clean_error/network` and `adversarial_error/network`: share of wrong answers on the held-out images, and on
     those that `attacked` makes of them, in eval mode. `training_step` must return `batch_accuracy`."""
+
+    remedy = WITH_ACCURACY
 
     def __init__(
         self, *, every_n_steps: int | None, batch_size: int = 512, radius: float = 0.03, steps: int = 10

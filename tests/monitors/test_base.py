@@ -119,6 +119,13 @@ def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
     assert len(module.losses) == 3
 
 
+@pytest.mark.parametrize("monitor", [monitors.Adaptation, monitors.AdversarialNoise])
+def test_a_monitor_that_lacks_the_accuracy_asks_for_it(monitor):
+    text = "recorded nothing; return .*'batch_accuracy': ...} from training_step"
+    with pytest.warns(UserWarning, match=text):
+        fit(Small(), [monitor(every_n_steps=1)], steps=1)
+
+
 class Network(nn.Sequential):
     """torch 2.11 compiles no forward of torch's own."""
 
