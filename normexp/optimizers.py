@@ -159,21 +159,18 @@ def parameter_groups(
         decay: what decays: `matrices`, parameters of two axes or more, or `all`.
         matrices_apart: also split each group by `muon`: whether it holds weights of hidden maps.
     """
-    hidden = hidden_maps(model) if matrices_apart else set()
-    rows = [
-        (p, decay == "all" or p.dim() >= 2, id(p) in hidden) for p in model.parameters() if p.requires_grad
-    ]
-    if not weight_decay or decay == "all":
-        groups: list[tuple[dict[str, Any], list]] = [({}, rows)]
-    else:
+    trained = [p for p in model.parameters() if p.requires_grad]
+    groups: list[dict[str, Any]] = [{"params": trained}]
+    if weight_decay and decay == "matrices":
         groups = [
-            ({}, [row for row in rows if row[1]]),
-            ({"weight_decay": 0.0}, [row for row in rows if not row[1]]),
+            {"params": [p for p in trained if p.dim() >= 2]},
+            {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
         ]
     if not matrices_apart:
-        return [{"params": [row[0] for row in members], **options} for options, members in groups]
+        return groups
+    hidden = hidden_maps(model)
     return [
-        {"params": [row[0] for row in members if row[2] == muon], **options, "muon": muon}
-        for options, members in groups
+        {**group, "params": [p for p in group["params"] if (id(p) in hidden) == muon], "muon": muon}
+        for group in groups
         for muon in (True, False)
     ]

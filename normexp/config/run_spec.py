@@ -11,7 +11,6 @@ from omegaconf import DictConfig
 
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
-from normexp.config.errors import one_line
 from normexp.config.identity import OFF, config_hash, default_folder, processes_of
 from normexp.config.schema import GROUPS, Root
 from normexp.config.targets import fingerprint
@@ -67,19 +66,6 @@ def specs(
     lists = [(*overrides, *reversed(given)) for given in itertools.product(*(axis for axis in axes if axis))]
     known: dict[str, str] = {}
     return [spec_of(*compose(words), words, allowed=allowed, known=known) for words in lists]
-
-
-def specs_of(lists: Sequence[Sequence[str]]) -> list[RunSpec | ValueError]:
-    """The run of each list of overrides, or why there is none."""
-    known: dict[str, str] = {}
-
-    def attempt(words: Sequence[str]) -> RunSpec | ValueError:
-        try:
-            return spec_of(*compose(words), words, known=known)
-        except Exception as error:
-            return ValueError(one_line(error))
-
-    return list(map(attempt, lists))
 
 
 def spec_of(

@@ -8,9 +8,10 @@ from pathlib import Path
 from rich.console import Console
 
 from normexp.config import process
+from normexp.config.compose import compose
 from normexp.config.errors import one_line
 from normexp.config.process import typed
-from normexp.config.run_spec import RunSpec, specs_of
+from normexp.config.run_spec import RunSpec, spec_of
 from normexp.format import say
 from normexp.runs import SUMMARY
 from normexp.sweeps.estimate import kind_of
@@ -30,7 +31,7 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
         argv: the command line of the sweep.
     """
     with process.fast_imports():  # thousands of configurations are many objects, too
-        planned = plan(names(job_overrides), specs_of(job_overrides))
+        planned = plan(names(job_overrides), job_overrides)
     first = next(iter(planned.values())).config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
@@ -57,32 +58,22 @@ def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def plan(names: Sequence[str], attempts: Sequence[RunSpec | ValueError]) -> dict[str, RunSpec]:
+def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[str, RunSpec]:
     """Name of each cell -> its run. A run of each kind is built, unless it is finished.
 
-    Args:
-        attempts: the run of each cell, or why there is none.
-
-    Raises ValueError with one line that names a cell that cannot run.
+    Raises ValueError with one line for the first cell that cannot run.
     """
     found: dict[str, RunSpec] = {}
-    kinds: dict[str, str] = {}  # kind -> why it cannot be built, or empty
-    broken: list[str] = []
-    for name, attempt in zip(names, attempts, strict=True):
-        if isinstance(attempt, ValueError):
-            broken.append(f"{one_line(attempt)} [cell {name}]")
-            continue
-        found[name], kind = attempt, kind_of(attempt)
-        if kind not in kinds and not (attempt.folder / SUMMARY).exists():
-            kinds[kind] = ""
-            try:
-                build(attempt)
-            except Exception as error:
-                kinds[kind] = one_line(error)
-        if kinds.get(kind):
-            broken.append(f"{kinds[kind]} [cell {name}]")
-    if broken:
-        raise ValueError(f"{len(broken)} of {len(names)} cells cannot run: {broken[0]}")
+    built: set[str] = set()  # kinds
+    known: dict[str, str] = {}
+    for name, words in zip(names, job_overrides, strict=True):
+        try:
+            found[name] = spec = spec_of(*compose(words), words, known=known)
+            if (kind := kind_of(spec)) not in built and not (spec.folder / SUMMARY).exists():
+                build(spec)
+                built.add(kind)
+        except Exception as error:
+            raise ValueError(f"{one_line(error)} [cell {name}]") from None
     return found
 
 

@@ -4,11 +4,9 @@ import pickle
 
 import pytest
 import yaml
-from hydra.errors import HydraException
 
 from normexp.config.compose import compose
-from normexp.config.errors import one_line
-from normexp.config.run_spec import resolved, specs, specs_of
+from normexp.config.run_spec import resolved, specs
 
 
 def alone(*overrides: str) -> dict:
@@ -62,20 +60,3 @@ def test_a_run_is_a_plain_value_that_travels():
 def test_a_later_seed_or_rate_is_checked_too(more, message):
     with pytest.raises(ValueError, match=message):
         specs([], **more)
-
-
-def test_runs_of_many_lists_are_those_of_each_and_a_mistake_is_of_its_list_alone():
-    lists = [
-        ["norm=batchnorm", "seed=1", "lr=0.1"], ["norm=batchnorm", "seed=abc"], ["norm=nope"], ["seed=-1"],
-        ["norm=batchnorm"], ["seed=2", "norm=batchnorm", "model.width=32"],
-    ]  # fmt: skip
-    found = specs_of(lists)
-    for words, spec in zip(lists, found, strict=True):
-        if isinstance(spec, ValueError):
-            with pytest.raises((ValueError, HydraException)) as caught:
-                specs(words)
-            assert one_line(caught.value) == str(spec)
-        else:
-            assert spec == specs(words)[0]
-            assert spec.files() == specs(words)[0].files()
-    assert [isinstance(spec, ValueError) for spec in found] == [False, True, True, True, False, False]

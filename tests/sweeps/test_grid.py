@@ -10,7 +10,7 @@ from torch import nn
 from hydra_plugins.normexp.launcher import NormexpSweeper
 from normexp.config.folder import CONFIGS
 from normexp.config.options import choices
-from normexp.config.run_spec import specs_of
+from normexp.config.run_spec import specs
 from normexp.norms import norm_named
 from normexp.sweeps import places
 from normexp.sweeps.grid import names, plan
@@ -36,7 +36,7 @@ def test_preset_is_a_whole_study_of_valid_cells(name):
     assert preset["hydra"]["mode"] == "MULTIRUN"
     assert preset["name"] == name
     assert len(jobs) >= 30
-    found = specs_of(jobs[:: len(jobs) // 5])
+    found = [specs(words)[0] for words in jobs[:: len(jobs) // 5]]
     assert all(spec.config["name"] == name for spec in found)
     assert len({spec.folder for spec in found}) == len(found)
 
@@ -78,7 +78,5 @@ def test_cores_are_shared_among_runs_of_several_threads(monkeypatch):
 def test_a_cell_that_cannot_run_is_named(tmp_path):
     shared = ["model.width=9", f"outputs={tmp_path}", "model.depth=1", "trainer=cpu"]
     cells = [[f"norm={norm}", f"seed={seed}", *shared] for norm in ("none", "groupnorm") for seed in (0, 1)]
-    with pytest.raises(
-        ValueError, match=r"^2 of 4 cells cannot run: .*groups.* \[cell norm=groupnorm seed=0\]$"
-    ):
-        plan(names(cells), specs_of(cells))
+    with pytest.raises(ValueError, match=r"groups.* \[cell norm=groupnorm seed=0\]$"):
+        plan(names(cells), cells)
