@@ -20,16 +20,20 @@ def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
         spec.config["trainer"].get("accelerator") != "cpu" for spec in specs
     ):
         return "known after the first runs (a GPU computes)"
-    seconds: dict[str, float] = {}
-    for kind, spec in {kind_of(spec): spec for spec in specs}.items():
-        parts = build(spec)
-        seconds[kind] = parts.module.total_steps * timed(step_of(parts))
+    kinds = {kind_of(spec): spec for spec in specs}
+    seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
     at_once, times = min(at_once, len(specs)), [seconds[kind_of(spec)] for spec in specs]
     wall = duration(max(sum(times) / at_once, *times))
     if at_once == 1:
         return f"about {wall} of training steps on an idle core"
     how = f"if {at_once} run at a time on idle cores, {duration(sum(times))} of one core"
     return f"about {wall} of training steps {how}"
+
+
+def seconds_of(spec: RunSpec) -> float:
+    """Seconds of the training steps of a run."""
+    parts = build(spec)
+    return parts.module.total_steps * timed(step_of(parts))
 
 
 def kind_of(spec: RunSpec) -> str:

@@ -39,7 +39,7 @@ def test_suggested_commands_quote_their_path(capsys, tmp_path):
         own.job = replace(own.job, spec=replace(own.spec, folder=folder, config=config))
     show_answer_of(root, done, Console(width=80))
     out = capsys.readouterr().out
-    assert f"report: python scripts/report.py '{root}'\n" in out
+    assert f"report: normexp report '{root}'\n" in out
     assert f"look:   tensorboard --logdir '{root}/means'\n" in out
     assert "norm \\ batch size ┃" in out
 
