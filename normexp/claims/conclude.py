@@ -33,20 +33,14 @@ MEASURED = {1, 2}  # numerics that may stand side by side: docs/data/numerics_2.
 
 
 def of_runs(
-    claim: Claim, grid: pd.DataFrame, table: pd.DataFrame, registries: Sequence[Path] | None = None,
-    new: frozenset[str] = frozenset(),
-) -> Evidence:  # fmt: skip
-    """Table and verdict of a claim about trained networks.
-
-    Args:
-        new: the folders of the runs that this command trained.
-
-    Raises ValueError if runs of versions that compute other bits would be compared.
-    """
+    claim: Claim, grid: pd.DataFrame, table: pd.DataFrame, registries: Sequence[Path] | None = None
+) -> Evidence:
+    """Table and verdict of a claim about trained networks. Raises ValueError if runs of versions that compute other
+    bits would be compared."""
     if not claim.settings:
         runs = with_values(claim, runs_of(grid, table))
         values = runs.rename(columns={"level": "factor"})[COLUMNS]
-        return values, judge(values, claim) | _cost(runs, new) | _numerics(claim, runs)
+        return values, judge(values, claim) | _of_runs(claim, runs)
     runs = judged(claim, whole(claim, grid, table))
     row, why = registration(claim, registries)
     late = ""
@@ -63,7 +57,7 @@ def of_runs(
         manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else None,
     )  # fmt: skip
     values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *(["check"] if claim.manipulation else [])]]
-    return values, verdict | {"unregistered_because": why} | _cost(runs, new) | _numerics(claim, runs)
+    return values, verdict | {"unregistered_because": why} | _of_runs(claim, runs)
 
 
 def of_networks(
@@ -88,22 +82,17 @@ def of_networks(
     return values, verdict | {"unregistered_because": why}
 
 
-def _cost(runs: pd.DataFrame, new: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """How many of these runs this command trained and how many it read, and their seconds of training."""
-    trained = int(runs["folder"].isin(new).sum()) if "folder" in runs else 0
-    seconds = round(float(runs["seconds"].sum()), 1)
-    return {"runs": {"trained": trained, "from_cache": len(runs) - trained, "training_seconds": seconds}}
-
-
-def _numerics(claim: Claim, runs: pd.DataFrame) -> dict[str, Any]:
-    """The versions of arithmetic that computed these runs. Raises ValueError for those that were never compared."""
-    found = {int(number) for number in runs["numerics"]} if len(runs) else set()
-    if len(found) > 1 and not found <= MEASURED:
+def _of_runs(claim: Claim, runs: pd.DataFrame) -> dict[str, Any]:
+    """Number and seconds of these runs, and the versions of arithmetic that computed them. Raises ValueError for
+    versions that were never compared."""
+    numerics = {int(number) for number in runs["numerics"]} if len(runs) else set()
+    if len(numerics) > 1 and not numerics <= MEASURED:
         raise ValueError(
-            f"claim={claim.id}: its runs were computed by versions whose bits differ, numerics {sorted(found)}; train "
-            "them anew with evidence=none and another out="
+            f"claim={claim.id}: its runs were computed by versions whose bits differ, numerics {sorted(numerics)}; "
+            "train them anew with evidence=none and another out="
         )
-    return {"numerics": sorted(found)}
+    cost = {"count": len(runs), "training_seconds": round(float(runs["seconds"].sum()), 1)}
+    return {"runs": cost, "numerics": sorted(numerics)}
 
 
 def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Row | None, str]:

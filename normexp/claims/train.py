@@ -37,7 +37,6 @@ class Training:
         self.is_kept = bool(claim.settings) and set(kept.get("setting", ())) == set(claim.settings)
         self.grid = kept if self.is_kept else grid_of(self.claim)
         self.table = NO_RUNS
-        self.new: set[str] = set()  # the folders that this command trained
 
     def update(self) -> pd.DataFrame:
         """Read what is finished, widen the grid by it, and return the rows that are missing."""
@@ -110,7 +109,7 @@ class Rounds:
         if options.plan:
             self._run(todo, options)
 
-    def run(self, options: Options, finished: Callable[[Training], Any]) -> None:
+    def run(self, options: Options, finished: Callable[[Claim, Training], Any]) -> None:
         """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
         sizes = {name: len(training.grid) for name, training in self.claims.items()}
         while self.claims:
@@ -123,7 +122,7 @@ class Rounds:
                     )
             for name in [name for name in self.claims if name in self.failed or not len(todo.get(name, ()))]:
                 training = self.claims.pop(name)
-                self._try(name, finished, training)
+                self._try(name, finished, training.claim, training)
             if self.claims:
                 self._run({name: todo[name] for name in self.claims}, options)
 
@@ -139,7 +138,6 @@ class Rounds:
             for folder, (spec, row) in training.specs(rows).items():
                 runs.setdefault(folder, (spec, training.disk.name_of(row)))
                 users.setdefault(folder, []).append(name)
-                training.new.add(str(folder))
         if not options.plan:
             keep_out_of_git(self.out)
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"

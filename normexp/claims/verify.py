@@ -6,7 +6,6 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,70 +24,66 @@ if TYPE_CHECKING:
     from normexp.claims.train import Training
 
 
-@dataclass(frozen=True)
-class Verdicts:
-    """The verdicts of one command.
+def verified(
+    claim: Claim, out: Path, command: str, registries: Sequence[Path] | None = None,
+    training: "Training | None" = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The verdict of a claim, written to its folder with its evidence and figure.
 
     Args:
-        out: their folder.
+        out: the folder of verdicts.
         command: as it was typed.
         registries: where rows are looked for; by default the user's own, then that of the evidence.
+        training: its runs, where it trains.
     """
+    start, folder = time.perf_counter(), out / claim.id
+    table, verdict = _judged(claim, registries, training)
+    seconds = round(time.perf_counter() - start, 2)
+    verdict |= {"protocol": protocol_of(claim), "seconds": seconds, "command": command}
+    write_verdict(folder, verdict)
+    table.to_csv(folder / "evidence.csv", index=False)
+    if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
+        draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
+    return verdict
 
-    out: Path
-    command: str
-    registries: Sequence[Path] | None = None
 
-    def verdict(self, claim: Claim, training: "Training | None" = None) -> dict[str, Any] | str:
-        """The verdict of a claim, written to its folder, or one line that says why there is none."""
-        try:
-            start, folder = time.perf_counter(), self.out / claim.id
-            table, verdict = self._judged(claim, training)
-            seconds = round(time.perf_counter() - start, 2)
-            verdict |= {"protocol": protocol_of(claim), "seconds": seconds, "command": self.command}
-            write_verdict(folder, verdict)
-            table.to_csv(folder / "evidence.csv", index=False)
-            if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
-                draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
-            return verdict
-        except Exception as error:
-            return why(error)
+def _judged(
+    claim: Claim, registries: Sequence[Path] | None, training: "Training | None"
+) -> "tuple[pd.DataFrame, dict[str, Any]]":
+    """Table and verdict: from trained runs, from a law, or from networks before training."""
+    if training:
+        from normexp.claims.conclude import of_runs
 
-    def _judged(self, claim: Claim, training: "Training | None") -> "tuple[pd.DataFrame, dict[str, Any]]":
-        """Table and verdict: from trained runs, from a law, or from networks before training."""
-        if training:
-            from normexp.claims.conclude import of_runs
+        return of_runs(training.claim, training.grid, training.table, registries)
+    from normexp.claims.evidence.initial import gather, initial_table  # loads torch
 
-            new = frozenset(training.new)
-            return of_runs(training.claim, training.grid, training.table, self.registries, new)
-        from normexp.claims.evidence.initial import gather, initial_table  # loads torch
+    if claim.settings:
+        from normexp.claims.conclude import of_networks
 
-        if claim.settings:
-            from normexp.claims.conclude import of_networks
+        return of_networks(claim, initial_table(claim), registries)
+    if claim.search:
+        from normexp.claims.evidence.search import search
 
-            return of_networks(claim, initial_table(claim), self.registries)
-        if claim.search:
-            from normexp.claims.evidence.search import search
-
-            table = search(claim)
-        else:
-            table = gather(claim)
-        return table, judge(table, claim)
+        table = search(claim)
+    else:
+        table = gather(claim)
+    return table, judge(table, claim)
 
 
 def verify_all(
     claims: list[Claim],
     out: Path,
     *,
+    command: str,
     options: Options | None = None,
     evidence: Path | None = None,
-    **given: Any,
+    registries: Sequence[Path] | None = None,
 ) -> int:
     """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
     at the end and makes the exit status 1; any verdict makes it 0. `evidence` is the folder of kept runs; None to judge
-    from this disk alone. The other arguments are those of `Verdicts`."""
-    start, verdicts, words = time.perf_counter(), Verdicts(out, **given), Counter[str]()
-    options, rounds, failed = options or Options(), None, dict[str, str]()
+    from this disk alone. The other arguments are those of `verified`."""
+    start, words, failed = time.perf_counter(), Counter[str](), dict[str, str]()
+    options, rounds = options or Options(), None
     plain = [claim for claim in claims if claim.evidence != "training"]
     seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
     few = len(claims) <= 8
@@ -99,13 +94,15 @@ def verify_all(
     if trained := [claim for claim in claims if claim.evidence == "training"]:
         from normexp.claims.train import Rounds
 
-        rounds = Rounds(trained, out, verdicts.command, evidence, verdicts.registries)
+        rounds = Rounds(trained, out, command, evidence, registries)
         failed = rounds.failed
         rounds.show_plan(options)
 
-    def say(claim: Claim, verdict: dict[str, Any] | str) -> None:
-        if isinstance(verdict, str):
-            failed[claim.id] = verdict
+    def say(claim: Claim, training: "Training | None" = None) -> None:
+        try:
+            verdict = verified(claim, out, command, registries, training)
+        except Exception as error:
+            failed[claim.id] = why(error)
             return
         words[verdict["verdict"]] += 1
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
@@ -114,13 +111,13 @@ def verify_all(
             tell(
                 "    its runs were computed by numerics 1 and 2, whose differences docs/data/numerics_2.json has"
             )
-        tell(f"    {verdicts.out / claim.id / VERDICT}")
+        tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:
         for claim in plain:
-            say(claim, verdicts.verdict(claim))
+            say(claim)
         if rounds:
-            rounds.run(options, lambda own: say(own.claim, verdicts.verdict(own.claim, own)))
+            rounds.run(options, say)
         counts = ", ".join(f"{count} {word}" for word, count in words.items())
         tell(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for name, reason in failed.items():

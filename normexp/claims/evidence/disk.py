@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.grid import RUN, settings_of
+from normexp.claims.evidence.grid import settings_of
 from normexp.claims.evidence.metric import SPEED, check_metric, late_gain, read_logged
+from normexp.claims.evidence.table import NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
@@ -95,11 +96,7 @@ class DiskRuns:
                 self._rows[key] = found | self._more(
                     summary, spec.folder, cells[str(row.setting)], str(row.arm)
                 )
-        return (
-            pd.DataFrame(self._rows.values())
-            if self._rows
-            else pd.DataFrame(columns=[*RUN, "status", "asked_by"])
-        )
+        return pd.DataFrame(self._rows.values()) if self._rows else NO_RUNS
 
     def _more(self, summary: dict[str, Any], folder: Path, cell: BankCell, arm: str) -> dict[str, Any]:
         """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""

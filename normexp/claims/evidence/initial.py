@@ -44,8 +44,7 @@ def value_of_arm(
 ) -> float:
     """The measure of one arm with chosen values: a name with a dot is an override, any other an option of the function.
     `weights`: how those of a network begin, if not as its configuration says."""
-    if claim.function is None:
-        raise ValueError(f"claim={claim.id}: function: is missing; name one of normexp/claims/laws")
+    assert claim.function is not None  # the checks of a claim ask for one
     measure, choice = law(claim.function), claim.arms[arm]
     arm_options = choice if isinstance(choice, dict) else {}
     options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}

@@ -101,8 +101,7 @@ class Case:
 
 def search(claim: Claim) -> pd.DataFrame:
     """One row a case, in the form of other evidence; `seed` numbers the cases and `case` says what each is."""
-    if claim.search is None:
-        raise ValueError(f"claim={claim.id}: search: is missing; say cases and choose, or weights")
+    assert claim.search is not None
     (arm,), space, cases = claim.arms, claim.search, claim.search.cases
     rows: list[dict[str, Any]] = []
     nearest: dict[tuple, tuple[float, Case]] = {}

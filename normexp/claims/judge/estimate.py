@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from normexp.claims.judge.comparison import Comparison, Region
@@ -94,37 +95,28 @@ def moderators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Whether a claim holds more often on one side of a moderator (convolutions, batch size, depth, activation): the
     count on both sides of each, with Fisher's exact p after Holm over those that have three settings on each side. A
     row is a setting of `count`: holds, labels."""
-    splits = {"convolutions": _of_kind("model", rows), "batch size": _halves("batch size", rows)}
-    splits |= {"depth": _halves("depth", rows), "activation": _of_kind("activation", rows)}
-    found = []
-    for name, groups in splits.items():
-        counts: dict[str, list[int]] = {}
-        for row, group in zip(rows, groups, strict=True):
-            if group:
-                holds_and_n = counts.setdefault(group, [0, 0])
-                holds_and_n[0] += row["holds"]
-                holds_and_n[1] += 1
-        if len(counts) == 2 and min(n for _, n in counts.values()) >= FEWEST_A_SIDE:
-            p = stats.fisher_exact([[holds, n - holds] for holds, n in counts.values()]).pvalue
-            found.append({"name": name, "groups": counts, "p": float(p)})
+    sides = {"convolutions": _of_kind("model", rows), "batch size": _halves("batch size", rows)}
+    sides |= {"depth": _halves("depth", rows), "activation": _of_kind("activation", rows)}
+    holds, found = pd.Series([row["holds"] for row in rows], dtype=int), []
+    for name, of_rows in sides.items():
+        counts = holds.groupby(of_rows, sort=False).agg(["sum", "size"])
+        if len(counts) == 2 and counts["size"].min() >= FEWEST_A_SIDE:
+            table = [[k, n - k] for k, n in counts.to_numpy().tolist()]
+            groups = dict(zip(counts.index, counts.to_numpy().tolist(), strict=True))
+            found.append({"name": name, "groups": groups, "p": float(stats.fisher_exact(table).pvalue)})
     adjusted = holm([moderator["p"] for moderator in found]).tolist()
-    return [moderator | {"p": float(p)} for moderator, p in zip(found, adjusted, strict=True)]
+    return [moderator | {"p": p} for moderator, p in zip(found, adjusted, strict=True)]
 
 
-def _of_kind(label: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The side of each row by a label; empty where it has none."""
-    names, inside, outside = KINDS[label]
-    own = [row["labels"].get(label) for row in rows]
-    return ["" if value is None else inside if value in names else outside for value in own]
+def _of_kind(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.Series:
+    """The side of each row by a label; nan where it has none."""
+    values, (names, inside, outside) = pd.Series([row["labels"].get(label) for row in rows]), KINDS[label]
+    return values.isin(names).map({True: inside, False: outside}).where(values.notna())
 
 
-def _halves(label: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _halves(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.Series:
     """Up to the median of the settings, and above it."""
-    texts = [row["labels"].get(label, "") for row in rows]
-    numbers = [float(text) if text.replace(".", "", 1).isdecimal() else None for text in texts]
-    known = [number for number in numbers if number is not None]
-    if not known:
-        return [""] * len(rows)
-    middle = float(np.median(known))
-    words = f"up to {middle:g}", f"above {middle:g}"
-    return ["" if number is None else words[number > middle] for number in numbers]
+    numbers = pd.to_numeric(pd.Series([row["labels"].get(label) for row in rows]), errors="coerce")
+    middle = numbers.median()
+    words = {False: f"up to {middle:g}", True: f"above {middle:g}"}
+    return (numbers > middle).map(words).where(numbers.notna())

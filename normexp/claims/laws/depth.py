@@ -89,11 +89,7 @@ def gradient_growth(network: Network, *, seed: int, batch_size: int) -> float:
     The monitor `gradients` logs `gradient_growth_rate` in training. That is a least-squares slope over all layers, of
     the gradients by activations or weights, so the two differ on the same network.
     """
-    return growth_of(gradient_profile(network, seed=seed, batch_size=batch_size))
-
-
-def growth_of(profile: Tensor) -> float:
-    """`gradient_growth` from a known profile."""
+    profile = gradient_profile(network, seed=seed, batch_size=batch_size)
     cut = len(profile) // 4
     inner = -profile[cut : len(profile) - cut]
     return float(((inner[-1] - inner[0]) / (len(inner) - 1)).exp())

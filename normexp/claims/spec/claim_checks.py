@@ -46,24 +46,21 @@ def mistakes(claim: Claim) -> Iterator[str]:
 
 
 def _overwritten(claim: Claim) -> Iterator[str]:
-    """An arm or `fixed` that sets what the seeds, the factor's levels or each seed's own rate set after it."""
-    words = {f"arms.{arm}": choice for arm, choice in claim.arms.items()} | {"fixed": claim.fixed}
-    others = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()} | {
-        "factor": claim.factor
-    }
-    taken = {
-        "seed": "sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
-    }
-    taken |= {
-        key: f"the factor sets {key} in every arm; leave it out there"
-        for key in claim.factor
-        if key not in taken
-    }
-    if claim.settings and claim.rate == "own":
-        taken["lr"] = "over settings each seed takes its own best rate; leave lr out"
-    for where, choice in (words | others).items():
-        for key in (taken.keys() if where in words else {"seed"}) & _keys(choice):
-            yield f"{where}={choice!s:.60}: {taken[key]}"
+    """Words that set what the seeds set after them; in an arm or `fixed` also what the factor's levels or each seed's
+    own rate do."""
+    own = {f"arms.{arm}": choice for arm, choice in claim.arms.items()} | {"fixed": claim.fixed}
+    settings = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()}
+    for where, choice in (own | settings | {"factor": claim.factor}).items():
+        if "seed" in _keys(choice):
+            yield (
+                f"{where}={choice!s:.60}: sets the seed, which every run has of its own; leave it out and give "
+                "first_seed and seeds"
+            )
+    for where, choice in own.items():
+        for key in claim.factor.keys() & _keys(choice):
+            yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
+        if claim.settings and claim.rate == "own" and "lr" in _keys(choice):
+            yield f"{where}={choice!s:.60}: over settings each seed takes its own best rate; leave lr out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -92,13 +89,8 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
         yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
     of_share = isinstance(claim.metric, str) and claim.metric.endswith(("/error", "/accuracy"))
-    if (
-        of_share
-        and comparison.baseline
-        and not comparison.log
-        and comparison.kind not in TRENDS
-        and comparison.size >= 1
-    ):
+    difference = comparison.baseline and not comparison.log and comparison.kind not in TRENDS
+    if of_share and difference and comparison.size >= 1:
         yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"

@@ -28,7 +28,6 @@ from normexp.claims.spec.cell import (
 )
 
 FACTS = ("test", "validation", "chance", "guess_loss")
-MOST_DRAWS = 1000  # of a stratum
 LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
 DIGITS = 2  # of a drawn number that is not whole
 Above0 = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]  # which stays whole where it is
@@ -194,10 +193,6 @@ class Population(Strict):
             numbers[stratum] += 1
             while f"{stratum} {numbers[stratum]}" in rejected:
                 numbers[stratum] += 1
-                if numbers[stratum] > MOST_DRAWS:
-                    raise ValueError(
-                        f"strata.{stratum}: {MOST_DRAWS} draws were rejected; choose smaller ones"
-                    )
             yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
 
 

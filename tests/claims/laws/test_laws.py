@@ -22,12 +22,6 @@ def mlp(norm, activation="identity", depth_=6, width=16, seed=0, initialization=
     return network
 
 
-def test_kolmogorov_smirnov_matches_scipy():
-    a, b = torch.randn(300, dtype=torch.float64), torch.randn(300, dtype=torch.float64) + 0.3
-    expected = stats.ks_2samp(a.numpy(), b.numpy()).statistic
-    assert population.kolmogorov_smirnov(a, b) == pytest.approx(expected)
-
-
 def test_gradients_of_an_orthogonal_linear_network_neither_grow_nor_shrink():
     assert depth.gradient_growth(mlp(Identity), seed=0, batch_size=8) == pytest.approx(1.0, abs=1e-5)
 
