@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from normexp.check.calls import Call, Place
 from normexp.check.network import Network
 from normexp.check.result import Finding
+from normexp.check.trace import Call, Place
 
 FOLDER = Path(__file__).parent / "findings"
 TEXTS: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / "findings.yaml").read_text(encoding="utf-8"))

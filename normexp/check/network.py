@@ -11,10 +11,9 @@ from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from normexp.check.calls import Call, Place, norms_of
 from normexp.check.inputs import PROBE, CheckOptions, Step, called_with, root_of, size_of, split, tensor_of
 from normexp.check.result import NotChecked
-from normexp.check.trace import Trace, copied, trace
+from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, untouched, weights
 

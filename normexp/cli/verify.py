@@ -67,10 +67,10 @@ def verify(
             of another such folder
         registry: where the claims' rows stand, else registry.jsonl here (normexp register)
         page: judge all again from the evidence and write this page, docs/verdicts.md; with a comma also
-            docs/findings.md; with out=DIR of the verdicts in DIR
+            docs/findings.md
     """
     if page:
-        write_pages(list(map(Path, page.split(","))), out)
+        write_pages(list(map(Path, page.split(","))))
         return 0
     chosen, left_out = select.find(DEMO if claim == "demo" else claim, bank)
     if not engine.plan:
@@ -102,13 +102,16 @@ def ledger(place: str) -> Path | None:
     return Path(place) if place else EVIDENCE
 
 
-def write_pages(paths: Sequence[Path], out: Path) -> None:
-    """Write pages of verdicts: those in `out` if it was named, else of all claims, judged again from the kept runs."""
+def write_pages(paths: Sequence[Path]) -> None:
+    """Write pages of verdicts of all claims, judged again from the kept runs."""
     from normexp.claims.conclude import judge_all_again
-    from normexp.claims.pages.verdicts_page import verdicts_in, write_page
+    from normexp.claims.pages.verdicts_page import write_page
 
+    for path in paths:
+        if path.suffix != ".md":
+            raise ValueError(f"page={path}: must end in .md, such as docs/verdicts.md or docs/findings.md")
     claims = load_claims(CONFIGS)
-    verdicts = judge_all_again(claims) if out == OUT else verdicts_in(claims, out)
+    verdicts = judge_all_again(claims)
     for path in paths:
         print(write_page(path, claims, verdicts), flush=True)
 

@@ -8,12 +8,11 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
-from normexp.check.calls import TINY, Call
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PROBE, matched
 from normexp.check.network import Network, modes
 from normexp.check.result import NotChecked
-from normexp.check.trace import trace
+from normexp.check.trace import TINY, Call, trace
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
 DRAWS = 8  # of dropout, where the first one made a difference

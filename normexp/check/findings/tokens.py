@@ -7,12 +7,11 @@ from types import SimpleNamespace
 import torch
 from torch import Tensor, nn
 
-from normexp.check.calls import Call, Place
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import random_signs, split
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import copied
+from normexp.check.trace import Call, Place, copied
 from normexp.models.sites import EMBEDDINGS
 from normexp.monitors.sites import first_tensor
 

@@ -5,12 +5,11 @@ from types import SimpleNamespace
 
 from torch.utils.data import DataLoader
 
-from normexp.check.calls import RUNNING
 from normexp.check.finding import Found, finding
 from normexp.check.inputs import matched
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import trace
+from normexp.check.trace import RUNNING, trace
 
 STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 
 import torch
 
-from normexp.check.calls import TINY, Call
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PRECISIONS, tensor_of
 from normexp.check.network import Network
+from normexp.check.trace import TINY, Call
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
 MOST_TEXT = 200  # characters of an error's text

@@ -5,10 +5,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.plain_words import BEGUN, WORDS, number, numbers_of, with_scope
-from normexp.claims.judge.verdict import VERDICT
 from normexp.claims.pages import markdown_page, markdown_table, status
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -24,8 +22,6 @@ def write_page(
 ) -> str:
     """Write the page of all verdicts, or of findings where the file has that name. A claim without a verdict counts as
     not yet run. `root` holds `docs`. Returns a line on the content."""
-    if path.suffix != ".md":
-        raise ValueError(f"page={path}: must end in .md, such as docs/verdicts.md or docs/findings.md")
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.stem == "findings":
         from normexp.claims.pages.findings import write_findings  # draws
@@ -56,7 +52,7 @@ def page_of(
         shares=shares(verdicts),
         # Those of all their runs, cached ones too.
         trained=duration(sum(verdict["runs"]["training_seconds"] for verdict in trained)),
-        errors=_read(root / ERRORS),
+        errors=json.loads((root / ERRORS).read_text()) if (root / ERRORS).exists() else None,
     )
 
 
@@ -97,11 +93,6 @@ def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     return markdown_table(("id", "verdict", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
-def _read(path: Path) -> Any:
-    """A file of JSON; None if there is none."""
-    return json.loads(path.read_text()) if path.exists() else None
-
-
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
     """The claims whose id starts with `letter`, one row each, in Markdown."""
     rows, stays = [], under_holm(verdicts)
@@ -119,13 +110,3 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
 def cell(text: str) -> str:
     """Text escaped for a table in Markdown."""
     return text.replace("|", "\\|").replace("*", "\\*")
-
-
-def verdicts_in(claims: dict[str, Claim], out: Path) -> dict[str, dict[str, Any]]:
-    """The verdicts in a folder that have their claim's present protocol, by id."""
-    stored = {name: _read(out / name / VERDICT) for name in claims}
-    return {
-        name: verdict
-        for name, verdict in stored.items()
-        if verdict and verdict["protocol"] == protocol_of(claims[name])
-    }
