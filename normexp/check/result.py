@@ -23,6 +23,20 @@ class NotChecked(Exception):
     """Raised by a finding that lacks an input. The message says what to pass."""
 
 
+# Of rich's export; it follows the reader's light or dark, and a phone scrolls the table alone.
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>normexp check</title>
+<style>
+{stylesheet}
+:root {{ color-scheme: light dark; }}
+body {{ margin: 1rem; }}
+pre {{ overflow-x: auto; font: 13px/1.35 ui-monospace, "DejaVu Sans Mono", monospace; }}
+</style></head>
+<body><pre><code style="font: inherit">{code}</code></pre></body></html>
+"""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that is wrong, or worth knowing, about the norms of a network.
@@ -119,7 +133,7 @@ class Result:
         show(self, console)
         console.print(shown(f"Made by {made_by} in {self.seconds:.1f} s.", style="dim"))
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_text(file, console.export_html())
+        write_text(file, console.export_html(code_format=PAGE))
         return file
 
     def __str__(self) -> str:
