@@ -24,7 +24,7 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     outside = forecast.outside(labels)
     bank = f"the {len(forecast.settings)} settings of bank {bank}"
     lines = [
-        f"your setting: {', '.join(f'{key} {value}' for key, value in labels.items())}",
+        f"your setting: {', '.join(f'{key} {shown(value)}' for key, value in labels.items())}",
         f"outside of what was measured: {'; '.join(outside)}. No interval holds there, so none is given."
         if outside
         else "inside of what was measured",
@@ -39,16 +39,22 @@ def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
     ]
     if all(abs(row.effect) < SMALL for row in expected):
         lines.append(
-            "each differs by less than a fifth, as most norms do in most settings: this forecast adds nothing"
+            f"each differs from {first} by less than a fifth, as most norms do in most settings: this forecast adds "
+            "nothing"
         )
     elif not outside and all(row.low <= 0 <= row.high for row in expected):
         lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
     lines.append("networks that have learned, test errors at each norm's best rate, mean over seeds:")
     lines += [learned(row, forecast.norms) for row in json.loads(LEARNED.read_text())]
-    lines.append(f"the nearest of those settings, test errors of {', '.join(forecast.norms)}:")
+    lines.append(f"the nearest of the {len(forecast.settings)} settings, test errors:")
     lines += [f"  {point.name}  {point.in_words}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
               for point in forecast.nearest(labels)]  # fmt: skip
     return "\n".join(lines)
+
+
+def shown(value: str) -> str:
+    """The value of a label; of a number with commas."""
+    return f"{int(value):,}" if value.isdecimal() else value
 
 
 def learned(row: Mapping[str, Any], norms: Sequence[str]) -> str:
@@ -59,7 +65,7 @@ def learned(row: Mapping[str, Any], norms: Sequence[str]) -> str:
 
 def errors(point: Measured, norms: Sequence[str]) -> str:
     """The errors of a measured setting in %; a failed run counts as a guess."""
-    return ", ".join(f"{100 * point.setting.values_of(norm).mean():.2f}%" for norm in norms)
+    return ", ".join(f"{norm} {100 * point.setting.values_of(norm).mean():.2f}%" for norm in norms)
 
 
 OPTIMIZERS = {"sgd": "SGD", "adamw": "AdamW", "adam": "Adam"}
@@ -98,9 +104,14 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
 
 def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:
     """(training examples, or characters of a text; updates). The data are read only if the words do not say it."""
-    examples, updates = config["data"].get("train_size"), config["max_steps"]
-    if not examples and config["data"].get("val_size") in range(1, IMAGES.get(choice, 0)):
-        examples = IMAGES[choice] - config["data"]["val_size"]
+    own, trainer = config["data"], config["trainer"]
+    examples, updates = own.get("train_size"), config["max_steps"]
+    if not examples and own.get("val_size") in range(1, IMAGES.get(choice, 0)):
+        examples = IMAGES[choice] - own["val_size"]
+    other_batches = ("samples_per_class", "tasks", "overfit_batches", "limit_train_batches")
+    if examples and choice in IMAGES and not any(own.get(key) or trainer.get(key) for key in other_batches):
+        steps = math.ceil(examples // config["batch_size"] / trainer.get("accumulate_grad_batches", 1))
+        updates = updates or config["max_epochs"] * steps
     if examples and updates:
         return examples, updates
     with fast_imports():

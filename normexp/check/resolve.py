@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from normexp.config.process import command
 from normexp.runs import finished_summary
 from normexp.training.result import trained
 
@@ -28,12 +27,14 @@ def imported(word: str, argument: str) -> Any:
     if not name:
         raise ValueError(f"{argument}={word}: write package.module:name, or file.py:name")
     if path.endswith(".py"):
+        if not Path(path).is_file():
+            raise ValueError(f"{argument}={word}: no such file; write the path from here")
         sys.path.insert(0, str(Path(path).parent))
         path = Path(path).stem
     try:
         return pkgutil.resolve_name(f"{path}:{name}")
     except Exception as error:
-        remedy = f"check its spelling, or install it, or start `{command('check')}` in its folder"
+        remedy = "check its spelling, install it, or change to the folder in which it lies"
         raise ValueError(f"{argument}={word}: {shown(error)}; {remedy}") from error
 
 

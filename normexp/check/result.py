@@ -175,7 +175,7 @@ def details(finding: Finding) -> Group:
     """The sentence, the layers, the reason with its verdicts, and the fix."""
     parts = [shown(finding.sentence)]
     if finding.layers:
-        parts.append(shown(f"in {finding.where()}", style="dim"))
+        parts.append(shown(f"where: {finding.where()}", style="dim"))
     verdicts = f" Evidence: normexp verify claim={finding.verdicts[0]}" if finding.verdicts else ""
     parts.append(shown(f"why: {finding.why}{verdicts}", style="dim"))
-    return Group(*parts, shown(finding.fix, style="bold"))
+    return Group(*parts, shown(f"fix: {finding.fix}", style="bold"))

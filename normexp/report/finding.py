@@ -27,7 +27,8 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     compared, and where. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        return f"No difference has an interval: no two arms have two seeds that differ. {scope(study)}"
+        needs = "that takes two arms with two equal seeds at least, whose results differ"
+        return f"No difference between arms can be given: {needs}. {scope(study)}"
     most, count = int(rows["pairs"].max()), len(study.differences)
     few = most < FEWEST_SEEDS
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]

@@ -75,7 +75,7 @@ class Board:
         if ended and left and not states["interrupted"]:
             seconds = left * sum(ended) / len(ended) / min(self.at_once, left)
             remaining = f"  about {duration(seconds)} left"
-            judged = f", judged by {pluralize(len(ended), 'finished run')}"
+            judged = f" if the others take as long as {pluralize(len(ended), 'finished run')}"
         told = cell.state not in ("planned", "running", "skipped")
         if told and self.brief and cell.state in ("completed", "diverged"):
             told = not self.console.is_terminal and len(ended) % self.every == 0

@@ -14,8 +14,8 @@ TIMED = 0.1  # seconds that are timed at least, after a step that warms up
 
 
 def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
-    """`about 3:00 min of training steps if 2 run at a time on idle cores, 6:00 min of one core`. Validations and
-    monitors come on top. Raises ValueError for a run that cannot run."""
+    """`about 3:00 min if 2 run at a time on idle cores (6:00 min of one core); validation and monitors come on top`.
+    Raises ValueError for a run that cannot run."""
     if torch.cuda.is_available() and any(
         spec.config["trainer"].get("accelerator") != "cpu" for spec in specs
     ):
@@ -24,10 +24,8 @@ def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
     seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
     at_once, times = min(at_once, len(specs)), [seconds[kind_of(spec)] for spec in specs]
     wall = duration(max(sum(times) / at_once, *times))
-    if at_once == 1:
-        return f"about {wall} of training steps on an idle core"
-    how = f"if {at_once} run at a time on idle cores, {duration(sum(times))} of one core"
-    return f"about {wall} of training steps {how}"
+    how = f"if {at_once} run at a time on idle cores ({duration(sum(times))} of one core)"
+    return f"about {wall} {how if at_once > 1 else 'on an idle core'}; validation and monitors come on top"
 
 
 def seconds_of(spec: RunSpec) -> float:

@@ -85,7 +85,8 @@ def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None
     if summary.get("samples") and summary["seconds"]:
         took += f", {summary['samples'] / summary['seconds']:,.0f} samples a second"
     if found.get("best") is not None:
-        say(console, f"best validation accuracy {found['best']:.2%}, at step {found['best_step']:,}")
+        best = f"best validation accuracy {found['best']:.2%}, at step {found['best_step']:,}"
+        say(console, f"{best}; the table is of the last step")
     say(console, f"{status_line(summary)} · {took}")
     study = folder if summary["config"].get("run_dir") else folder.parents[1]
     say(console, f"folder: {folder}", *how_to_look(summary["config"], study))

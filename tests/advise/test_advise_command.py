@@ -129,3 +129,7 @@ def test_the_number_of_standard_images_needs_no_files(tmp_path, monkeypatch):
     for data, images in (("mnist", 60_000), ("cifar10", 50_000)):
         words = ["model=mlp", f"data={data}", "data.val_size=1234", "max_steps=10"]
         assert labels_of_own(words)["examples"] == str(images - 1234)
+    labels = labels_of_own(
+        ["model=mlp", "data=mnist", "data.val_size=1234", "batch_size=100", "max_epochs=3"]
+    )
+    assert labels["updates"] == str(3 * 587)  # of 58,766 images the last 66 make no batch

@@ -14,9 +14,9 @@ def test_an_estimate_counts_training_steps(monkeypatch):
     monkeypatch.setattr(module, "timed", lambda work: 0.6)
     found = specs([*SMALL, "max_steps=100"]) + specs([*SMALL, "max_steps=300", "seed=1"])
     assert estimate(found, 2) == (
-        "about 3:00 min of training steps if 2 run at a time on idle cores, 4:00 min of one core"
+        "about 3:00 min if 2 run at a time on idle cores (4:00 min of one core); validation and monitors come on top"
     )
-    assert estimate(found[:1], 2) == "about 1:00 min of training steps on an idle core"
+    assert estimate(found[:1], 2) == "about 1:00 min on an idle core; validation and monitors come on top"
 
 
 @pytest.mark.integration

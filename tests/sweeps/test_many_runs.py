@@ -89,7 +89,7 @@ def test_a_plan_starts_nothing_and_leaves_nothing(go, tmp_path, monkeypatch):
     assert place.seen == []
     assert not (tmp_path / "launch").exists()
     assert "3 runs, as told" in said
-    assert "about 2:15 min of training steps if 2 run at a time on idle cores, 4:30 min of one core" in said
+    assert "about 2:15 min if 2 run at a time on idle cores (4:30 min of one core)" in said
 
 
 def test_a_lost_run_is_tried_again_and_no_more_than_three_times(go):

@@ -24,6 +24,7 @@ WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 ROUNDING = 1e-12  # relative changes below are those of float64
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
+STEPS = ("steps", "optimizer steps")
 MOST_BOUNDS = 8  # of a list that is told whole
 
 
@@ -81,7 +82,7 @@ def difference(value: float, comparison: Comparison, measure: str) -> Difference
     if measure.startswith(SHARES):
         points = f"{100 * abs(value):.2g}"
         return Difference(points, way, "point" if points == "1" else "points")
-    if measure.startswith("steps"):
+    if measure.startswith(STEPS):
         return Difference(number(abs(value)), "more" if value > 0 else "fewer", "steps")
     return Difference(number(abs(value)), way)
 
@@ -250,7 +251,7 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
     else:
         told = [stated(first, measure, verdict["effect"], verdict["interval"])]
     questions = dict.fromkeys(question(comparison_in(result), measure) for result in verdict["comparisons"])
-    told += [f"claimed is {', '.join(questions)}"] * asked
+    told += [f"the claim: {', '.join(questions)}"] * asked
     return ". ".join(capital(text) for text in told if text)
 
 
@@ -299,7 +300,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
     if not verdict["settings"] and comparison_in(verdict).kind != "every" and verdict["verdict"] != BEGUN:
         over = "the differences of " if comparison_in(verdict).baseline else ""
         level, seeds = f"{100 * verdict['level']:.4g}% interval", f"{verdict['n_seeds']} seeds"
-        rests.insert(0, f"{level} over {over}{seeds} ({verdict['method']}).")
+        rests.insert(0, f"In brackets the {level} over {over}{seeds} ({verdict['method']}).")
     lines = [
         f"{title(verdict, upper=True)}: {verdict['sentence']}",
         f"{verdict['measure']}: {numbers_of(verdict)}.",
