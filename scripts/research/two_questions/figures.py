@@ -5,6 +5,7 @@
 It also prints the means behind them. Runs of seed 0 chose the rates and are left out.
 """
 
+import itertools
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -158,12 +159,11 @@ def batch_sizes() -> None:
 def warmup() -> None:
     """The accuracy of Post-LN and Pre-LN Transformers over the rate, with and without warm-up."""
     runs = pd.read_parquet(TABLE).query("plan == 'warmup'")
-    runs = runs.assign(
-        depth=runs["depth"].astype(int)
-    )  # seed 0 is judged too: every seed is trained at every rate
+    runs = runs.assign(depth=runs["depth"].astype(int))
+    # seed 0 is judged too: every seed is trained at every rate
     depths = sorted(set(runs["depth"]))
     figure, axes = plt.subplots(
-        1, len(depths), figsize=(4 * len(depths) + 0.6, 3.5), layout="constrained", sharey=True, squeeze=False
+        1, len(depths), figsize=(4 * len(depths) + 2.6, 3.5), layout="constrained", sharey=True, squeeze=False
     )
     looks = {
         ("post", 0): (FREE[0], "-", "Post-LN, no warm-up"),
@@ -181,11 +181,21 @@ def warmup() -> None:
             panel.plot(own["lr"], 100 * own["test_accuracy"], "o", color=color, alpha=0.4, markersize=4,
                        markerfacecolor=color if steps == 0 else "white")  # fmt: skip
         panel.set_xscale("log")
-        panel.set(xlabel="peak learning rate", title=f"{depth} layers")
+        panel.set(xlabel="peak learning rate", title=f"Transformer of {depth} layers on MNIST, 900 updates")
         finish(panel)
     axes[0, 0].set_ylabel("test accuracy, %")
-    axes[0, 0].legend(frameon=False, fontsize=8, loc="lower left")
+    axes[0, 0].legend(frameon=False, fontsize=9, loc="lower left")
     save(figure, "warmup")
+    best = {}  # the accuracies over seeds at the rate with the best mean validation
+    for arm, own in runs.groupby(["depth", "norm_position", "warmup_steps"]):
+        rate = own.groupby("lr")["val_accuracy"].mean().idxmax()
+        best[arm] = own[own["lr"] == rate].set_index("seed")["test_accuracy"]
+        print(*arm, f"best at {rate}: {100 * best[arm].mean():.2f}% of {len(best[arm])} seeds")
+    for depth in depths:
+        arms = [arm for arm in best if arm[0] == depth]
+        for one, other in itertools.combinations(arms, 2):
+            found = estimate((best[one] - best[other]).dropna())
+            print(*one, "-", *other, "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * v for v in found[:3])))
     columns = ["depth", "norm_position", "warmup_steps", "lr"]
     table = runs.groupby(columns)[["test_accuracy", "train_accuracy"]].agg(["min", "mean", "max", "size"])
     print(table.round(4).to_string())
