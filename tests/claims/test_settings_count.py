@@ -148,8 +148,8 @@ def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
         ("refuted", 3),
     ]
     assert found["scope"] == (
-        "a minus b: supported, beyond the margin in 12 of 15 drawn settings; "
-        "a minus 0.9: refuted, beyond the margin in 3 of 15 drawn settings"
+        "a against b: supported, beyond the margin in 12 of 15 drawn settings; "
+        "a against 0.9: refuted, beyond the margin in 3 of 15 drawn settings"
     )
 
 

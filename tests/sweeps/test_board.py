@@ -52,5 +52,5 @@ def test_a_line_of_progress_says_what_the_remaining_time_is_taken_from():
     board = Board(cells, 2, Console(file=text, width=120))
     cells[0].state, cells[0].seconds = "completed", 6.0
     board.update(cells[0])
-    line = "1/5  completed   mlp/none-bs2-s0  6 s  about 12 s left, judged by 1 finished run\n"
+    line = "1/5  completed   mlp/none-bs2-s0  6 s  about 12 s left if the others take as long as 1 finished run\n"
     assert line in text.getvalue()
