@@ -23,11 +23,15 @@ def printable(text: str) -> str:
 
 def folded(text: str, width: int) -> str:
     """A text in lines of at most `width` letters, broken between words: a longer path or command word stays whole, so
-    that it can be copied. A line goes on below its second column, if it has one."""
+    that it can be copied. A line goes on below its second column, if it has one, or further left where only so its
+    longest word fits."""
 
     def fold(line: str) -> str:
         column = len(COLUMN.match(line)[0])  # type: ignore[index]
         indent = column if column <= width // 2 else len(line) - len(line.lstrip()) + 4
+        longest = max(map(len, line.split()), default=0)
+        if longest <= width:  # else no indent helps
+            indent = min(indent, width - longest)
         return textwrap.fill(
             line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False,
             replace_whitespace=False, expand_tabs=False,

@@ -77,7 +77,7 @@ def compare(
     if result:
         page = write(result, out / design.name, typed(sys.argv))
         text = finding(result.last, design.baseline, design.measure)
-        tell(f"\nin this setting ({result.ended}): {text}\npage: {page}")
+        tell(f"\nIn this setting: {text} It ended because {result.ended}.\npage: {page}")
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:

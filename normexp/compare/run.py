@@ -69,8 +69,12 @@ def compare(design: Design, out: Path, command: str, options: Options) -> Result
         check_learned(runs)
         chosen = tuned_runs(runs, design.measure)
         looks.append(look(setting_of(chosen, design), design))
-        words = (f"{own.norm}{at(own.level)}: {own.word}" for own in looks[-1].differences)
-        tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds: {', '.join(words)}")
+        words = (f"{own.norm}{at(own.level)} {own.word}" for own in looks[-1].differences)
+        number, compared = (
+            f"look {len(looks)} of {len(design.looks)}",
+            f"{design.measure} against {design.baseline}",
+        )
+        tell(f"{number}, {seeds} seeds, {compared}: {', '.join(words)}")
         if not looks[-1].open:
             ended = "every difference is decided"
             break

@@ -63,7 +63,7 @@ class Board:
     def __init__(self, cells: Sequence[Cell], at_once: int, console: Console, *, brief: bool = False):
         self.cells, self.at_once, self.console, self.brief = cells, at_once, console, brief
         self.every = max(1, math.ceil(sum(cell.state == "planned" for cell in cells) / 4))
-        self.status = console.status("")
+        self.status = console.status("starting")
 
     def update(self, cell: Cell) -> None:
         """Show the new state of a cell, and the remaining time at the pace of the runs that ended. A terminal shows

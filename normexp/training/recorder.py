@@ -10,6 +10,8 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import RichProgressBar
 from rich.console import Console
+from rich.progress import ProgressColumn
+from rich.text import Text
 from torch import Tensor
 
 from normexp.training.lightning import Pace, all_gather, of_this_process
@@ -170,9 +172,23 @@ def numbers(recorder: Recorder) -> dict[str, str]:
     return shown
 
 
-def wide() -> bool:
-    """Whether the terminal has a line for times and losses."""
-    return shutil.get_terminal_size().columns > 110
+TIMES_FROM, LOSSES_FROM = 111, 141  # columns of a terminal whose one line has room for times, and for losses
+
+
+def room(columns: int) -> bool:
+    """Whether the terminal is as wide as that."""
+    return shutil.get_terminal_size().columns >= columns
+
+
+class OnceMeasured(ProgressColumn):
+    """A column of time or speed that is empty while no speed is known: an epoch of a quarter of a second has none."""
+
+    def __init__(self, column: ProgressColumn):
+        super().__init__()
+        self.column = column
+
+    def render(self, task: Any) -> Any:
+        return self.column.render(task) if task.speed else Text("")
 
 
 class Bar(RichProgressBar):
@@ -191,11 +207,11 @@ class Bar(RichProgressBar):
     def configure_columns(self, trainer: pl.Trainer) -> list[Any]:
         name, bar, batches, *speed = super().configure_columns(trainer)
         bar.bar_width = self.WIDTH
-        return [name, bar, batches, *(speed if wide() else ())]
+        return [name, bar, batches, *(map(OnceMeasured, speed) if room(TIMES_FROM) else ())]
 
     def get_metrics(self, trainer: pl.Trainer, module: pl.LightningModule) -> dict[str, Any]:
         shown = numbers(self.recorder)
-        return shown if wide() else {name: text.partition(" (")[0] for name, text in shown.items()}
+        return shown if room(LOSSES_FROM) else {name: text.partition(" (")[0] for name, text in shown.items()}
 
     def on_train_epoch_end(self, trainer: pl.Trainer, module: pl.LightningModule) -> None:
         self._update(self.train_progress_bar_id, self._batches)

@@ -1,10 +1,14 @@
 """What a person sees while a run trains."""
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
+from rich.progress import TimeElapsedColumn
 
+from normexp.format import folded
+from normexp.training.recorder import Bar, OnceMeasured
 from normexp.training.screen import (
     show_choices,
     show_result,
@@ -57,3 +61,33 @@ def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     folder.mkdir(parents=True)
     text = result(folder, [], logger="tensorboard", run_dir=str(folder) if own else None)
     assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
+
+
+def test_a_path_that_fits_a_line_is_not_broken_by_the_indent_of_its_column():
+    path = "outputs/" + "x" * 64
+    lines = folded(f"to train  50 runs, 2 at a time; logs: {path}", 80).splitlines()
+    assert [line.strip() for line in lines] == ["to train  50 runs, 2 at a time; logs:", path]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("columns", "times", "losses"), [(80, False, False), (120, True, False), (160, True, True)]
+)
+def test_the_line_of_progress_shows_what_its_terminal_has_room_for(monkeypatch, columns, times, losses):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    recorder = SimpleNamespace(
+        latest={"accuracy": 1.0, "loss": 0.0012}, history=[{"val_accuracy": 0.98, "val_loss": 0.0688}]
+    )
+    bar = Bar(recorder)
+    trainer = SimpleNamespace(loggers=[], progress_bar_callback=bar, progress_bar_metrics={})
+    assert all(("loss" in text) == losses for text in bar.get_metrics(trainer, None).values())
+    column_types = [type(column) for column in bar.configure_columns(trainer)]
+    assert (OnceMeasured in column_types) == times
+
+
+def test_a_speed_that_is_not_known_is_not_shown_as_zero():
+    column = OnceMeasured(TimeElapsedColumn())
+    task = SimpleNamespace(speed=None, finished=False, elapsed=2.0)
+    assert str(column.render(task)) == ""
+    task.speed = 8.0
+    assert str(column.render(task)) == "0:00:02"

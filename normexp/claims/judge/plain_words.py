@@ -210,7 +210,8 @@ def limits(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
             for own in tested
             if own["p"] <= ALPHA
         ]
-        all_names = " or ".join(own["name"] for own in tested)
+        *names, last = (own["name"] for own in tested)
+        all_names = " or ".join(filter(None, (", ".join(names), last)))
         parts.append(
             f"depends on {', '.join(depends)}" if depends else f"no dependence on {all_names} was found"
         )
@@ -234,7 +235,8 @@ def among(counted: Mapping[str, Any]) -> str:
 
 
 def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
-    """The numbers behind a word, and with `asked` the question. None before all drawn settings are finished."""
+    """The numbers behind a word, and with `asked` the question, to stand behind a colon: only its later sentences begin
+    with a capital. None before all drawn settings are finished."""
     measure, first = verdict["measure"], comparison_in(verdict)
     if verdict["verdict"] == BEGUN:
         told = ["nothing is counted before all settings are finished"]
@@ -252,7 +254,8 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
         told = [stated(first, measure, verdict["effect"], verdict["interval"])]
     questions = dict.fromkeys(question(comparison_in(result), measure) for result in verdict["comparisons"])
     told += [f"the claim: {', '.join(questions)}"] * asked
-    return ". ".join(capital(text) for text in told if text)
+    texts = [text for text in told if text]
+    return ". ".join([*texts[:1], *map(capital, texts[1:])])
 
 
 def values_of(verdict: Mapping[str, Any]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.estimate import ALPHA, holm
-from normexp.claims.judge.plain_words import BEGUN, WORDS, number, numbers_of, with_scope
+from normexp.claims.judge.plain_words import BEGUN, WORDS, capital, number, numbers_of, with_scope
 from normexp.claims.pages import markdown_page, markdown_table, status
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -101,7 +101,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(None)
         own = [stay for (name, _), stay in stays.items() if name == claim.id]
         word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} verdicts" if own else ""
-        told = (numbers_of(verdict, asked=False), verdict["note"]) if verdict else ()
+        told = (capital(numbers_of(verdict, asked=False)), verdict["note"]) if verdict else ()
         says = ". ".join(filter(None, told))
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
