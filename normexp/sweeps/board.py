@@ -43,7 +43,8 @@ def show_plan(
         from normexp.sweeps.estimate import estimate  # loads torch
 
         say(console, f"estimate  {estimate([cell.spec for cell in to_run], place.at_once)}")
-    say(console, f"logs      {logs}")
+    else:
+        say(console, f"logs      {logs}")
 
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:
