@@ -186,7 +186,11 @@ class Pilot:
             return {}
         split = [data.splits[name].x.long().flatten().numpy() for name in ("train", "val")]
         orders = {"counts_loss": self.length.ngrams or 0, "learned_loss": ORDER}
-        return {name: round(ngram_loss(*split, n, data.num_classes), 4) for name, n in orders.items() if n}
+        return {
+            name: round(ngram_loss(split[0], split[1], n, data.num_classes), 4)
+            for name, n in orders.items()
+            if n
+        }
 
     def run(self) -> dict[str, Any]:
         """Train until the rules come to an end, and say what was found. Exits where a run fails to train."""

@@ -218,7 +218,9 @@ def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> N
             found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
             print(
                 *setting,
-                f"{norm} - {other}",
+                norm,
+                "-",
+                other,
                 "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3])),
             )
 
