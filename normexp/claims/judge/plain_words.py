@@ -160,32 +160,20 @@ def holds_in(comparison: Comparison) -> str:
 
 
 def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> str:
-    """What came out over settings beside the count in which it holds, which the scope says: where it does not hold, and
-    of drawn settings the median, the share, the sign and where networks learn; then what limits it."""
-    parts = where_not(result)
+    """What came out over settings beside the count in which it holds, which the scope says: of drawn settings the
+    median, the share and where networks learn; then `beside_count`."""
+    parts = []
     if drawn and result["median"] is not None:
         parts += [
             f"median over settings: {median(result, measure)}",
             f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}",
         ]
-    parts += direction(result)
     if drawn and result["learned"]:
         names = {"learned": "networks learn", "others": "they do not"}
         parts += [
             f"where {words} {among(result[key])}" for key, words in names.items() if result[key]["asked"]
         ]
-    if result["ceiling"] is not None:
-        parts.append(f"two copies of one arm would score {result['ceiling']:.0f} of {result['asked']}")
-    return "; ".join(parts + limits(result, drawn=drawn))
-
-
-def where_not(result: Mapping[str, Any]) -> list[str]:
-    """What is seen in the settings in which it does not hold: `too little to matter in 11`."""
-    if comparison_in(result).kind in EQUAL:
-        sides = {"beyond": "higher", "opposite": "lower"}
-    else:
-        sides = {"within": "too little to matter", "opposite": "the other way"}
-    return [f"{word} in {result[side]}" for side, word in sides.items() if result[side]]
+    return "; ".join(parts + beside_count(result, drawn=drawn))
 
 
 def median(result: Mapping[str, Any], measure: str) -> str:
@@ -201,9 +189,19 @@ def direction(result: Mapping[str, Any]) -> list[str]:
     return [f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {p})"]
 
 
-def limits(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
-    """On what it depends, which runs failed, and which arms are not fitted."""
-    parts = []
+def beside_count(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
+    """What stands beside the count in which it holds: what is seen in the other settings (`too little to matter in
+    11`), the sign, the count of two equal arms, on what it depends, which runs failed, which arms are not fitted."""
+    if comparison_in(result).kind in EQUAL:
+        sides = {"beyond": "higher", "opposite": "lower"}
+    else:
+        sides = {"within": "too little to matter", "opposite": "the other way"}
+    not_held = [f"{word} in {result[side]}" for side, word in sides.items() if result[side]]
+    parts = [f"where it does not hold: {', '.join(not_held)}"] if not_held else []
+    parts += direction(result)
+    if result["ceiling"] is not None:
+        most = f"{result['ceiling']:.0f} of {result['asked']}"
+        parts.append(f"if both arms were one norm, it would hold in about {most}, because seeds differ")
     if drawn and (tested := result["moderators"]):
         depends = [
             f"{own['name']} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in own['groups'].items())})"

@@ -1,6 +1,5 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,14 @@ from normexp.claims.judge.plain_words import (
     SUPPORTED,
     UNDECIDED,
     WITHDRAWN_WORD,
+    beside_count,
     capital,
     comparison_in,
-    direction,
     effect_name,
     ends,
-    limits,
     median,
     numbers_of,
     question,
-    where_not,
 )
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page, markdown_table
@@ -134,7 +131,7 @@ def effects(verdict: Mapping[str, Any]) -> list[str]:
     values."""
     measured = f"*Measured*: {verdict['measure']}."
     if not verdict["settings"]:
-        return [f"{measured} *Seen*: {numbers_of(verdict, asked=False).lower()}, {verdict['method']}."]
+        return [f"{measured} *Seen*: {numbers_of(verdict, asked=False)}, {verdict['method']}."]
     lines = []
     for result in verdict["comparisons"]:
         line = f"{measured} *Claimed*: {question(comparison_in(result), verdict['measure'])}."
@@ -149,18 +146,12 @@ def beside(verdict: Mapping[str, Any]) -> list[str]:
     told = [capital(verdict["scope"])] if not verdict["settings"] else []
     for result in verdict["comparisons"] if verdict["settings"] else ():
         name = f"{effect_name(comparison_in(result))}: " if len(verdict["comparisons"]) > 1 else ""
-        parts = [f"where it does not hold: {', '.join(not_held)}"] if (not_held := where_not(result)) else []
-        parts += direction(result)
-        if result["ceiling"] is not None:
-            most = f"{result['ceiling']:.0f} of {result['asked']}"
-            parts.append(f"if both arms were one norm, it would hold in about {most}, because seeds differ")
-        told += [
-            name + (part if name else capital(part))
-            for part in parts + limits(result, drawn=verdict["drawn"])
-        ]
+        parts = beside_count(result, drawn=verdict["drawn"])
+        told += [name + (part if name else capital(part)) for part in parts]
     told.append(capital(verdict["note"]))
-    if late := re.search(r"registered after (\d+ of )(\d+ runs)$", verdict["scope"]):
-        told.append(f"Registered after {late[1]}its {late[2]} had started, which it shares with the bank")
+    late = verdict["scope"].rpartition(", ")[2]
+    if late.startswith("registered after"):
+        told.append(f"{capital(late)} had started, which it shares with the bank")
     if verdict["settings"] and not verdict["drawn"]:
         told.append("Nobody drew these settings, so this says nothing about others")
     return [f"{text}." for text in told if text]

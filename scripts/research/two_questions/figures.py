@@ -194,8 +194,7 @@ def warmup() -> None:
     for depth in depths:
         arms = [arm for arm in best if arm[0] == depth]
         for one, other in itertools.combinations(arms, 2):
-            found = estimate((best[one] - best[other]).dropna())
-            print(*one, "-", *other, "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * v for v in found[:3])))
+            print(*one, "-", *other, points(estimate((best[one] - best[other]).dropna())))
     columns = ["depth", "norm_position", "warmup_steps", "lr"]
     table = runs.groupby(columns)[["test_accuracy", "train_accuracy"]].agg(["min", "mean", "max", "size"])
     print(table.round(4).to_string())
@@ -205,24 +204,18 @@ def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> N
     """Print the points of accuracy beside no norm, and of other pairs: 95% intervals over seeds and test examples."""
     answers = np.load(TABLE.with_suffix(".npz"))
     for setting, rows in runs.groupby(by):
-        right = {
-            norm: np.array([np.unpackbits(answers[key]) for key in own.sort_values("seed")["key"]], float)
-            for norm, own in rows.groupby("norm")
-        }
-        pairs = [(norm, "none") for norm in right if norm != "none"] + also
-        for norm, other in pairs:
-            if norm not in right or other not in right:
-                continue
-            seeds = min(len(right[norm]), len(right[other]))
-            examples = right[norm][:seeds] - right[other][:seeds]
-            found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
-            print(
-                *setting,
-                norm,
-                "-",
-                other,
-                "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3])),
-            )
+        right: dict[str, dict[int, np.ndarray]] = {}  # norm -> seed -> which test answers are right
+        for run in rows.itertuples():
+            right.setdefault(run.norm, {})[run.seed] = np.unpackbits(answers[run.key]).astype(float)
+        for one, other in [(norm, "none") for norm in right if norm != "none"] + also:
+            if seeds := sorted(right.get(one, {}).keys() & right.get(other, {}).keys()):
+                examples = np.stack([right[one][seed] - right[other][seed] for seed in seeds])
+                found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
+                print(*setting, one, "-", other, points(found), f"{len(seeds)} seeds")
+
+
+def points(found: tuple[float, ...]) -> str:
+    return "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3]))
 
 
 def finish(panel: Axes) -> None:
