@@ -20,6 +20,17 @@ CELL = {
 BANK = {"shared": ["trainer=cpu"], "cells": {"small": CELL}}
 
 
+def test_the_settings_that_have_learned_are_those_that_were_registered():
+    plan = yaml.safe_load((ROOT / "scripts/research/two_questions/learned.yaml").read_text())
+    bank = load_bank("learned")
+    assert {name: [*cell.overrides] for name, cell in bank.cells.items()} == {
+        name: plan["shared"] + cell["overrides"] for name, cell in plan["cells"].items()
+    }
+    assert {name: [*cell.rates] for name, cell in bank.cells.items()} == {
+        name: cell["rates"] for name, cell in plan["cells"].items()
+    }
+
+
 def bank_of(folder: Path, **changes):
     path = folder / "own.yaml"
     path.write_text(yaml.safe_dump({**BANK, **changes}))
