@@ -244,10 +244,8 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
         results = verdict["comparisons"]
         told = [over_settings(result, measure, drawn=verdict["drawn"]) for result in results]
         if len(results) > 1:
-            told = [
-                f"{effect_name(comparison_in(result))}: {text}"
-                for result, text in zip(results, told, strict=True)
-            ]
+            names = [effect_name(comparison_in(result)) for result in results]
+            told = [f"{name}: {text}" for name, text in zip(names, told, strict=True) if text]
     else:
         told = [stated(first, measure, verdict["effect"], verdict["interval"])]
     questions = dict.fromkeys(question(comparison_in(result), measure) for result in verdict["comparisons"])

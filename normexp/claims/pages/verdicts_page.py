@@ -101,8 +101,8 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
         word = f"**{cell(with_scope(verdict))}**" if verdict else status(None)
         own = [stay for (name, _), stay in stays.items() if name == claim.id]
         word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} verdicts" if own else ""
-        told = (capital(numbers_of(verdict, asked=False)), verdict["note"]) if verdict else ()
-        says = ". ".join(filter(None, told))
+        told = (numbers_of(verdict, asked=False), verdict["note"]) if verdict else ()
+        says = ". ".join(capital(text) for text in told if text)
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 

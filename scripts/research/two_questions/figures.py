@@ -11,8 +11,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import yaml
 from matplotlib.axes import Axes
 
+from normexp.claims.judge.comparison import practical_margin
 from normexp.report.statistics import estimate
 from normexp.report.style import FREE, OWN
 
@@ -34,6 +36,7 @@ WIDTHS = {
     "groupnorm": 1.0,
 }  # so that lines which coincide all show
 SHIFT = "wasserstein_drift@middle"
+TEXTS = ("d021", "d046")  # drawn settings whose rate the validation loss chooses
 RATIO = "gradient_first_last_ratio/weight@first"
 
 
@@ -200,6 +203,37 @@ def warmup() -> None:
     print(table.round(4).to_string())
 
 
+def doubling() -> None:
+    """Print the errors of drawn settings at their final length and at eight times as many updates, each seed at its own
+    best rate, and on which side of the practical margin a difference lies."""
+    kept = pd.read_parquet(ROOT / "docs" / "evidence" / "runs.parquet")
+    kept = kept[kept["asked_by"].str.contains("bank:drawn") & (kept["seed"] < 2)]
+    longer = pd.read_parquet(TABLE).query("plan == 'doubling'")
+    cells = yaml.safe_load(Path(__file__).with_name("doubling.yaml").read_text())["cells"]
+    for name, cell in cells.items():
+        size = next(int(word[11:]) for word in cell["overrides"] if word.startswith("batch_size="))
+        told = {}
+        for when, runs in (
+            ("final", kept[kept["setting"] == name]),
+            ("8 times", longer[longer["batch_size"] == size]),
+        ):
+            runs = runs[runs["status"] == "completed"]
+            score = -runs["val_loss"] if name in TEXTS else runs["val_accuracy"]
+            best = runs.assign(score=score).sort_values("score").groupby(["norm", "seed"]).last()
+            told[when] = 1 - best[["test_accuracy", "train_accuracy"]].groupby("norm").mean()
+        for one, other in (("batchnorm", "none"), ("layernorm", "none"), ("batchnorm", "layernorm")):
+            words = []
+            for when, errors in told.items():
+                if not {one, other} <= set(errors.index):
+                    continue
+                mine, theirs = errors["test_accuracy"][[one, other]]
+                margin = practical_margin(theirs, "test error")
+                side = "less" if mine - theirs < -margin else "more" if mine - theirs > margin else "alike"
+                words.append(f"{when} {100 * (mine - theirs):+.2f} {side}")
+            print(name, one, "-", other, *words, sep="; ")
+        print(name, {when: (100 * errors).round(1).to_dict("index") for when, errors in told.items()})
+
+
 def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> None:
     """Print the points of accuracy beside no norm, and of other pairs: 95% intervals over seeds and test examples."""
     answers = np.load(TABLE.with_suffix(".npz"))
@@ -234,3 +268,4 @@ if __name__ == "__main__":
     vanishing_gradients()
     batch_sizes()
     warmup()
+    doubling()
