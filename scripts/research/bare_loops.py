@@ -1,4 +1,4 @@
-"""Two cells of each of the two questions, trained again by plain PyTorch: `python scripts/research/bare_loops.py DATA`.
+"""Cells of the two questions, trained again by plain PyTorch: `python scripts/research/bare_loops.py DATA [PLAN ...]`.
 
 DATA has a folder mnist. Nothing of normexp is used; weights, batches and validation images are drawn anew. So a loop
 agrees with the kept runs within seeds: if the spans of both over seeds overlap, or lie less than .3 points of accuracy
@@ -6,6 +6,7 @@ and a tenth of the ratio apart. Exits 1 if one does not. Writes docs/data/recoun
 """
 
 # mypy: ignore-errors
+import copy
 import gzip
 import itertools
 import json
@@ -21,10 +22,23 @@ from torch.nn.functional import cross_entropy
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "docs/data/recount.json"
-KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("model == 'mlp' and seed > 0")
-CELLS = "activation != 'relu' and (plan == 'shift' or depth == '8' and optimizer == 'sgd')"
+KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("seed > 0")
+CELLS = {  # of each plan
+    "shift": "model == 'mlp'",
+    "depth": "depth == '8' and (activation == 'tanh' and optimizer == 'sgd' or activation == 'sigmoid')",
+    "batches": "model == 'mlp' and batch_size in (4, 256) and norm in ('batchnorm', 'layernorm')",
+    "learned": "model == 'mlp' and norm in ('none', 'batchnorm') and affine != 'none'",
+    "warmup": "depth == '6' and norm_position == 'post' and lr == 0.001",
+}
+NAMED_BY = [
+    "activation",
+    "optimizer",
+    "batch_size",
+    "warmup_steps",
+    "norm",
+]  # those in which a plan's cells differ
 RATIO = "gradient_first_last_ratio/weight@first"
-SEEDS, WIDTH, BATCH = (101, 102, 103), 128, 128
+SEEDS, WIDTH = (101, 102, 103), {"learned": 256, "warmup": 48}  # 128 elsewhere
 
 
 class Noisy(nn.BatchNorm1d):
@@ -34,8 +48,8 @@ class Noisy(nn.BatchNorm1d):
         y = super().forward(x)
         if not self.training:
             return y
-        shift = torch.empty(1, WIDTH).uniform_(-0.5, 0.5) + torch.empty_like(y).uniform_(-0.1, 0.1)
-        return y * (torch.empty(1, WIDTH).uniform_(1, 1.25) + 0.1 * torch.randn_like(y)) + shift
+        shift = torch.empty(1, y.shape[1]).uniform_(-0.5, 0.5) + torch.empty_like(y).uniform_(-0.1, 0.1)
+        return y * (torch.empty(1, y.shape[1]).uniform_(1, 1.25) + 0.1 * torch.randn_like(y)) + shift
 
 
 NORMS = {
@@ -44,7 +58,7 @@ NORMS = {
     "layernorm": nn.LayerNorm,
     "batchnorm_noisy": Noisy,
 }
-ACTIVATIONS = {"sigmoid": nn.Sigmoid, "tanh": nn.Tanh}
+ACTIVATIONS = {"sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "relu": nn.ReLU}
 
 
 def read_split(name: str) -> list[torch.Tensor]:
@@ -53,52 +67,103 @@ def read_split(name: str) -> list[torch.Tensor]:
     return [torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()]
 
 
-def train(run: pd.Series, seed: int) -> tuple[float, float]:
-    """Accuracy on test at the end; before training, the gradient of the first map over that of the last."""
-    torch.manual_seed(seed)
-    widths, layers, rate = [784, *[WIDTH] * int(run["depth"]), 10], [], run["lr"]
+def mlp(run: pd.Series) -> nn.Module:
+    width = WIDTH.get(run["plan"], 128)
+    widths, layers = [784, *[width] * int(run["depth"]), 10], []
     for fan_in, fan_out in itertools.pairwise(widths):
-        layers += [nn.Linear(fan_in, fan_out), NORMS[run["norm"]](WIDTH), ACTIVATIONS[run["activation"]]()]
+        layers += [nn.Linear(fan_in, fan_out), NORMS[run["norm"]](width), ACTIVATIONS[run["activation"]]()]
     network = nn.Sequential(*layers[:-2])
     for linear in network[::3]:
-        nn.init.xavier_normal_(linear.weight)
+        relu = run["activation"] == "relu"
+        (nn.init.kaiming_normal_ if relu else nn.init.xavier_normal_)(linear.weight)
         nn.init.zeros_(linear.bias)
-    chosen = torch.randperm(60000)[5000:]  # as many as the kept runs train on
+    return network
+
+
+class Transformer(nn.Module):
+    """Post-LN over 16 patches, by PyTorch's own layer; a map that holds three is started as three."""
+
+    def __init__(self, run: pd.Series, width: int = WIDTH["warmup"]) -> None:
+        super().__init__()
+        self.patches, self.logits = nn.Linear(49, width), nn.Linear(width, 10)
+        self.places = nn.Parameter(0.02 * torch.randn(16, width))
+        block = nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, "gelu", batch_first=True)
+        self.blocks = nn.ModuleList(copy.deepcopy(block) for _ in range(int(run["depth"])))
+        for name, weights in self.named_parameters():
+            if weights.ndim == 2 and name != "places":
+                for part in weights.detach().chunk(3 if "in_proj" in name else 1):
+                    nn.init.xavier_normal_(part)
+            elif name.endswith("bias"):
+                nn.init.zeros_(weights)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        x = images.view(-1, 4, 7, 4, 7).transpose(2, 3).reshape(-1, 16, 49)
+        x = self.patches(x) + self.places
+        for block in self.blocks:
+            x = block(x)
+        return self.logits(x.mean(1))
+
+
+def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[float, float]:
+    """Accuracy on test at the end; before training, the gradient of the first map over that of the last. With
+    `of_length_one` each map's gradient keeps its direction alone."""
+    torch.manual_seed(seed)
+    network = (mlp if run["model"] == "mlp" else Transformer)(run)
+    size, rate, batch_size = len(TRAIN[0]), run["lr"], int(run["batch_size"])
+    size = 25000 if run["plan"] in ("batches", "warmup") else size
+    chosen = torch.randperm(60000)[5000:size]  # as many as the kept runs train on
     images, labels = TRAIN[0][chosen], TRAIN[1][chosen]
     mean, deviation = images.mean(), images.std()
-    images = (images - mean) / deviation
-    cross_entropy(network(images[:BATCH]), labels[:BATCH]).backward()
-    first, last = [torch.cat([p.grad.flatten() for p in network[at].parameters()]).norm() for at in (0, -1)]
+    images, ratio = (images - mean) / deviation, math.nan
+    cross_entropy(network(images[:128]), labels[:128]).backward()
+    if run["model"] == "mlp":
+        ends = [torch.cat([p.grad.flatten() for p in network[at].parameters()]).norm() for at in (0, -1)]
+        ratio = (ends[0] / ends[1]).item()
     decays = ((2, 0.01), (1, 0.0))  # AdamW's, of matrices and of vectors
     groups = [
         {"params": [p for p in network.parameters() if p.ndim == n], "weight_decay": w} for n, w in decays
     ]
     sgd = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
     optimizer = sgd if run["optimizer"] == "sgd" else torch.optim.AdamW(groups, lr=rate)
-    warmup, steps, order = run["steps"] // 20, run["steps"], []
+    warmup, steps, order = run["warmup_steps"], int(run["steps"]), []
+    warmup = steps // 20 if math.isnan(warmup) else int(warmup)
     for step in range(steps):
         cosine = (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
         for group in optimizer.param_groups:
             group["lr"] = rate * ((step + 1) / warmup if step < warmup else cosine)
-        order = order if len(order) >= BATCH else torch.randperm(len(images))
-        batch, order = order[:BATCH], order[BATCH:]
+        order = order if len(order) >= batch_size else torch.randperm(len(images))
+        batch, order = order[:batch_size], order[batch_size:]
         optimizer.zero_grad()
         cross_entropy(network(images[batch]), labels[batch]).backward()
+        for linear in network[::3] if of_length_one else ():
+            gradients = [weights.grad for weights in linear.parameters()]
+            torch._foreach_div_(gradients, nn.utils.get_total_norm(gradients))
         optimizer.step()
     right = network.eval()((TEST[0] - mean) / deviation).argmax(1) == TEST[1]
-    return right.double().mean().item(), (first / last).item()
+    return right.double().mean().item(), ratio
 
 
 if __name__ == "__main__":
     TRAIN, TEST = read_split("train"), read_split("t10k")
-    loops = {}
-    for names, kept in KEPT.query(CELLS).groupby(["plan", "activation", "norm"]):
+    earlier = json.loads(RESULT.read_text())
+    loops = earlier["bare loops"]
+    runs = [KEPT.query(f"plan == '{plan}' and ({cells})") for plan, cells in CELLS.items()
+            if plan in (sys.argv[2:] or CELLS)]  # fmt: skip
+    groups = [group for own in runs for group in own.groupby(NAMED_BY, dropna=False)]
+    for cell, kept in groups:
+        name = " ".join([kept["plan"].iloc[0], *(str(word) for word in cell if word == word)])
         theirs = kept[["test_accuracy", RATIO]].dropna(axis=1).to_numpy()
         ours = np.array([train(kept.iloc[0], seed) for seed in SEEDS]).round(6)[:, : theirs.shape[1]]
         apart = [0.003, 0.1 * theirs[:, -1].mean()][: theirs.shape[1]]
         agree = ((ours.min(0) <= theirs.max(0) + apart) & (theirs.min(0) <= ours.max(0) + apart)).all()
-        loops[" ".join(names)] = {"bare": ours.tolist(), "kept": theirs.tolist(), "agree": bool(agree)}
-        print(*names, ours.mean(0), "kept:", *[of(0) for of in (theirs.mean, theirs.min, theirs.max)], agree)
-    earlier = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+        loops[name] = {"bare": ours.tolist(), "kept": theirs.tolist(), "agree": bool(agree)}
+        print(name, ours.mean(0), "kept:", *[of(0) for of in (theirs.mean, theirs.min, theirs.max)], agree)
+    # Is it the length of the gradients that stops SGD? Directions stay; the first seed chose the rate out of four.
+    cell = "plan == 'depth' and depth == '8' and optimizer == 'sgd' and norm == 'none' and activation == 'sigmoid'"
+    at = {rate: pd.Series(dict(KEPT.query(cell).iloc[0]) | {"lr": rate}) for rate in (0.01, 0.03, 0.1, 0.3)}
+    best = max(at, key=lambda rate: train(at[rate], SEEDS[0], of_length_one=True)[0])
+    ours = [round(train(at[best], seed, of_length_one=True)[0], 4) for seed in (102, 103, 104)]
+    print("gradients of length one at", best, ours)
+    earlier["gradients of length one"] = {"lr": best, "test accuracy": ours}
     RESULT.write_text(json.dumps(earlier | {"bare loops": loops}) + "\n")
     sys.exit(not all(loop["agree"] for loop in loops.values()))

@@ -76,24 +76,24 @@ def covariate_shift() -> None:
 
 def vanishing_gradients() -> None:
     """The gradient at the first layer over that at the last, and what the networks learned, over depth."""
-    runs = runs_of("depth")
-    runs = runs[runs["optimizer"] == "sgd"].assign(depth=lambda rows: rows["depth"].astype(int))
-    finished = runs.groupby("activation")["norm"].nunique() * runs.groupby("activation")["depth"].nunique()
+    runs = runs_of("depth").assign(depth=lambda rows: rows["depth"].astype(int))
+    runs = runs.assign(
+        kind=runs["activation"].map(TITLES) + runs["optimizer"].map({"sgd": ", SGD", "adamw": ", AdamW"})
+    )
+    depths = sorted(set(runs["depth"]))
+    finished = runs.groupby("kind")["depth"].nunique()  # of one depth there is no line
     kinds = [
-        kind for kind in ("sigmoid", "tanh", "relu") if finished.get(kind, 0) > 3
-    ]  # of one depth there is no line
+        kind
+        for kind in ("sigmoid, SGD", "sigmoid, AdamW", "tanh, SGD", "ReLU, SGD")
+        if finished.get(kind, 0) > 1
+    ]
+    size = (2.9 * len(kinds) + 0.3, 4.8)
     figure, axes = plt.subplots(
-        2,
-        len(kinds),
-        figsize=(2.9 * len(kinds) + 0.3, 4.8),
-        layout="constrained",
-        sharex=True,
-        sharey="row",
-        squeeze=False,
+        2, len(kinds), figsize=size, layout="constrained", sharex=True, sharey="row", squeeze=False
     )
     for column, kind in zip(axes.T, kinds, strict=True):
         for norm in ("none", "batchnorm", "layernorm"):
-            rows = runs[(runs["activation"] == kind) & (runs["norm"] == norm)].groupby("depth")
+            rows = runs[(runs["kind"] == kind) & (runs["norm"] == norm)].groupby("depth")
             look = {"color": COLORS[norm], "linewidth": WIDTHS[norm]}
             dots = {"color": COLORS[norm], "alpha": 0.6, "markersize": 5.5, "markeredgewidth": 0}
             ratio = rows[RATIO].mean().clip(lower=1e-20)
@@ -101,24 +101,20 @@ def vanishing_gradients() -> None:
             column[1].plot(ratio.index, 100 * rows["test_accuracy"].mean(), label=NAMES[norm], **look)
             for depth, seeds in rows["test_accuracy"]:
                 column[1].plot([depth] * len(seeds), 100 * seeds, "o", **dots)
-        column[0].set(title=f"{TITLES[kind]} units", yscale="log", xscale="log")
+        column[0].set(title=kind, yscale="log", xscale="log")
         column[0].set_yticks([10.0**power for power in range(-20, 1, 5)])
         column[1].set(xlabel="hidden layers", ylim=(0, 102))
-        column[1].set_xticks(sorted(set(runs["depth"])), [str(depth) for depth in sorted(set(runs["depth"]))])
+        column[1].set_xticks(depths, [str(depth) for depth in depths])
         column[1].minorticks_off()
         for panel in column:
             finish(panel)
     axes[0, 0].set_ylabel("gradient norm, first layer\nover last, before training")
     axes[1, 0].set_ylabel("test accuracy after\n2,000 updates, %\n(dots: seeds)")
-    axes[1, 1].legend(frameon=False, loc="center left")
+    axes[1, -1].legend(frameon=False, loc="center left")
     save(figure, "vanishing_gradients")
     columns = [RATIO, "gradient_first_last_ratio/weight@middle", "test_accuracy", "train_loss", "lr"]
-    table = runs.groupby(["activation", "norm", "depth"])[columns].mean()
-    print(
-        table.assign(runs=runs.groupby(["activation", "norm", "depth"]).size()).to_string(
-            float_format="{:.4g}".format
-        )
-    )
+    by = runs.groupby(["kind", "norm", "depth"])
+    print(by[columns].mean().assign(runs=by.size()).to_string(float_format="{:.4g}".format))
 
 
 def batch_sizes() -> None:
@@ -157,6 +153,21 @@ def batch_sizes() -> None:
         .to_string()
     )
     compare(runs, ["model", "batch_size"], [("batchnorm", "layernorm"), ("layernorm", "groupnorm")])
+    for model in kinds:
+        own = runs[runs["model"] == model]
+        table = own.pivot(index="batch_size", columns=["norm", "seed"], values="test_accuracy")
+        for other in ("none", "layernorm", "groupnorm"):
+            places = (table["batchnorm"] - table[other]).dropna(how="all").apply(crossing)
+            found = 2 ** np.array(estimate(places.dropna())[:3])
+            print(model, "batchnorm crosses", other, "at {:.1f} ({:.1f} to {:.1f})".format(*found))
+
+
+def crossing(differences: pd.Series) -> float:
+    """The logarithm of the batch size at which a difference turns from minus to plus, on a line between two sizes."""
+    known = differences.dropna()
+    size, value = np.log2(known.index.to_numpy(float)), known.to_numpy()
+    at = next((k for k in range(len(value) - 1) if value[k] < 0 <= value[k + 1]), None)
+    return np.nan if at is None else np.interp(0, value[at : at + 2], size[at : at + 2])
 
 
 def warmup() -> None:
@@ -193,7 +204,10 @@ def warmup() -> None:
     for arm, own in runs.groupby(["depth", "norm_position", "warmup_steps"]):
         rate = own.groupby("lr")["val_accuracy"].mean().idxmax()
         best[arm] = own[own["lr"] == rate].set_index("seed")["test_accuracy"]
-        print(*arm, f"best at {rate}: {100 * best[arm].mean():.2f}% of {len(best[arm])} seeds")
+        means = own.groupby("lr")["test_accuracy"].mean()
+        usable = means.index[means >= 0.8]
+        print(*arm, f"best at {rate}: {100 * best[arm].mean():.2f}% of {len(best[arm])} seeds;",
+              f"80% and more at rates of {usable.min()} to {usable.max()}")  # fmt: skip
     for depth in depths:
         arms = [arm for arm in best if arm[0] == depth]
         for one, other in itertools.combinations(arms, 2):
@@ -201,6 +215,20 @@ def warmup() -> None:
     columns = ["depth", "norm_position", "warmup_steps", "lr"]
     table = runs.groupby(columns)[["test_accuracy", "train_accuracy"]].agg(["min", "mean", "max", "size"])
     print(table.round(4).to_string())
+
+
+def learned() -> None:
+    """Print what each norm reached in the settings that have learned."""
+    runs = runs_of("learned")
+    runs["norm"] += (runs["affine"] == "none").map({True: " without gain", False: ""})
+    columns = ["test_accuracy", "test_loss", "train_accuracy", "train_loss", "lr"]
+    by = runs.groupby(["data", "model", "norm"])
+    table = by[columns].mean().assign(std=by["test_accuracy"].std(), seeds=by.size())
+    errors = 1 - table["test_accuracy"]
+    print(table.assign(against_none=errors / errors.xs("none", level="norm") - 1).round(4).to_string())
+    pairs = [("batchnorm", other) for other in ("layernorm", "groupnorm", "batchnorm without gain")]
+    pairs += [("layernorm_unbiased", "layernorm"), ("layernorm", "rmsnorm")]
+    compare(runs, ["data", "model"], pairs)
 
 
 def doubling() -> None:
@@ -268,4 +296,5 @@ if __name__ == "__main__":
     vanishing_gradients()
     batch_sizes()
     warmup()
+    learned()
     doubling()
