@@ -70,11 +70,8 @@ def compare(design: Design, out: Path, command: str, options: Options) -> Result
         chosen = tuned_runs(runs, design.measure)
         looks.append(look(setting_of(chosen, design), design))
         words = (f"{own.norm}{at(own.level)} {own.word}" for own in looks[-1].differences)
-        number, compared = (
-            f"look {len(looks)} of {len(design.looks)}",
-            f"{design.measure} against {design.baseline}",
-        )
-        tell(f"{number}, {seeds} seeds, {compared}: {', '.join(words)}")
+        compared = f"{design.measure} against {design.baseline}"
+        tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(words)}")
         if not looks[-1].open:
             ended = "every difference is decided"
             break

@@ -6,6 +6,7 @@ It also prints the means behind them. Runs of seed 0 chose the rates and are lef
 """
 
 import itertools
+import math
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,9 @@ import pandas as pd
 import yaml
 from matplotlib.axes import Axes
 
+from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.judge.comparison import practical_margin
+from normexp.claims.spec.cell import value_of
 from normexp.report.statistics import estimate
 from normexp.report.style import FREE, OWN
 
@@ -239,16 +242,15 @@ def doubling() -> None:
     longer = pd.read_parquet(TABLE).query("plan == 'doubling'")
     cells = yaml.safe_load(Path(__file__).with_name("doubling.yaml").read_text())["cells"]
     for name, cell in cells.items():
-        size = next(int(word[11:]) for word in cell["overrides"] if word.startswith("batch_size="))
+        size = int(value_of("batch_size", cell["overrides"]))  # no two of these settings share it
         told = {}
         for when, runs in (
             ("final", kept[kept["setting"] == name]),
             ("8 times", longer[longer["batch_size"] == size]),
         ):
-            runs = runs[runs["status"] == "completed"]
-            score = -runs["val_loss"] if name in TEXTS else runs["val_accuracy"]
-            best = runs.assign(score=score).sort_values("score").groupby(["norm", "seed"]).last()
-            told[when] = 1 - best[["test_accuracy", "train_accuracy"]].groupby("norm").mean()
+            runs = runs.assign(setting=name, arm=runs["norm"].astype(str), level="")
+            best = tuned_runs(runs, "loss" if name in TEXTS else "error")
+            told[when] = 1 - best[["test_accuracy", "train_accuracy"]].groupby(best["arm"]).mean()
         for one, other in (("batchnorm", "none"), ("layernorm", "none"), ("batchnorm", "layernorm")):
             words = []
             for when, errors in told.items():
@@ -263,7 +265,8 @@ def doubling() -> None:
 
 
 def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> None:
-    """Print the points of accuracy beside no norm, and of other pairs: 95% intervals over seeds and test examples."""
+    """Print the points of accuracy beside no norm, and of other pairs: 95% intervals over seeds and test examples; of
+    one seed over test examples alone."""
     answers = np.load(TABLE.with_suffix(".npz"))
     for setting, rows in runs.groupby(by):
         right: dict[str, dict[int, np.ndarray]] = {}  # norm -> seed -> which test answers are right
@@ -273,6 +276,9 @@ def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> N
             if seeds := sorted(right.get(one, {}).keys() & right.get(other, {}).keys()):
                 examples = np.stack([right[one][seed] - right[other][seed] for seed in seeds])
                 found = estimate(examples.mean(1), examples=examples, resolution=2 / examples.shape[1] ** 2)
+                if len(seeds) == 1:
+                    half = 1.96 * examples.std() / math.sqrt(examples.size)
+                    found = found._replace(low=found.mean - half, high=found.mean + half)
                 print(*setting, one, "-", other, points(found), f"{len(seeds)} seeds")
 
 
