@@ -65,9 +65,8 @@ class Run(Recorded):
 
         choices = self.summary["choices"]
         names = " ".join((model_label(self.summary["config"], choices), choices["norm"], choices["data"]))
-        accuracy = (
-            "" if metrics["test/accuracy"] is None else f", test accuracy {metrics['test/accuracy']:.2%}"
-        )
+        found = metrics["test/accuracy"]
+        accuracy = "" if found is None else f", test accuracy {found:.2%}"
         return f"Run({names}, {self.summary['status']}{accuracy}, {self.folder})"
 
 

@@ -40,9 +40,7 @@ class WarmupCosine:
     warmup_steps: Steps | None = None
     final_fraction: Annotated[float, Field(ge=0, le=1)] = 0.0
 
-    @property
-    def varies(self) -> bool:
-        return True
+    varies = True
 
     def __call__(self, step: int, total_steps: int) -> float:
         warmup_steps = total_steps // 20 if self.warmup_steps is None else self.warmup_steps

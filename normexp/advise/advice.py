@@ -118,5 +118,5 @@ def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:
         from normexp.config.targets import load_data
         from normexp.training.lightning import total_steps
 
-    data = load_data(config, None)
+    data = load_data(config)
     return examples or data.splits["train"].y.numel(), total_steps(config, data)

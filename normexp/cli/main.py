@@ -5,7 +5,6 @@ import os
 import pkgutil
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from normexp import __version__
 from normexp.config.process import BAD_INPUT, end, fail
@@ -24,10 +23,7 @@ COMMANDS = {
     "runs": ("report:runs", "list what has been trained"),
     "new": ("new:new", "begin a norm, model, monitor or claim of your own: the files and a test"),
 }  # fmt: skip
-NAMES = {
-    "verify": "verify:claims_in_lines",
-    "figure": "report:figures_in_lines",
-}  # what they take, for the help
+NAMES = {"verify": "verify:claims_in_lines", "figure": "report:figures_in_lines"}  # for the help
 HELP_ALONE = ("compare", "new")  # without words they print their help
 
 
@@ -55,26 +51,19 @@ def run(name: str, words: Sequence[str]) -> int:
     function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
     if name == "train":
         return function(words)
-    from normexp.cli.words import call
+    from normexp.cli.words import app_of, call
     from normexp.config.errors import one_line_errors
 
     if {"-h", "--help"} & set(words) or (name in HELP_ALONE and not words):
-        show_help(name, function)
+        app_of(name, function).help_print([])
+        if name in NAMES:
+            tell(pkgutil.resolve_name(f"normexp.cli.{NAMES[name]}")())
         return 0
     try:
         with one_line_errors("interrupted; what was trained stays, and the same command goes on from there"):
             return call(name, function, words) or 0
     except SystemExit as stop:  # also of a training run that was interrupted: it keeps a checkpoint
         return stop.code  # type: ignore[return-value]
-
-
-def show_help(name: str, function: Any) -> None:
-    """What a command does, its examples and its options; of some commands, the names that they take."""
-    from normexp.cli.words import app_of
-
-    app_of(name, function).help_print([])
-    if name in NAMES:
-        tell(pkgutil.resolve_name(f"normexp.cli.{NAMES[name]}")())
 
 
 def overview() -> str:

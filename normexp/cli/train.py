@@ -6,7 +6,7 @@ Hydra reads the words. Most mistakes are answered before torch is loaded.
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from normexp import __version__
 from normexp.config import process
@@ -14,9 +14,6 @@ from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
 from normexp.config.options import quoted
 from normexp.format import tell
-
-if TYPE_CHECKING:
-    from omegaconf import DictConfig
 
 OF_VERIFY = ("claim", "page")  # keys of another command
 
@@ -67,7 +64,7 @@ def train(arguments: list[str]) -> None:
         raise ValueError(f"--{placed[0][0].replace('_', '-')}: is for sweeps; add -m")
     use_folder(flags.config_dir)
     allow_from(flags.words)
-    from normexp.config.compose import compose, hydra_itself
+    from normexp.config.compose import hydra_itself
 
     places = [f"{'++' * ('.' in key)}hydra.launcher.{key}={quoted(value)}" for key, value in placed]
     words = [*flags.words, *places]
@@ -80,7 +77,7 @@ def train(arguments: list[str]) -> None:
     elif many:
         sweep(words, flags.config_dir)
     else:
-        run(*compose(words), words)
+        run(words)
 
 
 def sweep(words: list[str], own: str | None) -> None:
@@ -95,21 +92,19 @@ def sweep(words: list[str], own: str | None) -> None:
     hydra_itself().multirun(config_name="train", task_function=task, overrides=words)
 
 
-def task(cfg: "DictConfig") -> None:
+def task(_: Any) -> None:
     """Hydra calls this for a run of one of its launchers."""
     from hydra.core.hydra_config import HydraConfig
 
-    node = HydraConfig.get()
-    choices = {key: value for key, value in node.runtime.choices.items() if "hydra/" not in key}
-    run(cfg, choices, list(node.overrides.task))
+    run(list(HydraConfig.get().overrides.task))
 
 
-def run(cfg: "DictConfig", choices: dict[str, str], words: list[str]) -> None:
-    """Train the run of a composed configuration."""
+def run(words: list[str]) -> None:
+    """Train the run that words ask for."""
     with process.fast_imports():
-        from normexp.config.run_spec import spec_of
+        from normexp.config.run_spec import specs
 
-        spec = spec_of(cfg, choices, words)
+        (spec,) = specs(words)
         from normexp.training.train import train as train_run
 
         train_run(spec, process.typed(sys.argv))

@@ -27,7 +27,7 @@ class Design:
     Attributes:
         norms: the first is the baseline.
         levels: the batch sizes; "" alone for that of the configuration.
-        rates: learning rates, the same for every norm; empty for those around the recipe's own.
+        rates: learning rates, the same for every norm.
         margin: the smallest difference that matters, or `practical`.
         measure: `error` or `loss`, on test.
         looks: numbers of seeds at which the table is looked at.
@@ -89,7 +89,6 @@ class Difference:
     margin: float
     p: float
     word: str
-    failed: int
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,6 @@ def look(setting: Setting, design: Design) -> Look:
             margin=margin,
             p=float(p),
             word=word_of(mean.effect, margin) if p <= alpha else OPEN,
-            failed=failed[comparison.named_arm, comparison.at],
         )
         for (comparison, mean, margin), p in zip(means, p_values, strict=True)
     ]

@@ -25,9 +25,6 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     design, last = result.design, result.last
     names = {"arm": "norm", "level": "batch_size"}
     tables = {f"{name}.csv": getattr(result, name).rename(columns=names) for name in ("runs", "chosen")}
-    (out / "tables").mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        rows.to_csv(out / "tables" / name, index=False)
     with drawing_style():
         figure = Drawing(
             "differences",

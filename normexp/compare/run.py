@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.disk import LADDER
 from normexp.claims.evidence.disk import row_of as numbers_of
 from normexp.claims.evidence.rates import MOST_WIDENINGS, tuned_runs, widened_rates
 from normexp.claims.judge.outcomes import Setting
@@ -38,10 +37,9 @@ class Result:
 
 def compare(design: Design, out: Path, command: str, options: Options) -> Result | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
-    (spec,) = specs([*design.words, f"norm={design.baseline}"])
-    rates = design.rates or tuple(float(f"{spec.config['lr'] * step:.2g}") for step in LADDER)
     looks: list[Look] = []
     ended, widenings, runs = f"all {design.looks[-1]} seeds are trained", 0, pd.DataFrame()
+    rates = design.rates
     for seeds in design.looks:
         if looks:
             new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * len(rates)
@@ -75,7 +73,7 @@ def compare(design: Design, out: Path, command: str, options: Options) -> Result
         if not looks[-1].open:
             ended = "every difference is decided"
             break
-    return Result(design, looks, runs, tuned_runs(runs, design.measure), ended)
+    return Result(design, looks, runs, chosen, ended)
 
 
 def grid(design: Design, rates: tuple[float, ...], seeds: int, out: Path) -> list[RunSpec]:

@@ -1,1 +1,1 @@
-"""Configurations: their settings and checks, the identity of a run, and the code that computed it."""
+"""Configurations: their settings and checks, the identity of a run, and its process."""

@@ -1,7 +1,7 @@
 """Check a composed configuration before anything is built: its root against the schema, each node against the signature
 of its `_target_`, and what belongs together."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from normexp.config.errors import checked
@@ -25,18 +25,11 @@ FAST = "fast"  # the recipe with a file for each model and data
 FITTING = {"text": "data=python_docs or data=text_file", "image": "data=digits or data=mnist"}
 
 
-def validate(
-    config: dict[str, Any], allowed: Iterable[str] | None = None, groups: Sequence[str] = GROUPS
-) -> None:
-    """Raise a ValueError of one line for the first mistake in a resolved configuration.
-
-    Args:
-        allowed: the user's packages that `_target_` may name; by default those of the command line.
-        groups: whose nodes are checked, if not all are used.
-    """
+def validate(config: dict[str, Any], groups: Sequence[str] = GROUPS) -> None:
+    """Raise a ValueError of one line for the first mistake in a resolved configuration; of its nodes, only those of
+    `groups` are checked."""
     checked(Root, config)
-    packages = allowed_packages() if allowed is None else tuple(allowed)
-    if foreign := [name for name in config["allow_targets"] if name not in packages]:
+    if foreign := [name for name in config["allow_targets"] if name not in allowed_packages()]:
         raise ValueError(
             f"allow_targets={foreign}: no file can allow a package; if you trust it, add allow_targets="
             f"[{','.join(foreign)}] to the command line"
@@ -50,7 +43,7 @@ def validate(
             if not isinstance(part, dict) or "_target_" not in part:
                 raise ValueError(f"{path}: names no class; choose {group}=<name> or write _target_")
             own = class_options(part) if group == "optimizer" else part
-            check_node(path, own, packages, INJECTED.get(group, ()))
+            check_node(path, own, INJECTED.get(group, ()))
     size = config["data"].get("batch_size", config["batch_size"])
     if size != config["batch_size"]:
         raise ValueError(
@@ -66,20 +59,20 @@ def validate(
     require_choice("optimizer.decay", config["optimizer"].get("decay", "matrices"), ("matrices", "all"))
 
 
-def check_node(path: str, node: Any, allowed: Iterable[str] | None, given: tuple[str, ...] = ()) -> None:
+def check_node(path: str, node: Any, given: tuple[str, ...] = ()) -> None:
     """Check a node with a `_target_` against its signature; search other nodes for such nodes. `given` are arguments
     that normexp passes itself."""
     if isinstance(node, list):
         for index, value in enumerate(node):
-            check_node(f"{path}[{index}]", value, allowed)
+            check_node(f"{path}[{index}]", value)
     if not isinstance(node, dict):
         return
     options = {key: value for key, value in node.items() if not key.startswith("_")}
     for key, value in options.items():
-        check_node(f"{path}.{key}", value, allowed)
+        check_node(f"{path}.{key}", value)
     if "_target_" not in node:
         return
-    target = resolve_target(path, node["_target_"], allowed)
+    target = resolve_target(path, node["_target_"])
     if own := [key for key in given if key in node]:
         instead = OF_TRAINER.get(own[0]) if path == "trainer" else None
         remedy = f"write {instead}=VALUE instead" if instead else "leave it out"
@@ -93,14 +86,12 @@ def class_options(optimizer: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in optimizer.items() if key != "decay"}
 
 
-def check_kinds(
-    config: dict[str, Any], choices: dict[str, str], allowed: Iterable[str] | None = None
-) -> None:
+def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
     """Refuse a model on data that it cannot read, and the fast recipe of a pair that has none."""
 
     def said(group: str, attribute: str) -> str:
         """What a class says of itself. For a user's own data and network it is an option."""
-        own = getattr(resolve_target(group, config[group]["_target_"], allowed), attribute, None)
+        own = getattr(resolve_target(group, config[group]["_target_"]), attribute, None)
         return config[group].get(attribute, own)
 
     pair = f"{FAST}_{choices['model']}_{choices['data']}"

@@ -10,7 +10,6 @@ import hashlib
 import pickle
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 from hydra import compose as hydra_compose
@@ -19,7 +18,7 @@ from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import Override, OverrideType
 from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
@@ -104,18 +103,15 @@ def _parsed(word: str) -> Override:
 
 def _is_value(override: Override) -> bool:
     """Whether an override changes one value, and so no choice. Of the keys at the root, some are choices."""
-    changes = not (override.is_delete() or override.is_add() or override.is_force_add())
     key = override.key_or_group
     below_root = "." in key and "/" not in key and not key.startswith("hydra.")
     plain = (below_root or key in VALUES) and override.package is None
-    return changes and plain and not override.is_sweep_override()
+    return override.type is OverrideType.CHANGE and plain and not override.is_sweep_override()
 
 
 @functools.lru_cache(maxsize=256)
-def _merged(
-    words: tuple[str, ...], own: Path | None, allowed: tuple[str, ...]
-) -> tuple[bytes, dict[str, str]]:
-    # Hydra finds choices in the user's folder and allowed packages too, so these are keys of the cache.
+def _merged(words: tuple[str, ...], *places: Any) -> tuple[bytes, dict[str, str]]:
+    # Hydra finds choices in the places of the user too, folder and allowed packages: they are keys of the cache.
     cfg, chosen = _by_hydra(words)
     return pickle.dumps(cfg), chosen
 
@@ -125,23 +121,19 @@ def _by_hydra(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     running, current.hydra = current.hydra, None
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            return split(hydra_compose("train", overrides=list(words), return_hydra_config=True))
+            cfg = hydra_compose("train", overrides=list(words), return_hydra_config=True)
     finally:
         current.hydra = running
+    chosen = {key: value for key, value in cfg.hydra.runtime.choices.items() if "hydra/" not in key}
+    with read_write(cfg), open_dict(cfg):
+        del cfg["hydra"]
+    return cfg, chosen
 
 
 def hydra_itself() -> Hydra:
     """Hydra as its own command runs it: over all cells of a sweep, or to print a configuration."""
     version.setbase("1.3")
     return Hydra.create_main_hydra2("train", create_config_search_path(str(CONFIGS)))
-
-
-def split(cfg: DictConfig) -> tuple[DictConfig, dict[str, str]]:
-    """A configuration without Hydra's own node, and the choices in that node."""
-    chosen = {key: value for key, value in cfg.hydra.runtime.choices.items() if "hydra/" not in key}
-    with read_write(cfg), open_dict(cfg):
-        del cfg["hydra"]
-    return cfg, chosen
 
 
 def plain_values(cfg: DictConfig) -> dict[str, Any]:

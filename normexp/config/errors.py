@@ -5,24 +5,16 @@ import difflib
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from normexp.config import process
 from normexp.config.folder import brought_hint
 from normexp.config.options import OF_TRAINER, choices, keys, suggest
-from normexp.config.process import (
-    BAD_INPUT,
-    FAILED,
-    INTERRUPTED,
-    command,
-    fail,
-    say_and_exit,
-    was_interrupted,
-)
 from normexp.format import printable
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import BaseModel
 
 # Types of pydantic's errors -> what a value must be.
 MUST = {
@@ -34,9 +26,8 @@ MUST = {
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
 }  # fmt: skip
 EXTRAS = ("joblib", "submitit")  # of launchers
-BRANCH = re.compile(
-    r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-"
-)  # of a union
+# The names of a union's members in the places of pydantic's errors.
+BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")
 
 
 def full_errors() -> bool:
@@ -53,16 +44,16 @@ def one_line_errors(interrupted: str = "interrupted before training; nothing was
     except (Exception, KeyboardInterrupt) as error:
         if full_errors():
             raise
-        if was_interrupted(error):  # during an import, composing or building; training handles Ctrl-C itself
-            say_and_exit(interrupted, INTERRUPTED)
-        fail(one_line(error), BAD_INPUT if is_bad_input(error) else FAILED)
+        # During an import, composing or building; training handles Ctrl-C itself.
+        if process.was_interrupted(error):
+            process.say_and_exit(interrupted, process.INTERRUPTED)
+        process.fail(one_line(error), process.BAD_INPUT if is_bad_input(error) else process.FAILED)
 
 
 def is_bad_input(error: BaseException) -> bool:
     """Whether the user's input caused the error, not the program."""
-    return isinstance(error, ValueError | OSError) or type(error).__module__.startswith(
-        ("hydra", "omegaconf")
-    )
+    of_hydra = type(error).__module__.startswith(("hydra", "omegaconf"))
+    return of_hydra or isinstance(error, ValueError | OSError)
 
 
 def why(error: Exception) -> str:
@@ -80,12 +71,11 @@ def checked(model: "type[BaseModel]", values: Any, path: str = "") -> Any:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ValueError(_of_validation(error, model, path)) from None
+        raise ValueError(_first(error.errors(include_url=False), model, path)) from None
 
 
-def _of_validation(error: "ValidationError", model: "type[BaseModel] | None" = None, path: str = "") -> str:
+def _first(found: Sequence[Any], model: "type[BaseModel]", path: str) -> str:
     """The first mistake that pydantic found: key, value and remedy."""
-    found = error.errors(include_url=False)
     first, where = found[0], _key(found[0]["loc"])
     told = [_remedy(one, model, path) for one in found if _key(one["loc"]) == where]
     key = f"{path}.{where}".strip(".")
@@ -93,9 +83,7 @@ def _of_validation(error: "ValidationError", model: "type[BaseModel] | None" = N
         return told[0]
     if first["type"] in ("extra_forbidden", "missing"):
         return f"{key}: {told[0].replace('VALUE', f'{key}=VALUE')}"
-    if first["type"] == "value_error" and isinstance(
-        first["input"], dict
-    ):  # keys that do not belong together
+    if first["type"] == "value_error" and isinstance(first["input"], dict):  # keys that do not fit together
         return f"{key}: {told[0]}"
     shown = str(first["input"]) if first["type"] == "value_error" else repr(first["input"])
     return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(told))}"
@@ -107,7 +95,7 @@ def _key(place: Iterable[int | str]) -> str:
     return "".join(parts).strip(".")
 
 
-def _remedy(one: Any, model: "type[BaseModel] | None", path: str) -> str:
+def _remedy(one: Any, model: "type[BaseModel]", path: str) -> str:
     kind, context = one["type"], one.get("ctx", {})
     if kind == "missing":
         return "is missing; add VALUE"
@@ -140,16 +128,14 @@ def _keys_at(model: Any, place: Iterable[int | str]) -> list[str]:
 
 
 def one_line(error: BaseException) -> str:
-    """An error in one line: messages of Hydra, OmegaConf and pydantic are shortened, others stay."""
-    if hasattr(error, "errors") and type(error).__module__.startswith("pydantic"):
-        return _of_validation(error)  # type: ignore[arg-type]
+    """An error in one line: messages of Hydra and OmegaConf are shortened, others stay."""
     text = str(error).strip()
     if match := re.search(r"Could not override '([^']+)'", text):
         if instead := OF_TRAINER.get(match[1].removeprefix("trainer.")):
             return f"{match[1]}: is given by normexp; write {instead}=VALUE instead"
         near = [key for key in difflib.get_close_matches(match[1], keys(), n=2) if key != match[1]]
         hint = f"did you mean {near[0]}? " if near else ""
-        return f"{match[1]}: no such key; {hint}`{command('train')} --cfg job` prints all keys"
+        return f"{match[1]}: no such key; {hint}`{process.command('train')} --cfg job` prints all keys"
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, choice = match[1], match[2]
         hint = brought_hint(group, choice) or f"no such choice; {suggest(choice, list(choices(group)))}"
@@ -157,7 +143,7 @@ def one_line(error: BaseException) -> str:
             hint = f'is not installed; pip install "normexp[{extra}]"'
         return f"{group}={choice}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return f"{match[1]}: several values make a sweep; add -m: {command('train')} -m {match[1]}"
+        return f"{match[1]}: several values make a sweep; add -m: {process.command('train')} -m {match[1]}"
     if "does not support sweep type" in text:
         return "a sweep takes values: several with commas, lr=0.001,0.01, or range(...); no interval"
     if "missing EQUAL" in text:

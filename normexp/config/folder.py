@@ -28,10 +28,8 @@ PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
 def use_folder(folder: str | Path | None) -> None:
-    """Use a folder for this process and those that it starts; None or an empty text uses none.
-
-    Raises ValueError with one line if there is no such folder.
-    """
+    """Use a folder for this process and those that it starts; None or an empty text uses none. Raises ValueError with
+    one line if there is no such folder."""
     if folder and not Path(folder).is_dir():
         raise ValueError(
             f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
@@ -45,15 +43,10 @@ def own_folder() -> Path | None:
 
 
 def allow_from(arguments: Iterable[str]) -> None:
-    """Read `allow_targets=[mine,other]` from a command line, for this process and those that it starts.
-
-    Raises ValueError with one line for a name that is no package's.
-    """
-    packages: list[str] = []
-    for argument in arguments:
-        key, equals, value = argument.lstrip("+").partition("=")
-        if key == "allow_targets" and equals:
-            packages += listed(value)
+    """Read `allow_targets=[mine,other]` from a command line, for this process and those that it starts. Raises
+    ValueError with one line for a name that is no package's."""
+    pairs = (argument.lstrip("+").partition("=") for argument in arguments)
+    packages = [name for key, _, value in pairs if key == "allow_targets" for name in listed(value)]
     for name in packages:
         if not PACKAGE.fullmatch(name):
             raise ValueError(f"allow_targets=[{name}]: is no package; write allow_targets=[my_package]")
@@ -72,16 +65,15 @@ def allowed_packages() -> tuple[str, ...]:
 
 
 @functools.cache
-def brought() -> dict[tuple[str, str], tuple[str, ...]]:
+def brought() -> dict[tuple[str, str], list[str]]:
     """What installed packages say they bring: (group, name) -> packages. Nothing of theirs is imported or read."""
     from importlib.metadata import entry_points  # slow: it reads a file of each package
 
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
     points = entry_points()
     for group in BROUGHT:
         for own in points.select(group=f"normexp.{group}s"):
-            others = found.get((group, own.name), ())
-            found[group, own.name] = tuple(dict.fromkeys((*others, own.value)))
+            found.setdefault((group, own.name), []).append(own.value)
     return found
 
 

@@ -17,7 +17,7 @@ from normexp.config.folder import lies_in
 from normexp.config.schema import GROUPS, NOT_IDENTITY, Root
 
 OFF = {key: field.default for key, field in Root.model_fields.items() if not field.is_required()}
-OF_OPTIMIZERS = {"decay": "matrices"}  # an option of normexp that no class of torch takes
+DECAY = "matrices"  # default of an option of normexp that no class of torch takes
 COUNTED = tuple(key for key in Root.model_fields if key not in NOT_IDENTITY)
 
 # What belongs to a recipe, beside all below `optimizer` and `schedule`.
@@ -27,65 +27,50 @@ PARTS = (
 )  # fmt: skip
 
 
-def identity(
-    config: Mapping[str, Any],
-    fingerprint: str = "",
-    processes: int = 1,
-    allowed: tuple[str, ...] | None = None,
-) -> dict[str, Any]:
+def identity(config: Mapping[str, Any], fingerprint: str = "", processes: int = 1) -> dict[str, Any]:
     """The part of a resolved configuration that makes two runs the same run: what differs from its default, without
-    paths, hardware and monitors.
-
-    Args:
-        fingerprint: hash of the content of a user's own data.
-        processes: that share a batch; each normalizes and augments its own part of it.
-        allowed: the user's packages that `_target_` may name; by default those of the command line.
-    """
+    paths, hardware and monitors; with the fingerprint of a user's own data, and the number of processes that share a
+    batch, since each normalizes and augments its own part of it."""
     kept = {key: plain(config[key]) for key in COUNTED if key in config}
     kept = {key: value for key, value in kept.items() if key not in OFF or value != OFF[key]}
     if "max_steps" in kept:
         kept.pop("max_epochs", None)  # it is ignored
     for group in GROUPS:
         if isinstance(node := kept.get(group), dict):
-            node = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
-            kept[group] = _differing(node, allowed, OF_OPTIMIZERS if group == "optimizer" else {})
+            own = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
+            if group == "optimizer" and own.get("decay") == DECAY:
+                del own["decay"]
+            kept[group] = _differing(own)
     kept |= {"fingerprint": fingerprint} if fingerprint else {}
     return kept | ({"processes": processes} if processes > 1 else {})
 
 
-def _differing(
-    node: dict[str, Any], allowed: tuple[str, ...] | None, more: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The options of a node that differ from the defaults of its class, and from `more` defaults."""
+def _differing(node: dict[str, Any]) -> dict[str, Any]:
+    """The options of a node that differ from the defaults of its class."""
     target = str(node.get("_target_", ""))
-    defaults = {**_defaults(target, allowed), **(more or {})}
+    defaults = _defaults(target)
     kept: dict[str, Any] = {"_target_": target} if target else {}
     for key, value in node.items():
         if not key.startswith("_") and (key not in defaults or value != defaults[key]):
-            kept[key] = _differing(value, allowed) if isinstance(value, dict) else value
+            kept[key] = _differing(value) if isinstance(value, dict) else value
     return kept
 
 
 @cache
-def _defaults(target: str, allowed: tuple[str, ...] | None) -> dict[str, Any]:
+def _defaults(target: str) -> dict[str, Any]:
     """The defaults of a class's options; none of a class that cannot be named in a configuration."""
     from normexp.config.targets import resolve_target  # imports torch
 
     try:
-        parameters = inspect.signature(resolve_target("", target, allowed)).parameters.values()
+        parameters = inspect.signature(resolve_target("", target)).parameters.values()
     except (ValueError, TypeError):  # absent, not allowed, or written in C
         return {}
     return {own.name: plain(own.default) for own in parameters if own.default is not own.empty}
 
 
-def config_hash(
-    config: Mapping[str, Any],
-    fingerprint: str = "",
-    processes: int = 1,
-    allowed: tuple[str, ...] | None = None,
-) -> str:
+def config_hash(config: Mapping[str, Any], fingerprint: str = "", processes: int = 1) -> str:
     """Hexadecimal SHA-256 of the identity, equal for 1 and 1.0 and for any order of keys."""
-    text = json.dumps(identity(config, fingerprint, processes, allowed), sort_keys=True, allow_nan=False)
+    text = json.dumps(identity(config, fingerprint, processes), sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -100,7 +85,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def processes_of(config: dict[str, Any], allowed: Iterable[str] | None = None) -> int:
+def processes_of(config: dict[str, Any]) -> int:
     """The number of processes that share a batch: one for each device of each node; one for a run of no step. For
     `devices: auto` it is what a trainer finds on this machine."""
     if config.get("max_steps") == 0:
@@ -114,7 +99,7 @@ def processes_of(config: dict[str, Any], allowed: Iterable[str] | None = None) -
     from normexp.config.targets import construct, refused
 
     with refused("trainer", "Trainer"):
-        make_trainer = construct("trainer", trainer, allowed)
+        make_trainer = construct("trainer", trainer)
         return make_trainer(logger=False, enable_checkpointing=False, enable_progress_bar=False).world_size
 
 

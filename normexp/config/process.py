@@ -20,9 +20,7 @@ from normexp.format import UNPRINTABLE, tell
 SCRIPTS = ("train", "verify", "report")  # a checkout starts these as files
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit statuses
 # Slurm and submitit send one of the last two before a job's time is over, or when other jobs need its place.
-STOPS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, name)
-)
+STOPS = tuple(getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGUSR1", "SIGUSR2") if hasattr(signal, n))
 LOGGERS = ("pytorch_lightning", "lightning_fabric", "lightning.pytorch")
 
 
@@ -38,13 +36,9 @@ def command(name: str) -> str:
 
 def typed(argv: Sequence[str]) -> str:
     """A command line as a user types it, quoted for a shell, on one line. `sys.argv[0]` is replaced by the command."""
-    words = ["normexp", *argv[1:]] if _installed(argv) else ["python", *argv]
+    installed = Path(argv[0]).stem == "normexp"  # normexp.exe on Windows
+    words = ["normexp", *argv[1:]] if installed else ["python", *argv]
     return UNPRINTABLE.sub(" ", shlex.join(words))
-
-
-def _installed(argv: Sequence[str]) -> bool:
-    """Whether the program is the installed command: `normexp`, or normexp.exe on Windows."""
-    return Path(argv[0]).stem == "normexp"
 
 
 @contextlib.contextmanager
@@ -97,12 +91,12 @@ def end(status: int) -> NoReturn:
 
 @contextlib.contextmanager
 def preserve_global_state() -> Iterator[None]:
-    """Inside this context, a run may set seeds, threads, environment variables, warning filters, logging levels and
-    defaults of torch. Afterwards all are restored."""
+    """Inside this context, a run may set `sys.argv`, seeds, threads, environment variables, warning filters, logging
+    levels and defaults of torch. Afterwards all are restored."""
     import numpy as np
     import torch
 
-    drawn, numbers = random.getstate(), np.random.get_state()
+    argv, drawn, numbers = sys.argv, random.getstate(), np.random.get_state()
     environment, levels = dict(os.environ), {name: logging.getLogger(name).level for name in LOGGERS}
     threads, kind, format_warning = torch.get_num_threads(), torch.get_default_dtype(), warnings.formatwarning
     deterministic, benchmark = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.benchmark
@@ -110,6 +104,7 @@ def preserve_global_state() -> Iterator[None]:
         with warnings.catch_warnings(), torch.random.fork_rng():
             yield
     finally:
+        sys.argv = argv
         random.setstate(drawn)
         np.random.set_state(numbers)
         os.environ.clear()

@@ -26,7 +26,6 @@ class RunSpec:
         digest: hash of the run's identity.
         folder: of the run; it may not exist yet.
         overrides: what a user types for this run alone.
-        allowed: the user's packages that `_target_` may name; None for those of the command line.
     """
 
     config: dict[str, Any]
@@ -34,7 +33,6 @@ class RunSpec:
     digest: str
     folder: Path
     overrides: tuple[str, ...] = ()
-    allowed: tuple[str, ...] | None = None
 
     def files(self) -> dict[str, str]:
         """The texts of the files in `.hydra/`."""
@@ -47,49 +45,32 @@ class RunSpec:
 
 
 def specs(
-    overrides: Iterable[str],
-    *,
-    seeds: Sequence[int] | None = None,
-    rates: Sequence[float] | None = None,
-    allowed: Iterable[str] | None = None,
+    overrides: Iterable[str], *, seeds: Sequence[int] | None = None, rates: Sequence[float] | None = None
 ) -> list[RunSpec]:
-    """The runs that overrides ask for: one, or the product of `rates` and `seeds`.
-
-    Args:
-        overrides: as on the command line of `train`.
-        seeds, rates: one run for each pair, with the rates outside. By default those of the configuration.
-        allowed: the user's packages that `_target_` may name; by default those of the command line.
-
-    Raises ValueError with one line for a configuration that cannot be a run. Hydra's errors are its own.
-    """
+    """The runs that overrides, as on the command line of `train`, ask for: one, or one for each pair of `rates` and
+    `seeds`, with the rates outside. Raises ValueError with one line for a configuration that cannot be a run; Hydra's
+    errors are its own."""
     axes = [f"lr={rate}" for rate in rates or ()], [f"seed={seed}" for seed in seeds or ()]
     lists = [(*overrides, *reversed(given)) for given in itertools.product(*(axis for axis in axes if axis))]
     known: dict[str, str] = {}
-    return [spec_of(*compose(words), words, allowed=allowed, known=known) for words in lists]
+    return [spec_of(*compose(words), words, known) for words in lists]
 
 
 def spec_of(
-    cfg: DictConfig,
-    choices: dict[str, str],
-    overrides: Sequence[str],
-    *,
-    allowed: Iterable[str] | None = None,
-    known: dict[str, str] | None = None,
+    cfg: DictConfig, choices: dict[str, str], overrides: Sequence[str], known: dict[str, str] | None = None
 ) -> RunSpec:
     """The run of a composed configuration. `known` as in `fingerprint`."""
-    packages = None if allowed is None else tuple(allowed)
-    config = resolved(cfg, packages)
-    chosen, processes = choices_of(config, choices), processes_of(config, packages)
-    content = fingerprint(config, packages, {} if known is None else known)
-    digest = config_hash(config, content, processes, packages)
+    config, known = resolved(cfg), {} if known is None else known
+    chosen, processes = choices_of(config, choices), processes_of(config)
+    digest = config_hash(config, fingerprint(config, known), processes)
     folder = Path(config["run_dir"] or default_folder(config, chosen, digest))
-    return RunSpec(config, chosen, digest, folder, tuple(overrides), packages)
+    return RunSpec(config, chosen, digest, folder, tuple(overrides))
 
 
-def resolved(cfg: DictConfig, allowed: Iterable[str] | None = None) -> dict[str, Any]:
+def resolved(cfg: DictConfig) -> dict[str, Any]:
     """A configuration as plain, validated values. Raises ValueError with one line for the first mistake."""
     config = plain_values(cfg)
-    validate(config, allowed)
+    validate(config)
     return config
 
 

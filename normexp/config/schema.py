@@ -86,33 +86,26 @@ GROUPS = ("model", "norm", "data", "optimizer", "schedule", "trainer", "monitor"
 # They change what a run records, its speed too, but not the training.
 RECORDED = ("log_every_n_steps", "accuracies", "logger", "channels_last", "compile", "monitor")
 # Places, hardware and monitors. `recipe`, `preset`, `experiment` and `debug` set other keys, and those count.
-NOT_IDENTITY = frozenset(
-    (
-        *RECORDED, "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "replicas", "recipe",
-        "preset", "experiment", "debug", "data.root", "data.path", "data.cache", "data.eval_batch_size",
-        "trainer.accelerator", "trainer.devices", "trainer.strategy", "trainer.deterministic",
-        "trainer.enable_progress_bar",
-    )
-)  # fmt: skip
+NOT_IDENTITY = frozenset({
+    *RECORDED, "name", "outputs", "run_dir", "fast_dev_run", "threads", "allow_targets", "replicas", "recipe",
+    "preset", "experiment", "debug", "data.root", "data.path", "data.cache", "data.eval_batch_size",
+    "trainer.accelerator", "trainer.devices", "trainer.strategy", "trainer.deterministic",
+    "trainer.enable_progress_bar",
+})  # fmt: skip
 
 
 @cache
 def options_of(target: type, given: tuple[str, ...] = (), partial: bool = False) -> type[BaseModel] | None:
-    """The model of a class's options, by its signature; None for a class written in C.
-
-    Args:
-        given: the arguments that normexp passes itself.
-        partial: it is called later, so no option is required.
-    """
+    """The model of a class's options, by its signature; None for a class written in C. `given` are the arguments that
+    normexp passes itself; a `partial` class is called later, so no option is required."""
     try:
         parameters = inspect.signature(target).parameters.values()
     except (TypeError, ValueError):
         return None
     hints: dict[str, Any] = {}
     with contextlib.suppress(NameError, TypeError, AttributeError):
-        hints = get_type_hints(
-            inspect.getattr_static(target, "__init__"), include_extras=True
-        )  # also of an inherited one
+        # Also of an inherited one.
+        hints = get_type_hints(inspect.getattr_static(target, "__init__"), include_extras=True)
     fields: dict[str, Any] = {}
     for own in parameters:
         if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD) and own.name not in given:

@@ -10,7 +10,7 @@ import functools
 import json
 import pkgutil
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from normexp.config.folder import allowed_packages, lies_in
@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from normexp.data.base import DataModule
 
 NAME = re.compile(r"(?!__)[A-Za-z_]\w*(\.(?!__)[A-Za-z_]\w*)+", re.ASCII)
-HOMES = tuple(
-    f"normexp.{room}" for room in ("models", "norms", "data", "optimizers", "schedules", "monitors")
-)
+ROOMS = ("models", "norms", "data", "optimizers", "schedules", "monitors")
+HOMES = tuple(f"normexp.{room}" for room in ROOMS)
 TORCH = ("torch.nn", "torch.optim")
 # Lightning has classes that write, move or delete files, and callbacks that change the training. These do neither.
 LIGHTNING = {
@@ -37,15 +36,9 @@ LIGHTNING = {
 }
 
 
-def resolve_target(path: str, name: Any, allowed: Iterable[str] | None = None) -> type:
-    """The class that `<path>._target_=<name>` names.
-
-    Args:
-        allowed: the user's packages that are allowed; by default those of the command line.
-
-    Raises ValueError with one line for any other name.
-    """
-    homes = (*HOMES, *TORCH, *(allowed_packages() if allowed is None else allowed))
+def resolve_target(path: str, name: Any) -> type:
+    """The class that `<path>._target_=<name>` names. Raises ValueError with one line for any other name."""
+    homes = (*HOMES, *TORCH, *allowed_packages())
     where = f"{path}._target_={name}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"{where}: is no class; write package.module.Class")
@@ -72,37 +65,31 @@ def _remedy(name: str) -> str:
     )
 
 
-def construct(path: str, node: Any, allowed: Iterable[str] | None = None) -> Any:
+def construct(path: str, node: Any) -> Any:
     """Build the object of a node with a `_target_`, or a factory of it if `_partial_` is true. In lists and other
-    nodes, build the nodes inside.
-
-    `path` is the node's path, for messages; `allowed` as in `resolve_target`. Raises ValueError with one line for a
-    class that is not allowed or that does not take its options.
-    """
+    nodes, build the nodes inside. `path` is the node's, for messages. Raises ValueError with one line for a class that
+    is not allowed or that does not take its options."""
     if isinstance(node, list):
-        return [construct(f"{path}[{index}]", value, allowed) for index, value in enumerate(node)]
+        return [construct(f"{path}[{index}]", value) for index, value in enumerate(node)]
     if not isinstance(node, dict):
         return node
-    options = {
-        key: construct(f"{path}.{key}", value, allowed)
-        for key, value in node.items()
-        if not str(key).startswith("_")
-    }
+    named = {key: value for key, value in node.items() if not str(key).startswith("_")}
+    options = {key: construct(f"{path}.{key}", value) for key, value in named.items()}
     if "_target_" not in node:
         return options
-    target = resolve_target(path, node["_target_"], allowed)
+    target = resolve_target(path, node["_target_"])
     if node.get("_partial_", False):
         return functools.partial(target, **options)
     with refused(path, target.__name__):
         return target(**options)
 
 
-def build_model(config: dict[str, Any], data: Any, allowed: Iterable[str] | None = None) -> "nn.Module":
+def build_model(config: dict[str, Any], data: Any) -> "nn.Module":
     """The model with its initial weights, for data of this `input_shape` and `num_classes`. Outside the norms, the
     weights depend on the seed and not on the norm. Raises ValueError with one line."""
     import torch
 
-    make, norm = (construct(group, config[group], allowed) for group in ("model", "norm"))
+    make, norm = (construct(group, config[group]) for group in ("model", "norm"))
     with refused("model", make.func.__name__):
         torch.manual_seed(config["seed"])
         return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
@@ -124,30 +111,27 @@ def refused(path: str, what: str) -> Iterator[None]:
 _standard: set[str] = set()  # classes whose data are the same everywhere
 
 
-def fingerprint(config: dict[str, Any], allowed: tuple[str, ...] | None, known: dict[str, str]) -> str:
-    """The fingerprint of the data of a configuration, "" for a standard data set. It reads the data.
-
-    Args:
-        known: what earlier calls of this launch found, by the data's options. Files may change until the next launch.
-    """
+def fingerprint(config: dict[str, Any], known: dict[str, str]) -> str:
+    """The fingerprint of the data of a configuration, which it reads; "" for a standard data set. `known` is what
+    earlier calls of this launch found, by the data's options: files may change until the next launch."""
     node = config["data"]
     key = json.dumps({**node, "seed": None}, sort_keys=True)
     if key not in known and node["_target_"] not in _standard:
-        known[key] = _loaded(json.dumps(node), allowed).fingerprint
+        known[key] = _loaded(json.dumps(node)).fingerprint
         if not known[key]:
             _standard.add(node["_target_"])
     return known.get(key, "")
 
 
-def load_data(config: dict[str, Any], allowed: tuple[str, ...] | None) -> "DataModule":
+def load_data(config: dict[str, Any]) -> "DataModule":
     """The data module of a configuration, loaded: the one that a fingerprint has just read, or a new one."""
-    data = _loaded(json.dumps(config["data"]), allowed)
+    data = _loaded(json.dumps(config["data"]))
     _loaded.cache_clear()  # files may change before the next run
     return data
 
 
 @functools.lru_cache(maxsize=1)
-def _loaded(node: str, allowed: tuple[str, ...] | None) -> "DataModule":
-    data = construct("data", json.loads(node), allowed)
+def _loaded(node: str) -> "DataModule":
+    data = construct("data", json.loads(node))
     data.load()
     return data

@@ -80,16 +80,14 @@ def write_report(
     sections[0]["table"] = comparison_cells(study, table, style)
     sentence, runs, limits = finding(study, table), runs_text(study), cautions(study)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key", "level"])}
-    (out / "tables").mkdir(parents=True, exist_ok=True)
-    for name, rows in tables.items():
-        rows.to_csv(out / "tables" / name, index=False)
-    (out / "report.md").write_text(text_of(study, table))
     words = study.name.replace("_", " ")
-    return save_page(
+    page = save_page(
         out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
         pictures=pictures, lists=lists(study), finding=sentence, provenance=[foot], runs_text=runs, made_by=made_by,
         tables=tables,
     )  # fmt: skip
+    (out / "report.md").write_text(text_of(study, table))
+    return page
 
 
 def text_of(study: Study, table: pd.DataFrame) -> str:
@@ -100,7 +98,10 @@ def text_of(study: Study, table: pd.DataFrame) -> str:
 
 
 def save_page(out: Path, template: str = "page.html.j2", **values: Any) -> Path:
-    """Write `index.html` from a template, which escapes the values. Returns its path."""
+    """Write `index.html` from a template, which escapes the values, and its `tables`. Returns its path."""
+    for name, rows in values.get("tables", {}).items():
+        (out / "tables").mkdir(parents=True, exist_ok=True)
+        rows.to_csv(out / "tables" / name, index=False)
     write_text(out / "index.html", ENVIRONMENT.get_template(template).render(values))
     return out / "index.html"
 

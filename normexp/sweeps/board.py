@@ -22,12 +22,8 @@ def show_plan(
     *,
     brief: bool = False,
 ) -> None:
-    """Print what will run and how; with `options.plan` an estimate of its time, from a few real steps.
-
-    Args:
-        place: None if nothing runs.
-        brief: print one line.
-    """
+    """Print what will run and how, if `brief` in one line; with `options.plan` an estimate of its time, from a few real
+    steps. `place` is None if nothing runs."""
     to_run = [cell for cell in cells if cell.state == "planned"]
     if brief and not options.plan:
         if place is not None:

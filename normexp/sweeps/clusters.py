@@ -23,11 +23,7 @@ RESTARTS = 10**6  # after time limits; submitit asks for a number
 
 class SubmititJobs(Place):
     """Jobs of submitit, a run each. Before its time is over, a run saves, and its job goes back into the queue. Jobs
-    go on if this process dies. A later launch then waits for those that run.
-
-    Args:
-        folder: of submitit's files, which the nodes must see.
-    """
+    go on if this process dies. A later launch then waits for those that run. Nodes must see submitit's `folder`."""
 
     def __init__(self, options: Options, folder: Path, threads: int):
         self.cluster = options.place

@@ -23,13 +23,8 @@ from normexp.training.screen import how_to_look, make_console, writes_events
 
 
 def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path, argv: Sequence[str]) -> int:
-    """Run a cell for each list of overrides. Returns the exit status. Raises ValueError with one line before the first
-    run starts, if any cell cannot run.
-
-    Args:
-        folder: of this launch.
-        argv: the command line of the sweep.
-    """
+    """Run a cell for each list of overrides, in the folder of this launch. Returns the exit status. Raises ValueError
+    with one line before the first run starts, if any cell cannot run."""
     with process.fast_imports():  # thousands of configurations are many objects, too
         planned = plan(names(job_overrides), job_overrides)
     first = next(iter(planned.values())).config
@@ -68,7 +63,7 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     known: dict[str, str] = {}
     for name, words in zip(names, job_overrides, strict=True):
         try:
-            found[name] = spec = spec_of(*compose(words), words, known=known)
+            found[name] = spec = spec_of(*compose(words), words, known)
             if (kind := kind_of(spec)) not in built and not (spec.folder / SUMMARY).exists():
                 build(spec)
                 built.add(kind)

@@ -94,8 +94,7 @@ def work(job: Job) -> Outcome:
 
     from normexp.training.train import train
 
-    started, argv = time.monotonic(), sys.argv
-    status, error = "", None
+    started, error = time.monotonic(), None
     with writing_to(job.log), preserve_global_state():
         sys.argv = job.argv
         torch.set_num_threads(job.threads)
@@ -111,8 +110,6 @@ def work(job: Job) -> Outcome:
             traceback.print_exc()
             status, error = "crashed", one_line(caught)
             print(f"Error: {printable(error)}", flush=True)
-        finally:
-            sys.argv = argv
     gc.collect()  # network and data hold each other, and the next run needs their memory
     config = job.spec.config
     clean = error is None and config["trainer"].get("devices") == 1 and not config["compile"]

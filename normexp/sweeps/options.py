@@ -81,9 +81,6 @@ def options_of(given: Sequence[tuple[str, str]]) -> Options:
     values: dict[str, Any] = {}
     for name, text in given:
         value = text if name in TEXTS else yaml.safe_load(text)
-        head, _, key = name.partition(".")
-        if key:
-            values.setdefault(head, {})[key] = value
-        else:
-            values[name] = value
+        name, _, key = name.partition(".")
+        values[name] = {**values.get(name, {}), key: value} if key else value
     return checked(Options, values)

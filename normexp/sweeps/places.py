@@ -76,10 +76,8 @@ class Inside(Place):
 class ThisMachine(Place):
     """As many jobs at a time as there are slots. If this process dies, its jobs stop themselves.
 
-    A slot has a pool of one process: one that is killed takes no other along, and it is known whose run was lost.
-
-    Args:
-        environments: environment variables of each slot, e.g. `{"CUDA_VISIBLE_DEVICES": "1"}`.
+    A slot has environment variables, e.g. `{"CUDA_VISIBLE_DEVICES": "1"}`, and a pool of one process: one that is
+    killed takes no other along, and it is known whose run was lost.
     """
 
     def __init__(self, environments: Sequence[Mapping[str, str]]):
@@ -130,11 +128,8 @@ class ThisMachine(Place):
 
 
 def choose_place(options: Options, jobs: Sequence[Job], folder: Path) -> Place:
-    """The place that the options name, for these jobs. Raises ValueError with one line if it cannot be used here.
-
-    Args:
-        folder: of the launch, for the files of the place.
-    """
+    """The place that the options name, for these jobs; its files go to the `folder` of the launch. Raises ValueError
+    with one line if it cannot be used here."""
     threads = max(job.threads for job in jobs)
     if options.place == "ray":
         from normexp.sweeps.clusters import RayCluster
@@ -152,10 +147,9 @@ def choose_place(options: Options, jobs: Sequence[Job], folder: Path) -> Place:
 def slots(trainers: Sequence[Mapping[str, Any]], options: Options, threads: int) -> list[dict[str, str]]:
     """Environment of each slot. On CPUs there is one per core, or fewer for runs of several threads. With GPUs each
     slot sees one, which `runs_per_gpu` slots share. If some run asks for several, runs see all, one at a time."""
-    devices = [trainer.get("devices", 1) for trainer in trainers]
-    gpus = [] if all(trainer.get("accelerator") == "cpu" for trainer in trainers) else visible_gpus()
-    if any(n != 1 for n in devices):
+    if any(trainer.get("devices", 1) != 1 for trainer in trainers):
         return [{}] * (options.workers or 1)
+    gpus = [] if all(trainer.get("accelerator") == "cpu" for trainer in trainers) else visible_gpus()
     if not gpus:
         return [{}] * (options.workers or max(1, cores() // threads))
     count = options.workers or len(gpus) * options.runs_per_gpu

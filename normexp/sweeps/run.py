@@ -83,12 +83,8 @@ def run(
 def changes(
     todo: Sequence[Cell], place: Place, came: Sequence[int], say: Callable[[str], None]
 ) -> Iterator[Cell]:
-    """Run cells at a place; yield a cell whenever its state changes.
-
-    Args:
-        came: the signals that came; the first stops the launch.
-        say: prints a line.
-    """
+    """Run cells at a place; yield a cell whenever its state changes. The first of the signals that `came` stops the
+    launch; `say` prints a line."""
     waiting, running, stopping = deque(todo), dict[Future[Outcome], Cell](), False
     try:
         while running or (waiting and not came):

@@ -53,7 +53,7 @@ class Parts:
 
         Raises ValueError with one line for hardware that is absent, or that cannot share a batch.
         """
-        make = construct("trainer", self.config["trainer"], self.spec.allowed)
+        make = construct("trainer", self.config["trainer"])
         try:
             trainer = make(**{"logger": False, "enable_progress_bar": False} | arguments)
         except Exception as error:  # Lightning and its plugins raise a dozen types
@@ -73,18 +73,18 @@ def build(spec: RunSpec, *, command: str = "") -> Parts:
     Raises ValueError with one line.
     """
     quiet_lightning()
-    config, allowed = spec.config, spec.allowed
-    check_kinds(config, spec.choices, allowed)
-    data = load_data(config, allowed)
-    model = build_model(config, data, allowed)
+    config = spec.config
+    check_kinds(config, spec.choices)
+    data = load_data(config)
+    model = build_model(config, data)
     if whitening := getattr(model, "whitening", None):
         whitening.fit(data.rows("train", torch.device("cpu")).take(slice(WHITENED_BY))[0])
     with refused("model", type(model).__name__):
         rehearse(model, data, config["batch_size"])
     module = LitModel(
         model,
-        construct("optimizer", class_options(config["optimizer"]), allowed),
-        construct("schedule", config["schedule"], allowed),
+        construct("optimizer", class_options(config["optimizer"])),
+        construct("schedule", config["schedule"]),
         total_steps=total_steps(config, data),
         channels_last=config["channels_last"] and getattr(model, "convolves", False),
         label_smoothing=config["label_smoothing"],
@@ -92,7 +92,7 @@ def build(spec: RunSpec, *, command: str = "") -> Parts:
         tta=getattr(data, "tta", "none"),  # of images alone
     )
     nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
-    monitors = [construct(path, node, allowed) for path, node in nodes.items()]
+    monitors = [construct(path, node) for path, node in nodes.items()]
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
 
 

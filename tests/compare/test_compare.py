@@ -138,9 +138,11 @@ def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
     assert near.differences[0].word == OPEN
     assert near.open
     assert "lies partly within the margin of ±1.00 and partly beyond it" in finding(near, "none", "error")
-    bad = look(setting({"batchnorm": -3}, failed=range(10)), found).differences[0]
-    assert (bad.word, bad.failed) == (WORSE, 10)
-    assert bad.effect == pytest.approx(0.8, abs=0.01)
+    bad = look(setting({"batchnorm": -3}, failed=range(10)), found)
+    (difference,) = bad.differences
+    assert difference.word == WORSE
+    assert {arm.norm: arm.failed for arm in bad.arms}["batchnorm"] == 10
+    assert difference.effect == pytest.approx(0.8, abs=0.01)
 
 
 def test_equal_arms_are_called_different_at_most_as_often_as_promised():

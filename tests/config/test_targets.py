@@ -59,9 +59,10 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("path", "name", "allowed", "message"), REFUSED, ids=lambda value: str(value)[:60])
-def test_target_is_refused_in_one_line(path, name, allowed, message):
+def test_target_is_refused_in_one_line(path, name, allowed, message, monkeypatch):
+    monkeypatch.setenv(ALLOWED, ",".join(allowed))
     with pytest.raises(ValueError, match=message) as caught:
-        resolve_target(path, name, allowed)
+        resolve_target(path, name)
     assert len(str(caught.value).replace(str(name), "").splitlines()) == 1
 
 
@@ -83,11 +84,11 @@ def test_target_is_refused_in_one_line(path, name, allowed, message):
     ],
 )
 def test_target_is_found(path, name):
-    assert resolve_target(path, name, ()).__name__ == name.rpartition(".")[2]
+    assert resolve_target(path, name).__name__ == name.rpartition(".")[2]
 
 
 def test_each_listed_part_of_lightning_is_a_class():
-    assert all(isinstance(resolve_target("trainer.x", name, ()), type) for name in LIGHTNING)
+    assert all(isinstance(resolve_target("trainer.x", name), type) for name in LIGHTNING)
 
 
 def test_name_is_judged_before_it_is_imported():
@@ -95,7 +96,7 @@ def test_name_is_judged_before_it_is_imported():
     assert not modules & sys.modules.keys()
     for name in ("this.s", "antigravity.fly", "turtle.Turtle"):
         with pytest.raises(ValueError, match="_target_"):
-            resolve_target("model", name, ())
+            resolve_target("model", name)
     assert not modules & sys.modules.keys()
 
 
@@ -121,7 +122,8 @@ def test_own_class_is_built_where_its_package_is_allowed_as_an_argument(package)
     overrides = ["model.width=8", f"norm._target_={package}.Mine"]
     with pytest.raises(ValueError, match=r"add allow_targets=\[own_norms\] to the command line"):
         specs(overrides)
-    parts = build(*specs(overrides, allowed=[package]))
+    allow_from([f"allow_targets=[{package}]"])
+    parts = build(*specs(overrides))
     assert {type(site.module).__name__ for site in parts.module.model.sites() if site.kind == "norm"} == {
         "Mine"
     }
@@ -146,16 +148,18 @@ def test_own_class_is_built_where_the_command_line_allows_its_package(package, m
     ],
 )
 def test_an_allowed_package_gives_its_own_classes_of_that_kind_alone(package, name, message):
+    allow_from([f"allow_targets=[{package}]"])
     with pytest.raises(ValueError, match=message):
-        resolve_target("norm", name, [package])
-    assert resolve_target("norm", "own_norms.Mine", [package]).__name__ == "Mine"
+        resolve_target("norm", name)
+    assert resolve_target("norm", "own_norms.Mine").__name__ == "Mine"
 
 
 def test_a_package_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch):
     (tmp_path / "own_broken.py").write_text("raise RuntimeError('no\\nlicense')\n")
     monkeypatch.syspath_prepend(tmp_path)
+    allow_from(["allow_targets=[own_broken]"])
     with pytest.raises(ValueError, match=r"own_broken\.Norm: cannot be imported \(no license\)"):
-        resolve_target("norm", "own_broken.Norm", ["own_broken"])
+        resolve_target("norm", "own_broken.Norm")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +192,8 @@ def test_what_names_no_package_is_one_line(value, monkeypatch):
 def test_a_configuration_cannot_allow_itself_a_package():
     with pytest.raises(ValueError, match=r"allow_targets=\['joblib'\]: no file can allow a package"):
         resolved(compose(["allow_targets=[joblib]"])[0])
-    assert resolved(compose(["allow_targets=[joblib]"])[0], ["joblib"])["allow_targets"] == ["joblib"]
+    allow_from(["allow_targets=[joblib]"])
+    assert resolved(compose(["allow_targets=[joblib]"])[0])["allow_targets"] == ["joblib"]
 
 
 class Trap:

@@ -142,19 +142,21 @@ OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", 
 
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
+    from normexp.config.folder import allow_from
     from normexp.config.run_spec import specs
     from normexp.training.build import build
 
     overrides = OVERRIDES
-    parts = build(specs(overrides, allowed=["own_sets"])[0])
+    with pytest.raises(ValueError, match=r"allow_targets=\[own_sets\]"):
+        build(specs(overrides)[0])
+    allow_from(["allow_targets=[own_sets]"])
+    parts = build(specs(overrides)[0])
     assert len(parts.data.splits["train"]) == 70
     assert parts.choices["data"] == "module"
-    with pytest.raises(ValueError, match=r"allow_targets=\[own_sets\]"):
-        build(specs(overrides, allowed=[])[0])
     with pytest.raises(ValueError, match=r"data.path: is missing; add data.path=VALUE"):
         build(specs(["data=module"])[0])
     with pytest.raises(ValueError, match=r"did you mean data.module.size"):
-        build(specs([*overrides, "+data.module.siz=1"], allowed=["own_sets"])[0])
+        build(specs([*overrides, "+data.module.siz=1"])[0])
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 import torch
 
+from normexp.config.folder import allow_from
 from normexp.config.run_spec import specs
 from normexp.runs import load_test_examples
 from normexp.training.build import build
@@ -16,7 +17,8 @@ SMALL = [
 
 
 def parts_of(name: str, *overrides: str):
-    (spec,) = specs([*SMALL, f"model.path=own_nets.{name}", *overrides], allowed=["own_nets"])
+    allow_from(["allow_targets=[own_nets]"])
+    (spec,) = specs([*SMALL, f"model.path=own_nets.{name}", *overrides])
     return build(spec)
 
 

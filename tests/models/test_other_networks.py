@@ -8,6 +8,7 @@ from small_models import norm_factory
 from torch import nn
 from torchvision.models import list_models
 
+from normexp.config.folder import allow_from
 from normexp.config.run_spec import specs
 from normexp.models import OwnNetwork, Torchvision
 from normexp.norms.layers import is_norm
@@ -95,21 +96,24 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
     overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=4", "norm=rmsnorm"]
     with pytest.raises(ValueError, match=r"add allow_targets=\[own_nets\]"):
         build(specs(overrides)[0])
-    parts = build(specs(overrides, allowed=["own_nets"])[0])
+    allow_from(["allow_targets=[own_nets]"])
+    parts = build(specs(overrides)[0])
     assert parts.module.model.network.norm.num_features == 4
     assert {site.kind for site in parts.module.model.sites()} == {"norm", "linear"}
     text = ["model=module", "model.path=own_nets.Words", "model.accepts=text", "data=python_docs"]
-    assert build(specs(text, allowed=["own_nets"])[0]).choices["model"] == "module"
+    assert build(specs(text)[0]).choices["model"] == "module"
     with pytest.raises(ValueError, match="reads text data, and data=digits is image data"):
-        build(specs([*text[:3]], allowed=["own_nets"])[0])
+        build(specs([*text[:3]])[0])
     with pytest.raises(ValueError, match="OwnNetwork refuses its options: 'layers'"):
-        build(specs(["model=module", "model.path=own_nets.Broken"], allowed=["own_nets"])[0])
+        build(specs(["model=module", "model.path=own_nets.Broken"])[0])
+    allow_from(["allow_targets=[own_nets,torch]"])
     with pytest.raises(ValueError, match="Tensor is no torch"):
-        build(specs(["model=module", "model.path=own_nets.torch.Tensor"], allowed=["own_nets", "torch"])[0])
+        build(specs(["model=module", "model.path=own_nets.torch.Tensor"])[0])
 
 
 @pytest.mark.parametrize("name", ["WritesIntoInputs", "WritesIntoAView"])
 def test_a_network_that_writes_into_its_inputs_is_refused(name):
     """Evaluation hands out views of the split, so each validation would see other images."""
+    allow_from(["allow_targets=[own_nets]"])
     with pytest.raises(ValueError, match=r"^model: writes into its inputs.* work on a copy"):
-        build(specs(["model=module", f"model.path=own_nets.{name}"], allowed=["own_nets"])[0])
+        build(specs(["model=module", f"model.path=own_nets.{name}"])[0])

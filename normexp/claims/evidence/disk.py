@@ -48,7 +48,7 @@ def complete(cell: BankCell) -> BankCell:
         from normexp.config.targets import load_data
 
     config = plain(cell.overrides)
-    data = load_data(config, None)
+    data = load_data(config)
     answers = data.splits["val"].y.flatten()
     # Each seed cuts its own split where a setting of the data follows the seed.
     cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
