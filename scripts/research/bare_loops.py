@@ -1,8 +1,9 @@
 """Cells of the two questions, trained again by plain PyTorch: `python scripts/research/bare_loops.py DATA [PLAN ...]`.
 
-DATA has a folder mnist. Nothing of normexp is used; weights, batches and validation images are drawn anew. So a loop
-agrees with the kept runs within seeds: if the spans of both over seeds overlap, or lie less than .3 points of accuracy
-and a tenth of the ratio apart. Exits 1 if one does not. Writes docs/data/recount.json.
+DATA has a folder mnist and cifar10_jpeg.tar.gz. Nothing of normexp is used; weights, batches and the images left out of
+training are drawn anew. So a loop agrees with the kept runs within seeds: if the spans of both over seeds overlap, or
+lie less than .3 points of accuracy and a tenth of the ratio apart. Exits 1 if one does not. Writes
+docs/data/recount.json.
 """
 
 # mypy: ignore-errors
@@ -12,23 +13,26 @@ import itertools
 import json
 import math
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
+from PIL import Image
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "docs/data/recount.json"
-KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("seed > 0")
+KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("seed > 0 or plan == 'doubling'")
 CELLS = {  # of each plan
     "shift": "model == 'mlp'",
     "depth": "depth == '8' and (activation == 'tanh' and optimizer == 'sgd' or activation == 'sigmoid')",
     "batches": "model == 'mlp' and batch_size in (4, 256) and norm in ('batchnorm', 'layernorm')",
     "learned": "model == 'mlp' and norm in ('none', 'batchnorm') and affine != 'none'",
     "warmup": "depth == '6' and norm_position == 'post' and lr == 0.001",
+    "doubling": "model == 'mlp'",
 }
 NAMED_BY = [
     "activation",
@@ -36,9 +40,14 @@ NAMED_BY = [
     "batch_size",
     "warmup_steps",
     "norm",
-]  # those in which a plan's cells differ
+    "lr",
+]  # in which a plan's cells differ
 RATIO = "gradient_first_last_ratio/weight@first"
 SEEDS, WIDTH = (101, 102, 103), {"learned": 256, "warmup": 48}  # 128 elsewhere
+DRAWN = {  # of the doubling audit by depth: width, training images, weight decay, initial weights
+    "12": (32, 1984, 0.001, nn.init.xavier_normal_),
+    "3": (64, 5794, 0.0, nn.init.orthogonal_),
+}
 
 
 class Noisy(nn.BatchNorm1d):
@@ -61,21 +70,34 @@ NORMS = {
 ACTIVATIONS = {"sigmoid": nn.Sigmoid, "tanh": nn.Tanh, "relu": nn.ReLU}
 
 
-def read_split(name: str) -> list[torch.Tensor]:
+def read_mnist(name: str) -> tuple[torch.Tensor, torch.Tensor]:
     files = [Path(sys.argv[1], "mnist", f"{name}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
     raw = [np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8) for file in files]
-    return [torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()]
+    return torch.tensor(raw[0][16:].reshape(-1, 1, 784)) / 255, torch.tensor(raw[1][8:]).long()
+
+
+def read_cifar(name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    with tarfile.open(Path(sys.argv[1], "cifar10_jpeg.tar.gz")) as archive:
+        found = [
+            (member.name.split("/")[1], np.array(Image.open(archive.extractfile(member))))
+            for member in archive
+            if member.name.startswith(name) and member.isfile()
+        ]
+    classes = sorted({label for label, _ in found})
+    images = torch.tensor(np.stack([image for _, image in found])).reshape(-1, 1024, 3).mT
+    return images / 255, torch.tensor([classes.index(label) for label, _ in found])
 
 
 def mlp(run: pd.Series) -> nn.Module:
-    width = WIDTH.get(run["plan"], 128)
-    widths, layers = [784, *[width] * int(run["depth"]), 10], []
+    drawn = run["plan"] == "doubling"
+    width = DRAWN[run["depth"]][0] if drawn else WIDTH.get(run["plan"], 128)
+    widths, layers = [3072 if drawn else 784, *[width] * int(run["depth"]), 10], []
     for fan_in, fan_out in itertools.pairwise(widths):
         layers += [nn.Linear(fan_in, fan_out), NORMS[run["norm"]](width), ACTIVATIONS[run["activation"]]()]
     network = nn.Sequential(*layers[:-2])
     for linear in network[::3]:
-        relu = run["activation"] == "relu"
-        (nn.init.kaiming_normal_ if relu else nn.init.xavier_normal_)(linear.weight)
+        start = nn.init.kaiming_normal_ if run["activation"] == "relu" else nn.init.xavier_normal_
+        (DRAWN[run["depth"]][3] if drawn else start)(linear.weight)
         nn.init.zeros_(linear.bias)
     return network
 
@@ -108,29 +130,32 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
     """Accuracy on test at the end; before training, the gradient of the first map over that of the last. With
     `of_length_one` each map's gradient keeps its direction alone."""
     torch.manual_seed(seed)
+    drawn = run["plan"] == "doubling"
+    (pool, labels), test = DATA[run["data"]]
     network = (mlp if run["model"] == "mlp" else Transformer)(run)
     rate, batch_size = run["lr"], int(run["batch_size"])
-    end = 25000 if run["plan"] in ("batches", "warmup") else 60000
-    chosen = torch.randperm(60000)[5000:end]  # as many as the kept runs train on
-    images, labels = TRAIN[0][chosen], TRAIN[1][chosen]
-    mean, deviation = images.mean(), images.std()
-    images, ratio = (images - mean) / deviation, math.nan
+    count = 20000 if run["plan"] in ("batches", "warmup") else 55000
+    count, decay = DRAWN[run["depth"]][1:3] if drawn else (count, 0.01)
+    chosen = torch.randperm(len(pool))[:count]  # as many as the kept runs train on
+    images, labels = pool[chosen], labels[chosen]
+    mean, deviation = images.mean((0, 2), keepdim=True), images.std((0, 2), keepdim=True)
+    images, ratio = ((images - mean) / deviation).flatten(1), math.nan
     cross_entropy(network(images[:128]), labels[:128]).backward()
     if run["model"] == "mlp":
         ends = [torch.cat([p.grad.flatten() for p in network[at].parameters()]).norm() for at in (0, -1)]
         ratio = (ends[0] / ends[1]).item()
-    decays = ((2, 0.01), (1, 0.0))  # AdamW's, of matrices and of vectors
+    sgd = run["optimizer"] == "sgd"
+    decays = ((2, decay if drawn or not sgd else 0.0), (1, 0.0))  # of matrices and of vectors
     groups = [
         {"params": [p for p in network.parameters() if p.ndim == n], "weight_decay": w} for n, w in decays
     ]
-    sgd = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
-    optimizer = sgd if run["optimizer"] == "sgd" else torch.optim.AdamW(groups, lr=rate)
+    optimizer = torch.optim.SGD(groups, rate, 0.9) if sgd else torch.optim.AdamW(groups, rate)
     warmup, steps, order = run["warmup_steps"], int(run["steps"]), []
     warmup = steps // 20 if math.isnan(warmup) else int(warmup)
     for step in range(steps):
         cosine = (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
         for group in optimizer.param_groups:
-            group["lr"] = rate * ((step + 1) / warmup if step < warmup else cosine)
+            group["lr"] = rate if drawn else rate * ((step + 1) / warmup if step < warmup else cosine)
         order = order if len(order) >= batch_size else torch.randperm(len(images))
         batch, order = order[:batch_size], order[batch_size:]
         optimizer.zero_grad()
@@ -139,13 +164,15 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
             gradients = [weights.grad for weights in linear.parameters()]
             torch._foreach_div_(gradients, nn.utils.get_total_norm(gradients))
         optimizer.step()
-    right = network.eval()((TEST[0] - mean) / deviation).argmax(1) == TEST[1]
+    right = network.eval()(((test[0] - mean) / deviation).flatten(1)).argmax(1) == test[1]
     return right.double().mean().item(), ratio
 
 
 if __name__ == "__main__":
-    TRAIN, TEST = read_split("train"), read_split("t10k")
     earlier, asked = json.loads(RESULT.read_text()), sys.argv[2:] or [*CELLS]
+    DATA = {"mnist": (read_mnist("train"), read_mnist("t10k"))}
+    if "doubling" in asked:
+        DATA["cifar10_jpeg"] = (read_cifar("train"), read_cifar("test"))
     loops = earlier["bare loops"]
     runs = [KEPT.query(f"plan == '{plan}' and ({CELLS[plan]})") for plan in asked]
     groups = [group for own in runs for group in own.groupby(NAMED_BY, dropna=False)]
