@@ -224,7 +224,7 @@ def learned() -> None:
     """Print what each norm reached in the settings that have learned."""
     runs = runs_of("learned")
     runs["norm"] += (runs["affine"] == "none").map({True: " without gain", False: ""})
-    columns = ["test_accuracy", "test_loss", "train_accuracy", "train_loss", "lr"]
+    columns = ["test_accuracy", "test_loss", "val_loss", "train_accuracy", "train_loss", "lr"]
     by = runs.groupby(["data", "model", "norm"])
     table = by[columns].mean().assign(std=by["test_accuracy"].std(), seeds=by.size())
     errors = 1 - table["test_accuracy"]
@@ -232,6 +232,10 @@ def learned() -> None:
     pairs = [("batchnorm", other) for other in ("layernorm", "groupnorm", "batchnorm without gain")]
     pairs += [("layernorm_unbiased", "layernorm"), ("layernorm", "rmsnorm")]
     compare(runs, ["data", "model"], pairs)
+    losses = runs[runs["model"] == "gpt"].pivot(index="seed", columns="norm", values="test_loss")
+    for norm in losses.columns.drop("none"):
+        found = estimate(losses[norm] - losses["none"])[:3]
+        print("gpt", norm, "- none: {:+.3f} ({:+.3f} to {:+.3f}) nats".format(*found))
 
 
 def doubling() -> None:
