@@ -274,8 +274,8 @@ def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> N
     answers = np.load(TABLE.with_suffix(".npz"))
     for setting, rows in runs.groupby(by):
         right: dict[str, dict[int, np.ndarray]] = {}  # norm -> seed -> which test answers are right
-        for run in rows.itertuples():
-            right.setdefault(run.norm, {})[run.seed] = np.unpackbits(answers[run.key]).astype(float)
+        for norm, seed, key in zip(rows["norm"], rows["seed"], rows["key"], strict=True):
+            right.setdefault(norm, {})[seed] = np.unpackbits(answers[key]).astype(float)
         for one, other in [(norm, "none") for norm in right if norm != "none"] + also:
             if seeds := sorted(right.get(one, {}).keys() & right.get(other, {}).keys()):
                 examples = np.stack([right[one][seed] - right[other][seed] for seed in seeds])
