@@ -1,6 +1,7 @@
 """From selected claims to verdicts on disk and a paragraph each on the screen. What trains is imported where a claim
 trains, since it takes more time than a law."""
 
+import json
 import shutil
 import sys
 import time
@@ -9,65 +10,52 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from normexp.claims.conclude import of_networks, of_runs
 from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph
-from normexp.claims.judge.verdict import VERDICT, judge, write_verdict
+from normexp.claims.judge.verdict import judge
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import why
 from normexp.format import duration, pluralize, tell
+from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from normexp.claims.train import Training
+
+VERDICT = "verdict.json"
 
 
 def verified(
     claim: Claim, out: Path, command: str, registries: Sequence[Path] | None = None,
     training: "Training | None" = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The verdict of a claim, written to its folder with its evidence and figure.
-
-    Args:
-        out: the folder of verdicts.
-        command: as it was typed.
-        registries: where rows are looked for; by default the user's own, then that of the evidence.
-        training: its runs, where it trains.
-    """
+    """The verdict of a claim, by its runs if it trains, written to its folder below `out` with its evidence and figure.
+    `command` is what was typed. Rows are looked for in `registries`, by default the user's own and that of the
+    evidence."""
     start, folder = time.perf_counter(), out / claim.id
-    table, verdict = _judged(claim, registries, training)
+    if training:
+        table, verdict = of_runs(training.claim, training.grid, training.table, registries)
+    else:
+        from normexp.claims.evidence.initial import gather, initial_table  # loads torch
+        from normexp.claims.evidence.search import search
+
+        if claim.settings:
+            table, verdict = of_networks(claim, initial_table(claim), registries)
+        else:
+            table = search(claim) if claim.search else gather(claim)
+            verdict = judge(table, claim)
     seconds = round(time.perf_counter() - start, 2)
     verdict |= {"protocol": protocol_of(claim), "seconds": seconds, "command": command}
-    write_verdict(folder, verdict)
+    folder.mkdir(parents=True, exist_ok=True)
+    # JSON has no infinity, so numbers that are not finite become text.
+    plain = json.loads(json.dumps(verdict), parse_constant=lambda word: str(float(word)))
+    write_json(folder / VERDICT, plain)
     table.to_csv(folder / "evidence.csv", index=False)
     if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
         draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
     return verdict
-
-
-def _judged(
-    claim: Claim, registries: Sequence[Path] | None, training: "Training | None"
-) -> "tuple[pd.DataFrame, dict[str, Any]]":
-    """Table and verdict: from trained runs, from a law, or from networks before training."""
-    if training:
-        from normexp.claims.conclude import of_runs
-
-        return of_runs(training.claim, training.grid, training.table, registries)
-    from normexp.claims.evidence.initial import gather, initial_table  # loads torch
-
-    if claim.settings:
-        from normexp.claims.conclude import of_networks
-
-        return of_networks(claim, initial_table(claim), registries)
-    if claim.search:
-        from normexp.claims.evidence.search import search
-
-        table = search(claim)
-    else:
-        table = gather(claim)
-    return table, judge(table, claim)
 
 
 def verify_all(
@@ -86,8 +74,8 @@ def verify_all(
     options, rounds = options or Options(), None
     plain = [claim for claim in claims if claim.evidence != "training"]
     seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
-    few = len(claims) <= 8
-    named = ", ".join(claim.id for claim in claims) if few else pluralize(len(claims), "claim")
+    ids = [claim.id for claim in claims]
+    named = ", ".join(ids) if len(ids) <= 8 else pluralize(len(ids), "claim")
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
     computed = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
     tell(f"plan: {named}{nothing}{computed}")
@@ -108,9 +96,8 @@ def verify_all(
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
         print(f"\n{paragraph(verdict, width)}")
         if len(verdict.get("numerics", ())) > 1:
-            tell(
-                "    its runs were computed by numerics 1 and 2, whose differences docs/data/numerics_2.json has"
-            )
+            differences = "whose differences docs/data/numerics_2.json has"
+            tell(f"    its runs were computed by numerics 1 and 2, {differences}")
         tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:

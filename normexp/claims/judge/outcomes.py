@@ -15,17 +15,11 @@ COLUMNS = ["arm", "factor", "seed", "value"]  # of evidence in one setting
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """The runs of one arm at one level of the factor.
+    """The runs of one arm at one level of the factor."""
 
-    Attributes:
-        seeds: (n,) whole numbers, ascending. They pair the arms.
-        values: (n,) the measure of each run; ignored for a failed run.
-        failed: (n,) whether a run diverged or never learned.
-    """
-
-    seeds: np.ndarray
-    values: np.ndarray
-    failed: np.ndarray
+    seeds: np.ndarray  # (n,) whole numbers, ascending. They pair the arms
+    values: np.ndarray  # (n,) the measure of each run; ignored for a failed run
+    failed: np.ndarray  # (n,) whether a run diverged or never learned
 
     def at(self, rows: np.ndarray) -> "Outcomes":
         """Some of the runs. `rows` is a mask or a list of places."""
@@ -38,29 +32,20 @@ class Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One named draw of what a sentence leaves open, with the runs of every arm in it.
+    """One named draw of what a sentence leaves open, with the runs of every arm in it."""
 
-    Attributes:
-        name: as in the claim's yaml, or of the draw.
-        outcomes: of each arm and level, with the same seeds.
-        measure: `error` and `loss` have margins of practice; see `practical_margin`.
-        guess: value of a run that learned nothing: 0.9 for errors in ten classes, log(classes) for a loss, the steps of
-            the whole run for a time. None: not known.
-        answer: what one answer is worth, 1 / (number of test examples), for an error; else 0. Half of it is added to
-            errors before their logarithm is taken, so that no error has one, too (Haldane, Anscombe).
-        labels: descriptors, such as {"data": "MNIST", "model": "MLP", "batch size": "64"}.
-        unfitted: arms that had not learned to an end at this setting's length.
-        learned: whether networks learn this setting; see `BankCell.learned`.
-    """
-
-    name: str
-    outcomes: Mapping[Arm, Outcomes]
-    measure: str = "value"
+    name: str  # as in the claim's yaml, or of the draw
+    outcomes: Mapping[Arm, Outcomes]  # of each arm and level, with the same seeds
+    measure: str = "value"  # `error` and `loss` have margins of practice; see `practical_margin`
+    # Value of a run that learned nothing: 0.9 for errors in ten classes, log(classes) for a loss, all steps for a time.
+    # None: not known.
     guess: float | None = None
+    # What one answer is worth, 1 / (number of test examples), for an error; else 0. Half of it is added to errors
+    # before their logarithm is taken, so that no error has one, too (Haldane, Anscombe).
     answer: float = 0.0
-    labels: Mapping[str, str] = field(default_factory=dict)
-    unfitted: tuple[str, ...] = ()
-    learned: bool | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)  # such as {"data": "MNIST", "model": "MLP"}
+    unfitted: tuple[str, ...] = ()  # arms that had not learned to an end at this setting's length
+    learned: bool | None = None  # whether networks learn this setting; see `BankCell`
 
     def __post_init__(self):
         seeds = [tuple(outcomes.seeds) for outcomes in self.outcomes.values()]

@@ -92,9 +92,8 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
     value, low, high = map(float, (effect, *interval))
     if math.isnan(value):
         return "no number"
-    if (
-        comparison.log and comparison.target and comparison.kind not in TRENDS
-    ):  # the value itself, not its logarithm
+    if comparison.log and comparison.target and comparison.kind not in TRENDS:
+        # The value itself, not its logarithm.
         value, low, high = (comparison.target * math.exp(end) for end in (value, low, high))
         return f"{comparison.arm} {number(value)}{ends((low, high))}"
     if comparison.kind in TRENDS or not comparison.baseline:
@@ -112,21 +111,15 @@ def question(comparison: Comparison, measure: str) -> str:
     """What is claimed, as fixed in the yaml: `more than 10% lower`."""
     kind, margin = comparison.kind, comparison.size
     if kind == "every":
-        bounds = {"at_most": "at most", "at_least": "at least", "equals": "equal to"}
-        parts = [
-            f"{text} {_bound(b)}"
-            for key, text in bounds.items()
-            if (b := getattr(comparison, key)) is not None
-        ]
+        keys = {"at most": "at_most", "at least": "at_least", "equal to": "equals"}
+        bounds = {text: getattr(comparison, key) for text, key in keys.items()}
+        parts = [f"{text} {_bound(bound)}" for text, bound in bounds.items() if bound is not None]
         within = f" within {comparison.tolerance:g}" if comparison.tolerance else ""
         return f"every value {' and '.join(parts)}{within}"
     if comparison.practical:
         way = {"smaller": "lower", "greater": "higher"}.get(kind, kind)
-        return (
-            "no difference that matters in practice"
-            if kind in EQUAL
-            else f"{way} by enough to matter in practice"
-        )
+        enough = f"{way} by enough to matter in practice"
+        return "no difference that matters in practice" if kind in EQUAL else enough
     if kind in TRENDS or not comparison.baseline:
         if kind == "flat" and comparison.target:
             return f"a slope of {comparison.target:g} within {margin:g}"
@@ -169,24 +162,14 @@ def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> st
             f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}",
         ]
     if drawn and result["learned"]:
-        names = {"learned": "networks learn", "others": "they do not"}
-        parts += [
-            f"where {words} {among(result[key])}" for key, words in names.items() if result[key]["asked"]
-        ]
+        strata = {"networks learn": result["learned"], "they do not": result["others"]}
+        parts += [f"where {words} {among(own)}" for words, own in strata.items() if own["asked"]]
     return "; ".join(parts + beside_count(result, drawn=drawn))
 
 
 def median(result: Mapping[str, Any], measure: str) -> str:
     """The median effect over settings with its interval."""
     return stated(comparison_in(result), measure, result["median"], result["median_interval"])
-
-
-def direction(result: Mapping[str, Any]) -> list[str]:
-    """In how many settings the sign is the claimed one, with its exact test."""
-    if not (signs := result["direction"]):
-        return []
-    p = "< 0.001" if signs["p"] < 0.001 else f"{signs['p']:.2g}"
-    return [f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {p})"]
 
 
 def beside_count(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
@@ -198,7 +181,9 @@ def beside_count(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
         sides = {"within": "too little to matter", "opposite": "the other way"}
     not_held = [f"{word} in {result[side]}" for side, word in sides.items() if result[side]]
     parts = [f"where it does not hold: {', '.join(not_held)}"] if not_held else []
-    parts += direction(result)
+    if signs := result["direction"]:
+        p = "< 0.001" if signs["p"] < 0.001 else f"{signs['p']:.2g}"
+        parts.append(f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {p})")
     if result["ceiling"] is not None:
         most = f"{result['ceiling']:.0f} of {result['asked']}"
         parts.append(f"if both arms were one norm, it would hold in about {most}, because seeds differ")
@@ -210,20 +195,16 @@ def beside_count(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
         ]
         *names, last = (own["name"] for own in tested)
         all_names = " or ".join(filter(None, (", ".join(names), last)))
-        parts.append(
-            f"depends on {', '.join(depends)}" if depends else f"no dependence on {all_names} was found"
-        )
-    if failed := [
-        f"{lost} of {result['runs'][arm]} with {arm}" for arm, lost in result["failures"].items() if lost
-    ]:
+        independent = f"no dependence on {all_names} was found"
+        parts.append(f"depends on {', '.join(depends)}" if depends else independent)
+    runs = result["runs"]
+    if failed := [f"{lost} of {runs[arm]} with {arm}" for arm, lost in result["failures"].items() if lost]:
         trained = result["trained"]
         parts.append(
             f"failed runs: {', '.join(failed)} (where all trained it holds in {trained['holds']} of {trained['n']})"
         )
-    if late := [f"{arm} in {n}" for arm, n in result["unfitted"].items()]:
-        parts.append(
-            f"not trained to the end, so more updates may lower the error: {', '.join(late)} settings"
-        )
+    if late := ", ".join(f"{arm} in {n}" for arm, n in result["unfitted"].items()):
+        parts.append(f"not trained to the end, so more updates may lower the error: {late} settings")
     return parts
 
 
@@ -306,8 +287,7 @@ def paragraph(verdict: dict[str, Any], width: int = WIDTH) -> str:
         " ".join(filter(None, rests)),
     ]
     if verdict["as_expected"] is False:
-        lines.append(
-            f"UNEXPECTED: mathematics says {verdict['expected']}; look for an error before you believe this."
-        )
+        expected = f"mathematics says {verdict['expected']}"
+        lines.append(f"UNEXPECTED: {expected}; look for an error before you believe this.")
     lines += [verdict["does_not_show"], f"source: {verdict['source']}"]
     return "\n".join(textwrap.fill(line, width, subsequent_indent="    ") for line in lines if line)

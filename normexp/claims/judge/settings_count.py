@@ -14,14 +14,7 @@ from typing import Any
 import numpy as np
 
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, TRENDS, Comparison
-from normexp.claims.judge.estimate import (
-    Ends,
-    SeedMean,
-    median_interval,
-    moderators,
-    p_of_share,
-    share_interval,
-)
+from normexp.claims.judge.estimate import SeedMean, median_interval, moderators, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.plain_words import DIVIDED, REFUTED, SUPPORTED, UNDECIDED
 
@@ -44,26 +37,19 @@ RULES = {  # behind every word over settings; a registered protocol holds them
 class SettingNumber:
     """The effect of one comparison in one setting.
 
-    Attributes:
-        number: mean over seeds of the arm's value minus the baseline's, or of their log ratio; a failed run counts as a
-            guess. None if every run failed, or one did and the value of guessing is not known.
-        error: its standard error over seeds; nan with one seed.
-        side: `beyond` the margin, `within`, `opposite`, or `failed` where there is no number.
-        trained: the number over the seeds at which every run trained; None if there is none.
-        seeds: number of pairs.
-        failures: arm -> failed runs, over all levels.
-        holds: whether the comparison is true here; `side` alone does not say it of an equivalence.
+    `number` is the mean over seeds of the arm's value minus the baseline's, or of their log ratio; a failed run counts
+    as a guess. None if every run failed, or one did and the value of guessing is not known.
     """
 
     name: str
     number: float | None
-    error: float
+    error: float  # its standard error over seeds; nan with one seed
     margin: float
-    side: str
-    trained: float | None
-    seeds: int
-    failures: dict[str, int]
-    holds: bool = False
+    side: str  # `beyond` the margin, `within`, `opposite`, or `failed` where there is no number
+    trained: float | None  # the number over the seeds at which every run trained; None if there is none
+    seeds: int  # number of pairs
+    failures: dict[str, int]  # arm -> failed runs, over all levels
+    holds: bool = False  # whether the comparison is true here; `side` alone does not say it of an equivalence
 
 
 def number_in(setting: Setting, comparison: Comparison) -> SettingNumber:
@@ -103,7 +89,7 @@ def runs_with_guesses(setting: Setting, by_arm: Mapping[Arm, Outcomes]) -> dict[
         return None
     if setting.guess is not None:
         return {arm: outcomes.guessing(setting.guess) for arm, outcomes in by_arm.items()}
-    paired = paired_runs(dict(by_arm))
+    paired = paired_runs(by_arm)
     return paired if _seeds(paired) else None
 
 
@@ -146,6 +132,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         asdict(row) | {"labels": dict(setting.labels), "learned": setting.learned}
         for row, setting in zip(rows, settings, strict=True)
     ]
+    unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     asked = [row for row in told if row["side"] != FAILED]
     known = any(row["learned"] is not None for row in told)
     numbers = np.array([row["number"] for row in asked])
@@ -168,9 +155,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         },
         "failures": dict(failures),
         "runs": dict(runs),
-        "unfitted": {
-            arm: lost for arm in failures if (lost := sum(arm in setting.unfitted for setting in settings))
-        },
+        "unfitted": {arm: unfitted[arm] for arm in failures if arm in unfitted},
         "settings": told,
     }
 
@@ -178,12 +163,8 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
 def _share(rows: Sequence[Mapping[str, Any]], level: float) -> dict[str, Any]:
     """The share of these settings in which the comparison holds, with its interval."""
     holds, n = sum(row["holds"] for row in rows), len(rows)
-    return {
-        "holds": holds,
-        "asked": n,
-        "share": holds / n if n else math.nan,
-        "share_interval": share_interval(holds, n, level),
-    }
+    interval = share_interval(holds, n, level)
+    return {"holds": holds, "asked": n, "share": holds / n if n else math.nan, "share_interval": interval}
 
 
 def direction(numbers: np.ndarray, comparison: Comparison) -> dict[str, Any] | None:
@@ -197,9 +178,7 @@ def direction(numbers: np.ndarray, comparison: Comparison) -> dict[str, Any] | N
     return {"claimed": claimed, "of": len(signs), "p": p_of_share(claimed, len(signs))}
 
 
-def ceiling(
-    settings: Sequence[Setting], rows: Sequence[SettingNumber], comparison: Comparison
-) -> float | None:
+def ceiling(settings: Sequence[Setting], rows: list[SettingNumber], comparison: Comparison) -> float | None:
     """The expected number of the settings with a number in which an arm and its copy with other seeds lie within the
     margin. None where the sentence is no equivalence of two arms, or a setting has one seed.
 
@@ -213,7 +192,7 @@ def ceiling(
         if (guessed := runs_with_guesses(setting, comparison.reads(setting.outcomes))) is None:
             continue
         runs = _with_half(guessed, setting, comparison)
-        arms = [comparison.values(runs, arm).mean(1) for arm in (comparison.named_arm, comparison.baseline)]
+        arms = [comparison.values(runs, arm).mean(1) for arm in (comparison.arm, comparison.baseline)]
         pairs = np.array([pair for own in arms for pair in combinations(own, 2)])
         if not len(pairs):
             return None
@@ -222,7 +201,7 @@ def ceiling(
     return expected
 
 
-def word_of(share: Ends) -> str:
+def word_of(share: tuple[float, float]) -> str:
     """Supported: the interval of the share lies above one half; refuted: below; divided: it holds one half and lies
     within a quarter and three quarters; else undecided."""
     low, high = share

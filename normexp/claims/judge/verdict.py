@@ -1,42 +1,24 @@
 """The verdict of a claim, as in `verdict.json`."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from normexp.claims.judge import plain_words as words
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm, p_of_share
 from normexp.claims.judge.limits import few, limits
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
-from normexp.claims.judge.plain_words import (
-    BEGUN,
-    COUNTED,
-    NO_COUNTEREXAMPLE,
-    NOT_SEEN,
-    REFUTED,
-    SEEN,
-    SUPPORTED,
-    UNDECIDED,
-    WITHDRAWN_WORD,
-    comparison_in,
-    effect_name,
-    holds_in,
-)
 from normexp.claims.judge.settings_count import FEWEST, count, word_of
-from normexp.runs.files import write_json
 from normexp.runs.table import FEWEST_SEEDS
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.registry import Row
-    from normexp.claims.spec.claim import Claim
-
-VERDICT = "verdict.json"
+    from normexp.claims.spec.claim import Claim, Manipulation
 
 
 def judge(
@@ -70,25 +52,23 @@ def judge(
     level = 1 - (row.alpha if row else ALPHA)
     counts = [count(evidence, comparison, level) for comparison in claim.comparisons]
     first, n = counts[0], len(evidence)
-    check = _manipulation(claim, manipulation, level, drawn) if claim.manipulation and manipulation else None
+    cause = claim.manipulation
+    check = _manipulation(cause, manipulation, level, drawn) if cause and manipulation else None
     begun = drawn and n < (asked or FEWEST)
     for result in counts:
-        result["word"], result["p"] = _word(result, check) if drawn and not begun else (COUNTED, None)
-    word, p = (first["word"], first["p"]) if len(counts) == 1 else (COUNTED, None)
+        result["word"], result["p"] = _word(result, check) if drawn and not begun else (words.COUNTED, None)
+    word, p = (first["word"], first["p"]) if len(counts) == 1 else (words.COUNTED, None)
     what, notes = _scope(counts, "drawn" if drawn else "hand-picked"), list[str]()
     if begun:
-        word, what = BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
+        word, what = words.BEGUN, f"{n} of {max(asked, FEWEST)} drawn settings are finished"
     elif drawn:
-        fewest = min(result["asked"] for result in counts)
-        notes = [
-            passed_over,
-            f"no word is possible with fewer than {FEWEST} settings" * (fewest < FEWEST),
-            few(claim),
-        ]
+        too_few = any(result["asked"] < FEWEST for result in counts)
+        no_word = f"no word is possible with fewer than {FEWEST} settings" * too_few
+        notes = [passed_over, no_word, few(claim)]
     if check and not check["held"]:
         notes.insert(0, check["note"])
     if claim.withdrawn and not begun:
-        word, p = WITHDRAWN_WORD, None
+        word, p = words.WITHDRAWN_WORD, None
         notes.insert(0, f"withdrawn: {claim.withdrawn}")
     registered = (late if row else "unregistered") if drawn else ""
     return {
@@ -114,9 +94,9 @@ def judge(
 def _word(result: dict[str, Any], check: dict[str, Any] | None) -> tuple[str, float | None]:
     """The word of a comparison over drawn settings, and its p. Without the cause that it names there is none."""
     if result["asked"] < FEWEST:
-        return COUNTED, None
+        return words.COUNTED, None
     if check and not check["held"]:
-        return UNDECIDED, None
+        return words.UNDECIDED, None
     return word_of(result["share_interval"]), p_of_share(result["holds"], result["asked"])
 
 
@@ -124,25 +104,24 @@ def _scope(counts: list[dict[str, Any]], kind: str) -> str:
     """In how many settings each comparison holds, in words."""
     parts = []
     for result in counts:
-        comparison = comparison_in(result)
-        name = f"{effect_name(comparison)}: " if len(counts) > 1 else ""
-        word = f"{result['word']}, " if len(counts) > 1 and result["word"] != COUNTED else ""
+        comparison = words.comparison_in(result)
+        name = f"{words.effect_name(comparison)}: " if len(counts) > 1 else ""
+        word = f"{result['word']}, " if len(counts) > 1 and result["word"] != words.COUNTED else ""
+        where = f"{words.holds_in(comparison)} in {result['holds']} of {result['asked']} {kind} settings"
         cannot = f", cannot be asked in {result['failed']}" if result["failed"] else ""
-        parts.append(
-            f"{name}{word}{holds_in(comparison)} in {result['holds']} of {result['asked']} {kind} settings{cannot}"
-        )
+        parts.append(f"{name}{word}{where}{cannot}")
     return "; ".join(parts)
 
 
-def _manipulation(claim: "Claim", settings: list[Setting], level: float, drawn: bool) -> dict[str, Any]:
+def _manipulation(
+    cause: "Manipulation", settings: list[Setting], level: float, drawn: bool
+) -> dict[str, Any]:
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
-    manipulation = claim.manipulation
-    assert manipulation is not None
-    counts = count(settings, manipulation.comparison, level)
+    counts = count(settings, cause.comparison, level)
     held = counts["share_interval"][0] > 0.5 if drawn else counts["holds"] == counts["n"]
     text = f"the manipulation check holds in {counts['holds']} of {counts['n']}"
-    note = "" if held else f"{text}, so nothing is said of the cause ({manipulation.measure})"
-    return counts | {"measure": manipulation.measure, "held": held, "note": note}
+    note = "" if held else f"{text}, so nothing is said of the cause ({cause.measure})"
+    return counts | {"measure": cause.measure, "held": held, "note": note}
 
 
 def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
@@ -153,12 +132,13 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     decided = asdict(deciding(judgements))
     word, scope = decided.pop("verdict"), ""
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
-    if claim.search and word == REFUTED:
+    if claim.search and word == words.REFUTED:
         scope = f"by a counterexample, after a search of {len(table)} cases"
-    elif universal and word == SUPPORTED and claim.expected != SUPPORTED:
-        word, scope = NO_COUNTEREXAMPLE, f"in {len(table)} cases"
+    elif universal and word == words.SUPPORTED and claim.expected != words.SUPPORTED:
+        word, scope = words.NO_COUNTEREXAMPLE, f"in {len(table)} cases"
     elif claim.evidence != "law" and not universal:
-        word = SEEN if word == SUPPORTED else NOT_SEEN if math.isfinite(decided["effect"]) else UNDECIDED
+        unseen = words.NOT_SEEN if math.isfinite(decided["effect"]) else words.UNDECIDED
+        word = words.SEEN if word == words.SUPPORTED else unseen
     return {
         **_head(claim, word, scope),
         **decided,
@@ -212,16 +192,14 @@ def judge_one_setting(
     outcomes = Setting.of_table(table).outcomes
     means = [None if c.kind == "every" else _mean(outcomes, c, trained) for c in comparisons]
     pairs = list(zip(comparisons, means, strict=True))
-    p = iter(holm([mean_and_note[0].p_of(c, c.size) for c, mean_and_note in pairs if mean_and_note]))
-    return [
-        _decided(c, *mean_and_note, next(p)) if mean_and_note else _judge_universal(table, c)
-        for c, mean_and_note in pairs
-    ]
+    p = iter(holm([found[0].p_of(c, c.size) for c, found in pairs if found]))
+    return [_decided(c, *found, next(p)) if found else _judge_universal(table, c) for c, found in pairs]
 
 
 def deciding(judgements: list[Judgement]) -> Judgement:
     """The comparison that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-    return min(judgements, key=lambda judgement: (REFUTED, UNDECIDED, SUPPORTED).index(judgement.verdict))
+    order = (words.REFUTED, words.UNDECIDED, words.SUPPORTED)
+    return min(judgements, key=lambda judgement: order.index(judgement.verdict))
 
 
 def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: bool) -> tuple[SeedMean, str]:
@@ -241,12 +219,10 @@ def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: boo
 
 
 def _decided(comparison: Comparison, mean: SeedMean, note: str, p: float) -> Judgement:
-    margin, word = comparison.size, UNDECIDED
-    if p <= ALPHA:
-        inside, elsewhere = (
-            mean.p_within(part) for part in (comparison.region(margin), comparison.complement(margin))
-        )
-        word = SUPPORTED if inside < elsewhere else REFUTED
+    word = words.UNDECIDED
+    if p <= ALPHA:  # so the whole interval lies on one side
+        holds = comparison.side(mean.effect, comparison.size) == comparison.holds_if
+        word = words.SUPPORTED if holds else words.REFUTED
     return Judgement(
         verdict=word, effect=mean.effect, interval=mean.interval(1 - ALPHA), n_seeds=int(mean.df) + 1,
         method="paired t", note=note, comparison=comparison.shown(),
@@ -259,11 +235,9 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     Each single value is checked against its bound. The effect is the value that fails most, or passes most narrowly.
     A value that is not a number fails.
     """
-    rows = table if comparison.arm is None else table[table["arm"] == comparison.arm]
+    rows = table[table["arm"] == comparison.arm] if comparison.arm else table
     if comparison.at is not None:
         rows = rows[rows["factor"] == comparison.at]
-    if rows.empty:
-        raise ValueError(f"comparison: no value of arm={comparison.arm} at={comparison.at}; check the yaml")
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
@@ -273,7 +247,7 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     level = f", {worst['factor']}" if worst["factor"] != "" and not one else ""
     where = worst["case"] if "case" in rows else f"{worst['arm']}{level}, seed {worst['seed']}"
     return Judgement(
-        verdict=REFUTED if failing else SUPPORTED,
+        verdict=words.REFUTED if failing else words.SUPPORTED,
         effect=float(worst["value"]),
         interval=(float(rows["value"].min()), float(rows["value"].max())),
         n_seeds=table["seed"].nunique(),
@@ -316,7 +290,7 @@ def arm_means(settings: list[Setting]) -> dict[str, dict[str, float]]:
 def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
     """The keys that every verdict has, from the claim and its word."""
     keys = ("measure", "source", "evidence", "kind", "paper_effect", "bank")
-    expected = claim.expected if word not in (COUNTED, BEGUN) else None
+    expected = claim.expected if word not in (words.COUNTED, words.BEGUN) else None
     return {
         **{"id": claim.id, "name": claim.name, "sentence": claim.sentence, "verdict": word, "scope": scope},
         **{key: getattr(claim, key) for key in keys},
@@ -326,10 +300,3 @@ def _head(claim: "Claim", word: str, scope: str) -> dict[str, Any]:
         "expected": claim.expected,
         "as_expected": None if expected is None else word == expected,
     }
-
-
-def write_verdict(folder: Path, verdict: dict[str, Any]) -> None:
-    """Write `verdict.json` atomically. Numbers that are not finite become text, because JSON has no infinity."""
-    folder.mkdir(parents=True, exist_ok=True)
-    plain = json.loads(json.dumps(verdict), parse_constant=lambda word: str(float(word)))
-    write_json(folder / VERDICT, plain)

@@ -13,7 +13,7 @@ POINTS = ("test/accuracy", "val/accuracy")
 
 def mistakes(claim: Claim) -> Iterator[str]:
     """Lines with key, value and remedy. A later one may count on the earlier checks."""
-    over_settings = bool(claim.cells or claim.drawn)
+    over_settings = bool(claim.cells)
     if not over_settings and claim.seeds < FEWEST_SEEDS:
         yield f"seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
     needed = "metric" if claim.evidence == "training" else "function"
@@ -72,10 +72,8 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
         yield f"settings: evidence={claim.evidence} needs none; leave them out"
     for metric in claim.metric.values() if isinstance(claim.metric, dict) else [claim.metric]:
         if metric in POINTS:
-            yield (
-                f"metric={metric}: a failed run counts as a guess, which errors know; give "
-                f"{metric.replace('accuracy', 'error')}"
-            )
+            errors = metric.replace("accuracy", "error")
+            yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
     if "every" in kinds:
         yield "kind=every: gives no number a setting; give a difference or a slope"
 
@@ -83,7 +81,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
 def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     """Names, levels and lengths that would fail only after all runs are trained."""
     for key in ("arm", "baseline"):
-        if (arm := getattr(comparison, key)) not in (None, *claim.arms):
+        if (arm := getattr(comparison, key)) not in (None, "", *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
     pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
     if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
@@ -100,14 +98,12 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
-    if comparison.practical and not ((claim.cells or claim.drawn) and claim.metric in OF_TEST):
-        yield (
-            f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {' and '.join(OF_TEST)} over settings; give a "
-            "number"
-        )
+    if comparison.practical and not (claim.cells and claim.metric in OF_TEST):
+        place = f"{' and '.join(OF_TEST)} over settings"
+        yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {place}; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
-        arms = list(claim.arms) if comparison.arm is None else [comparison.arm]
+        arms = [comparison.arm] if comparison.arm else list(claim.arms)
         if isinstance(bound, dict) and (absent := [arm for arm in arms if arm not in bound]):
             yield f"{key}={bound!s:.60}: has none for arm {absent[0]}; add it"
         for values in bound.values() if isinstance(bound, dict) else [bound]:
