@@ -31,4 +31,4 @@ def altered(model: Any, **new: Any) -> Any:
 
 @functools.cache
 def judged(name: str) -> dict[str, Any] | None:
-    return judge_again(CLAIMS[name], ROOT)
+    return judge_again(CLAIMS[name])

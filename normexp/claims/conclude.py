@@ -8,27 +8,16 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
-from normexp.claims.evidence.registry import (
-    REGISTRY,
-    Row,
-    before,
-    default_registry,
-    latest,
-    protocol_of,
-    read_registry,
-    subject_of,
-)
+from normexp.claims.evidence.registry import before, registration
 from normexp.claims.evidence.settings import different, judged, settings, settings_of_values, whole
-from normexp.claims.evidence.table import EVIDENCE, PLACE, kept_grid, read, runs_in, values_of
+from normexp.claims.evidence.table import EVIDENCE, kept_grid, read, runs_in, values_of
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.claim import Claim
-from normexp.config.folder import CONFIGS
 from normexp.config.process import command
 
 Evidence = tuple[pd.DataFrame, dict[str, Any]]  # table and verdict
 OF_RUNS = ["setting", *COLUMNS, "lr", "failed"]
-HAND_PICKED = "hand-picked settings make no word, so there is nothing to register"
 MEASURED = {1, 2}  # numerics that may stand side by side: docs/data/numerics_2.json
 
 
@@ -63,11 +52,8 @@ def of_runs(
 def of_networks(
     claim: Claim, values: pd.DataFrame, registries: Sequence[Path] | None = None, row: int | None = None
 ) -> Evidence:
-    """Table and verdict of a claim about networks before training over several settings.
-
-    Args:
-        row: the row under which kept values were gathered.
-    """
+    """Table and verdict of a claim about networks before training over several settings. `row`: the one under which
+    kept values were gathered."""
     found = different(claim, values) if claim.drawn else settings_of_values(claim, values)
     twice = len(claim.settings) - len(found)
     registered, why = registration(claim, registries)
@@ -95,47 +81,23 @@ def _of_runs(claim: Claim, runs: pd.DataFrame) -> dict[str, Any]:
     return {"runs": cost, "numerics": sorted(numerics)}
 
 
-def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Row | None, str]:
-    """The claim's row if its protocol is the registered one; else None and the reason."""
-    if not claim.drawn:
-        return None, HAND_PICKED
-    subject = subject_of(claim.id, claim.bank)
-    for path in registries_of() if registries is None else registries:
-        if (row := latest(read_registry(path), subject)) is None:
-            continue
-        if row.protocol != protocol_of(claim):
-            return None, f"the protocol is not the one of row {row.number}; register the amendment"
-        return row, ""
-    return None, "no row of the registry"
-
-
-def registries_of(evidence: Path = EVIDENCE) -> list[Path]:
-    """Where rows are looked for: in the user's own registry, then in that of the evidence."""
-    user_registry, shipped = default_registry(), evidence / REGISTRY.name
-    paths = [path for path in (user_registry, shipped) if path.exists()]
-    return paths[:1] if len(paths) > 1 and user_registry.samefile(shipped) else paths
-
-
-def judge_all_again(claims: dict[str, Claim], root: Path = CONFIGS.parent) -> dict[str, dict[str, Any]]:
+def judge_all_again(claims: dict[str, Claim]) -> dict[str, dict[str, Any]]:
     """The verdict of every claim of which the evidence has something, by id."""
-    verdicts = {name: judge_again(claim, root) for name, claim in claims.items()}
-    return {name: verdict for name, verdict in verdicts.items() if verdict is not None}
+    return {name: verdict for name, claim in claims.items() if (verdict := judge_again(claim))}
 
 
-def judge_again(claim: Claim, root: Path = CONFIGS.parent) -> dict[str, Any] | None:
+def judge_again(claim: Claim) -> dict[str, Any] | None:
     """The verdict of one claim from the evidence alone; None if it has nothing of it."""
     costs = {"command": f"{command('verify')} claim={claim.id}", "seconds": 0.0}
-    evidence = root / PLACE
-    registries = registries_of(evidence)
     if claim.evidence == "training":
-        grid = kept_grid(claim, runs_in(evidence))
+        grid = kept_grid(claim, runs_in(EVIDENCE))
         if grid.empty:
             return None
-        return of_runs(claim, grid, read(evidence, grid, claim=claim.id), registries)[1] | costs
-    values = values_of(evidence, claim)
+        return of_runs(claim, grid, read(EVIDENCE, grid, claim=claim.id))[1] | costs
+    values = values_of(EVIDENCE, claim)
     if values is None:
         return None
     if claim.settings:
         row = int(values["row"].iloc[0]) if claim.drawn else None
-        return of_networks(claim, values, registries, row)[1] | costs
+        return of_networks(claim, values, row=row)[1] | costs
     return judge(values, claim) | costs

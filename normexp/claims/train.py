@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.conclude import registration
 from normexp.claims.evidence.disk import DiskRuns, complete_cells
 from normexp.claims.evidence.grid import RUN, grid_of, missing
+from normexp.claims.evidence.registry import registration
 from normexp.claims.evidence.settings import widen
 from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.spec.claim import Claim
@@ -23,12 +23,8 @@ MOST_FAILURES = 2  # of one run; then its claims get no verdict
 
 
 class Training:
-    """One claim, its grid as far as its finished runs have widened it, and their table.
-
-    Args:
-        evidence: the folder of kept runs; None to judge from this disk alone.
-        cache: the folder of runs that all claims of a user share.
-    """
+    """One claim, its grid as far as its finished runs have widened it, and their table. `evidence` is the folder of
+    kept runs, None to judge from this disk alone; `cache` that of the runs that all claims of a user share."""
 
     def __init__(self, claim: Claim, evidence: Path | None, cache: Path):
         self.claim = complete_cells(claim)
@@ -56,12 +52,8 @@ class Training:
 
 
 class Rounds:
-    """The training claims of one command, trained in rounds.
-
-    Args:
-        out: the folder of verdicts; `out/cache` has the runs that all claims share.
-        command: as it was typed.
-    """
+    """The training claims of one `command`, as it was typed, trained in rounds. `out` is the folder of verdicts, and
+    `out/cache` has the runs that all claims share."""
 
     def __init__(
         self, claims: Sequence[Claim], out: Path, command: str, evidence: Path | None,
@@ -138,8 +130,10 @@ class Rounds:
             for folder, (spec, row) in training.specs(rows).items():
                 runs.setdefault(folder, (spec, training.disk.name_of(row)))
                 users.setdefault(folder, []).append(name)
-        if not options.plan:
-            keep_out_of_git(self.out)
+        if not options.plan:  # runs in the user's repository would make its checkout a changed one
+            self.out.mkdir(parents=True, exist_ok=True)
+            if not (self.out / ".gitignore").exists():
+                (self.out / ".gitignore").write_text("*\n")
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         specs, names = zip(*runs.values(), strict=True)
         for cell in run(specs, options, folder=launch, names=names, command=self.command, brief=True):
@@ -154,10 +148,3 @@ class Rounds:
 def _count(rows: pd.DataFrame) -> int:
     """The runs of these rows; arms may share one."""
     return len(rows.drop_duplicates(RUN))
-
-
-def keep_out_of_git(out: Path) -> None:
-    """Keep runs out of the user's repository, whose checkout their files would make a changed one."""
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / ".gitignore").exists():
-        (out / ".gitignore").write_text("*\n")

@@ -5,10 +5,10 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.conclude import of_networks, of_runs, registries_of
+from normexp.claims.conclude import of_networks, of_runs
 from normexp.claims.evidence.initial import initial_table
-from normexp.claims.evidence.registry import REGISTRY
-from normexp.claims.evidence.table import PLACE, kept_grid, read, runs_in
+from normexp.claims.evidence.registry import REGISTRY, registries_of
+from normexp.claims.evidence.table import kept_grid, read, runs_in
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify import verified
 
@@ -21,8 +21,8 @@ def verify(claim: Claim, out: Path) -> dict[str, Any]:
 def over_settings(claim: Claim, root: Path) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Table and verdict of a claim over settings; `root` holds registry and evidence."""
     if claim.evidence == "training":
-        folder = root / PLACE
+        folder = root / REGISTRY.parent
         grid = kept_grid(claim, runs_in(folder))
-        return of_runs(claim, grid, read(folder, grid, claim=claim.id), registries_of(folder))
+        return of_runs(claim, grid, read(folder, grid, claim=claim.id), registries_of())
     paths = [path for path in [root / REGISTRY] if path.exists()]
     return of_networks(claim, initial_table(claim), paths)

@@ -63,7 +63,7 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
     page = tmp_path / "docs" / "findings.md"
     names = ["P10a", "X09", "P06b"]
     verdicts = {name: judged(name) for name in names} | {"P01": drawn_verdict("P01")}
-    line = write_findings(page, CLAIMS, verdicts, ROOT)
+    line = write_findings(page, CLAIMS, verdicts)
     assert line.endswith(f"4 findings, 1 over drawn settings; {len(QUESTIONS) - 4} questions not judged yet")
     text = page.read_text()
     order = [text.index(f"images/finding_{name}.png") for name in ("P01", "X09", "P10a", "P06b")]
@@ -75,7 +75,7 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
 
 def test_a_question_with_fewer_settings_than_it_asks_for_waits(tmp_path):
     begun = drawn_verdict("P01", n=5) | {"verdict": BEGUN}
-    line = write_findings(tmp_path / "findings.md", CLAIMS, {"P01": begun, "X09": judged("X09")}, ROOT)
+    line = write_findings(tmp_path / "findings.md", CLAIMS, {"P01": begun, "X09": judged("X09")})
     assert ": 1 findings, 0 over drawn settings" in line
     assert CLAIMS["P01"].sentence not in (tmp_path / "findings.md").read_text()
 

@@ -31,7 +31,7 @@ def rows(text: str) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def verdicts():
     start = time.process_time()
-    found = judge_all_again(UNTRAINED, ROOT)
+    found = judge_all_again(UNTRAINED)
     assert time.process_time() - start < 120
     return found
 
@@ -88,5 +88,5 @@ def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
 
 @pytest.mark.slow
 def test_the_whole_page_is_what_is_committed(tmp_path):
-    write_page(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS, ROOT), ROOT)
+    write_page(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS))
     assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "verdicts.md").read_text()

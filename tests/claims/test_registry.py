@@ -5,13 +5,13 @@ import json
 import pytest
 from committed import CLAIMS, altered
 
-from normexp.claims.conclude import registration
 from normexp.claims.evidence.registry import (
     REGISTRY,
     latest,
     protocol_of,
     read_registry,
     register,
+    registration,
     seeds_of,
     subject_of,
 )

@@ -26,6 +26,7 @@ from normexp.claims.judge.settings_count import MOST_SEEDS, RULES
 from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.config.folder import CONFIGS
 from normexp.runs.files import alone, atomic_write
 
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
@@ -45,18 +46,16 @@ def digest(content: Any) -> str:
 def protocol_of(claim: Claim) -> str:
     """The hash of everything that decides the verdict of a claim over settings, or in one."""
     check = claim.manipulation
-    return digest(
-        {
-            "claim": claim.id,
-            "bank": claim.bank,
-            **{name: getattr(claim, name) for name in FIELDS},
-            "comparisons": [comparison.shown() for comparison in claim.comparisons],
-            # None stands where a function once did.
-            "manipulation": check and [check.metric, None, check.comparison.shown()],
-            "cells": {name: _cell(cell) for name, cell in claim.cells.items()},
-            "rules": RULES | RATE_RULES | FAILURE_RULES | DIFFERENT,
-        }
-    )
+    content = {name: getattr(claim, name) for name in FIELDS} | {
+        "claim": claim.id,
+        "bank": claim.bank,
+        "comparisons": [comparison.shown() for comparison in claim.comparisons],
+        # None stands where a function once did.
+        "manipulation": check and [check.metric, None, check.comparison.shown()],
+        "cells": {name: _cell(cell) for name, cell in claim.cells.items()},
+        "rules": RULES | RATE_RULES | FAILURE_RULES | DIFFERENT,
+    }
+    return digest(content)
 
 
 def protocol_of_bank(bank: Bank) -> str:
@@ -72,12 +71,10 @@ def _cell(cell: BankCell) -> list[Any]:
     return [list(cell.overrides), cell.updates, list(cell.rates), rates]
 
 
-def seeds_of(claim: Claim) -> list[list[int]]:
+def seeds_of(claim: Claim) -> Seeds:
     """The ranges [first, end) of seeds that the verdict may judge, with those added to settings near the margin."""
-    first, last = claim.seed_range.start, claim.seed_range.stop
-    if claim.drawn and claim.evidence == "training":
-        last = max(last, first + MOST_SEEDS)
-    return [[first, last]]
+    most = MOST_SEEDS if claim.drawn and claim.evidence == "training" else 0
+    return [[claim.first_seed, claim.first_seed + max(claim.seeds, most)]]
 
 
 def asked_of(claim: Claim) -> str:
@@ -87,25 +84,15 @@ def asked_of(claim: Claim) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One registration.
+    """One registration."""
 
-    Attributes:
-        subject: the id of a claim, followed by its bank unless that is `small` (P10, P10 drawn), or a bank.
-        protocol: the hash of the protocol.
-        date: UTC, ISO 8601.
-        reason: for the protocol; for an amendment, for the change.
-        seeds: of its verdict.
-        number: of the line, from 1.
-        alpha: of its verdict.
-    """
-
-    subject: str
-    protocol: str
-    date: str
-    reason: str
-    seeds: Seeds
-    number: int = 0
-    alpha: float = ALPHA
+    subject: str  # the id of a claim, followed by its bank unless that is `small` (P10, P10 drawn), or a bank
+    protocol: str  # its hash
+    date: str  # UTC, ISO 8601
+    reason: str  # for the protocol; for an amendment, for the change
+    seeds: Seeds  # of its verdict
+    number: int = 0  # of the line, from 1
+    alpha: float = ALPHA  # of its verdict
 
 
 def read_registry(path: Path) -> list[Row]:
@@ -151,13 +138,8 @@ def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: See
                 f"{subject}: seeds={seeds}: an earlier row had some; an amendment takes fresh ones, set first_seed: "
                 f"{max(had) + 1}"
             )
-        row = {
-            "subject": subject,
-            "protocol": protocol,
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "reason": " ".join(reason.split()),
-            "seeds": seeds,
-        }
+        row = {"subject": subject, "protocol": protocol, "reason": " ".join(reason.split()), "seeds": seeds}
+        row["date"] = datetime.now(UTC).isoformat(timespec="seconds")
         before = path.read_bytes() if path.exists() else b""
         with atomic_write(path) as file:  # a row that is half written would break the file
             file.write(before + json.dumps(row, sort_keys=True).encode() + b"\n")
@@ -168,6 +150,26 @@ def default_registry() -> Path:
     """The registry of the user's own work: `docs/evidence/registry.jsonl` of a checkout that has it, else
     `./registry.jsonl`."""
     return REGISTRY if REGISTRY.exists() else Path(REGISTRY.name)
+
+
+def registries_of() -> list[Path]:
+    """Where rows are looked for: in the user's own registry, then in that of the evidence."""
+    own, shipped = default_registry(), CONFIGS.parent / REGISTRY
+    paths = [path for path in (own, shipped) if path.exists()]
+    return paths[:1] if len(paths) > 1 and own.samefile(shipped) else paths
+
+
+def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Row | None, str]:
+    """The claim's row if its protocol is the registered one; else None and the reason."""
+    if not claim.drawn:
+        return None, "hand-picked settings make no word, so there is nothing to register"
+    subject = subject_of(claim.id, claim.bank)
+    for path in registries_of() if registries is None else registries:
+        if row := latest(read_registry(path), subject):
+            if row.protocol != protocol_of(claim):
+                return None, f"the protocol is not the one of row {row.number}; register the amendment"
+            return row, ""
+    return None, "no row of the registry"
 
 
 def before(row: Row, runs: pd.DataFrame) -> pd.Series:

@@ -10,8 +10,7 @@ from normexp.claims.evidence.registry import asked_of, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 
-PLACE = Path("docs") / "evidence"
-EVIDENCE = CONFIGS.parent / PLACE  # in a wheel the package carries it beside its configurations
+EVIDENCE = CONFIGS.parent / "docs" / "evidence"  # in a wheel the package carries it beside its configurations
 RUNS, VALUES = "runs.parquet", "values.parquet"
 NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 

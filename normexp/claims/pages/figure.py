@@ -13,10 +13,10 @@ from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS
 from normexp.claims.judge.plain_words import SHARES, comparison_in, effect_name, title
-from normexp.claims.pages import save_figure
 from normexp.report.drawing import new_figure
 from normexp.report.study import label
 from normexp.report.style import INK, Style, shorten
+from normexp.runs.files import atomic_write
 
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666"}
 KINDS = {"supported": "for", "no counterexample": "for", "holds here": "for", "refuted": "against"}
@@ -87,7 +87,9 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str =
     heading = "\n".join(textwrap.fill(text, width) for text in (verdict["sentence"], title(verdict)))
     color = COLORS[KINDS.get(verdict["verdict"], "open")]
     figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=9.5)
-    save_figure(figure, path, dpi=150)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=150)
 
 
 def explain(axes: Axes, counts: dict[str, int], last: Line) -> None:
@@ -137,9 +139,8 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any]) -> None:
 def ratio_ticks(low: float, high: float) -> list[float]:
     """The logarithms of plain ratios between two logarithms: even steps from 1, or 1, 2 and 5 of each decade."""
     if high - low < math.log(6):
-        ratios = [
-            1 + step for step in MaxNLocator(nbins=5).tick_values(math.exp(low) - 1, math.exp(high) - 1)
-        ]
+        steps = MaxNLocator(nbins=5).tick_values(math.exp(low) - 1, math.exp(high) - 1)
+        ratios = [1 + step for step in steps]
     else:
         decades = range(math.floor(low / math.log(10)), math.ceil(high / math.log(10)) + 1)
         firsts = (1, 2, 5) if high - low < math.log(300) else (1,)

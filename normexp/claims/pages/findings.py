@@ -6,23 +6,9 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.table import PLACE, values_of
-from normexp.claims.judge.plain_words import (
-    BEGUN,
-    DIVIDED,
-    REFUTED,
-    SUPPORTED,
-    UNDECIDED,
-    WITHDRAWN_WORD,
-    beside_count,
-    capital,
-    comparison_in,
-    effect_name,
-    ends,
-    median,
-    numbers_of,
-    question,
-)
+from normexp.claims.evidence.table import EVIDENCE, values_of
+from normexp.claims.judge import plain_words as words
+from normexp.claims.judge.plain_words import capital, comparison_in, effect_name
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.figure import draw
@@ -41,32 +27,23 @@ DRAWN_TOO = ("S06b",)  # README shows it
 SPANS = {"updates": "max_steps", "batch size": "batch_size", "depth": "model.depth", "width": "model.width"}
 
 
-def write_findings(
-    path: Path,
-    claims: Mapping[str, Claim],
-    verdicts: Mapping[str, dict[str, Any]],
-    root: Path,
-) -> str:
+def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[str, dict[str, Any]]) -> str:
     """Write the page and its figures. Returns a line on it."""
-    verdicts = {
-        name: verdict
-        for name, verdict in verdicts.items()
-        if verdict["verdict"] not in (BEGUN, WITHDRAWN_WORD)
-    }
+    left_out = (words.BEGUN, words.WITHDRAWN_WORD)
+    verdicts = {name: own for name, own in verdicts.items() if own["verdict"] not in left_out}
     chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
     rows = [finding(claims[verdict["id"]], verdict) for verdict in chosen]
     for verdict in chosen + [verdicts[name] for name in DRAWN_TOO if name in verdicts]:
         claim = claims[verdict["id"]]
-        table = pd.DataFrame() if verdict["settings"] else values_of(root / PLACE, claim)
+        table = pd.DataFrame() if verdict["settings"] else values_of(EVIDENCE, claim)
         if table is not None:
             figure = path.parent / "images" / f"finding_{claim.id}.png"
             draw(table, verdict, figure, next(iter(claim.factor), ""))
     missing = [name for name in QUESTIONS if name not in verdicts]
     write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing))
     drawn = sum(bool(verdict["settings"]) and verdict["drawn"] for verdict in chosen)
-    return (
-        f"{path}: {len(rows)} findings, {drawn} over drawn settings; {len(missing)} questions not judged yet"
-    )
+    found = f"{len(rows)} findings, {drawn} over drawn settings"
+    return f"{path}: {found}; {len(missing)} questions not judged yet"
 
 
 def finding(claim: Claim, verdict: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,25 +65,25 @@ def answer(verdict: Mapping[str, Any]) -> str:
     """What is known, in a few words, of several comparisons each: where networks learn, and over all drawn settings."""
     if not verdict["settings"]:
         return capital(verdict["verdict"])
-    words = []
+    told = []
     for result in verdict["comparisons"]:
         learned = result["learned"]
         known = learned and learned["asked"] >= FEWEST  # else nobody knows it, or of too few
         every, in_all = result["word"], f"{result['holds']} of {result['asked']}"
         word = word_of(learned["share_interval"]) if known else every
-        if word not in (SUPPORTED, REFUTED, DIVIDED, UNDECIDED):
-            words.append(f"holds in {in_all} hand-picked settings")
+        if word == words.COUNTED:
+            told.append(f"holds in {in_all} hand-picked settings")
         elif not known:
-            words.append(word)
+            told.append(word)
         elif word == every:
-            words.append(f"{word} where networks learn, and over all settings")
+            told.append(f"{word} where networks learn, and over all settings")
         else:
             in_learned = f"{learned['holds']} of {learned['asked']}"
-            words.append(f"{word} where networks learn ({in_learned}), {every} over all settings ({in_all})")
-    if len(words) == 1:
-        return capital(words[0])
+            told.append(f"{word} where networks learn ({in_learned}), {every} over all settings ({in_all})")
+    if len(told) == 1:
+        return capital(told[0])
     names = [effect_name(comparison_in(result)) for result in verdict["comparisons"]]
-    return capital("; ".join(f"{name}: {word}" for name, word in zip(names, words, strict=True)))
+    return capital("; ".join(f"{name}: {text}" for name, text in zip(names, told, strict=True)))
 
 
 def counts(verdict: Mapping[str, Any]) -> str:
@@ -118,11 +95,11 @@ def counts(verdict: Mapping[str, Any]) -> str:
     every = "all drawn" if verdict["drawn"] else "all hand-picked"
     for result in verdict["comparisons"]:
         strata = {"that networks learn": result["learned"], "others": result["others"], every: result}
-        for words, own in strata.items():
+        for stratum, own in strata.items():
             if own and own["asked"]:
-                share = f"{own['share']:.2f}{ends(own['share_interval'], '.2f')}" if verdict["drawn"] else ""
+                share = f"{own['share']:.2f}{words.ends(own['share_interval'], '.2f')}" * verdict["drawn"]
                 name = [effect_name(comparison_in(result))] * several
-                rows.append([*name, words, f"{own['holds']} of {own['asked']}", share])
+                rows.append([*name, stratum, f"{own['holds']} of {own['asked']}", share])
     return markdown_table(["comparison"] * several + ["settings", "it holds in", "share, 95% interval"], rows)
 
 
@@ -131,12 +108,12 @@ def effects(verdict: Mapping[str, Any]) -> list[str]:
     values."""
     measured = f"*Measured*: {verdict['measure']}."
     if not verdict["settings"]:
-        return [f"{measured} *Seen*: {numbers_of(verdict, asked=False)}, {verdict['method']}."]
+        return [f"{measured} *Seen*: {words.numbers_of(verdict, asked=False)}, {verdict['method']}."]
     lines = []
     for result in verdict["comparisons"]:
-        line = f"{measured} *Claimed*: {question(comparison_in(result), verdict['measure'])}."
+        line = f"{measured} *Claimed*: {words.question(comparison_in(result), verdict['measure'])}."
         if result["median"] is not None:
-            line += f" *Median over settings*: {median(result, verdict['measure'])}."
+            line += f" *Median over settings*: {words.median(result, verdict['measure'])}."
         lines.append(line)
     return lines
 
@@ -146,7 +123,7 @@ def beside(verdict: Mapping[str, Any]) -> list[str]:
     told = [capital(verdict["scope"])] if not verdict["settings"] else []
     for result in verdict["comparisons"] if verdict["settings"] else ():
         name = f"{effect_name(comparison_in(result))}: " if len(verdict["comparisons"]) > 1 else ""
-        parts = beside_count(result, drawn=verdict["drawn"])
+        parts = words.beside_count(result, drawn=verdict["drawn"])
         told += [name + (part if name else capital(part)) for part in parts]
     told.append(capital(verdict["note"]))
     late = verdict["scope"].rpartition(", ")[2]
@@ -162,11 +139,11 @@ def where(claim: Claim, verdict: Mapping[str, Any]) -> str:
     labels = [row["labels"] for row in verdict["settings"]]
     if not labels:
         return "A property of the layer or of a network's start, whatever it is trained on."
-    words = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
+    parts = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
     own_words = [*claim.fixed, *(word for arm in claim.arms.values() for word in arm)]
     for name, key in SPANS.items():
         numbers = [float(own[name]) for own in labels if name in own]
         if numbers and key not in claim.factor and not value_of(key, own_words):
             ends = dict.fromkeys((min(numbers), max(numbers)))
-            words.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
-    return f"{'; '.join(filter(None, words))}."
+            parts.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
+    return f"{'; '.join(filter(None, parts))}."

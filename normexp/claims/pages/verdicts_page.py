@@ -6,43 +6,35 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.estimate import ALPHA, holm
-from normexp.claims.judge.plain_words import BEGUN, WORDS, capital, number, numbers_of, with_scope
-from normexp.claims.pages import markdown_page, markdown_table, status
+from normexp.claims.judge.plain_words import BEGUN, NOT_RUN, WORDS, capital, number, numbers_of, with_scope
+from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
 
-ERRORS = Path("docs") / "data" / "judge_errors.json"
+ERRORS = CONFIGS.parent / "docs" / "data" / "judge_errors.json"  # of the judge
 DEFINITIONS = ("arithmetic", "self-check")
 SOURCES = {"S": "source documents", "P": "papers", "X": "others"}
 
 
-def write_page(
-    path: Path, claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
-) -> str:
+def write_page(path: Path, claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]) -> str:
     """Write the page of all verdicts, or of findings where the file has that name. A claim without a verdict counts as
-    not yet run. `root` holds `docs`. Returns a line on the content."""
+    not yet run. Returns a line on the content."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.stem == "findings":
         from normexp.claims.pages.findings import write_findings  # draws
 
-        return write_findings(path, claims, verdicts, root)
+        return write_findings(path, claims, verdicts)
     begun = sum(verdict["verdict"] == BEGUN for verdict in verdicts.values())
-    path.write_text(page_of(claims, verdicts, root))
-    line = f"{len(verdicts) - begun} verdicts of {len(claims)} claims"
-    line += f"; {begun} more have begun" if begun else ""
-    return f"{path}: {line}"
+    path.write_text(page_of(claims, verdicts))
+    more = f"; {begun} more have begun" if begun else ""
+    return f"{path}: {len(verdicts) - begun} verdicts of {len(claims)} claims{more}"
 
 
-def page_of(
-    claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]], root: Path = CONFIGS.parent
-) -> str:
-    """The page as text, with what `root` has of the judge's error rates."""
-    words = {name: status(verdicts.get(name)) for name in claims}
-    rows = []
-    for letter, source in SOURCES.items():
-        n_of_word = Counter(word for name, word in words.items() if name[0] == letter)
-        rows.append((source, *(n_of_word[word] for word in WORDS)))
+def page_of(claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]) -> str:
+    """The page as text, with the judge's error rates."""
+    counts = Counter((name[0], verdicts[name]["verdict"] if name in verdicts else NOT_RUN) for name in claims)
+    rows = [(source, *(counts[letter, word] for word in WORDS)) for letter, source in SOURCES.items()]
     trained = [verdict for verdict in verdicts.values() if verdict["evidence"] == "training"]
     return markdown_page(
         "verdicts.md.j2",
@@ -52,7 +44,7 @@ def page_of(
         shares=shares(verdicts),
         # Those of all their runs, cached ones too.
         trained=duration(sum(verdict["runs"]["training_seconds"] for verdict in trained)),
-        errors=json.loads((root / ERRORS).read_text()) if (root / ERRORS).exists() else None,
+        errors=json.loads(ERRORS.read_text()) if ERRORS.exists() else None,
     )
 
 
@@ -98,7 +90,7 @@ def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> s
     rows, stays = [], under_holm(verdicts)
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
-        word = f"**{cell(with_scope(verdict))}**" if verdict else status(None)
+        word = f"**{cell(with_scope(verdict))}**" if verdict else NOT_RUN
         own = [stay for (name, _), stay in stays.items() if name == claim.id]
         word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} verdicts" if own else ""
         told = (numbers_of(verdict, asked=False), verdict["note"]) if verdict else ()
