@@ -7,7 +7,7 @@ Clune 2015, arXiv:1504.04909), so that one easy kind of counterexample does not 
 import math
 from dataclasses import dataclass, fields, replace
 from types import SimpleNamespace
-from typing import Any, Literal, Self, get_args
+from typing import Any, Self
 
 import pandas as pd
 import torch
@@ -20,32 +20,26 @@ from normexp.claims.spec.claim import Claim, Range, Search
 
 TRIES = 20  # draws for one case, since a network whose signal or gradient is dead gives no finite value
 LEAST_GAIN = 1e-4  # of the excess; less may be rounding, and rounding differs from processor to processor
-Entries = Literal["normal", "uniform", "signs", "sparse", "heavy-tailed"]
-Structure = Literal["iid", "orthogonal", "symmetric", "low rank", "near identity", "circulant"]
-Pairs = Literal["none", "mirrored", "repeated"]
+CHOICES: dict[str, list] = {  # of the parts of weights that are no numbers
+    "entries": ["normal", "uniform", "signs", "sparse", "heavy-tailed"],
+    "structure": ["iid", "orthogonal", "symmetric", "low rank", "near identity", "circulant"],
+    "pairs": ["none", "mirrored", "repeated"],
+    "shared": [False, True],
+}
 
 
 @dataclass(frozen=True)
 class Weights:
     """One way to draw the weights of every hidden map, in four steps that are drawn apart: entries of variance 1 around
-    0 from some distribution, a structure, a common mean, and pairs of units. No step knows which sentence is asked.
+    0 from some distribution, a structure, a common mean, and pairs of units. No step knows which sentence is asked."""
 
-    Attributes:
-        entries: distribution of the entries, with mean 0 and variance 1; sparse: one in ten is not 0.
-        structure: what is made of a matrix of such entries.
-        mean: added to each entry, in units of their deviation.
-        pairs: mirrored: the rows come as A and -A, and over paired inputs as [[A, -A], [-A, A]]; repeated: A and A,
-            and [[A, A], [A, A]].
-        scale: deviation of an entry times the root of the fan-in.
-        shared: whether maps of equal shape are equal.
-    """
-
-    entries: Entries
-    structure: Structure
-    mean: float
-    pairs: Pairs
-    scale: float
-    shared: bool
+    entries: str  # sparse: one in ten is not 0
+    structure: str  # what is made of a matrix of such entries
+    mean: float  # added to each entry, in units of their deviation
+    # mirrored: the rows come as A and -A, and over paired inputs as [[A, -A], [-A, A]]; repeated: without the signs.
+    pairs: str
+    scale: float  # deviation of an entry times the root of the fan-in
+    shared: bool  # whether maps of equal shape are equal
 
     @classmethod
     def draw(cls, generator: torch.Generator) -> Self:
@@ -54,8 +48,7 @@ class Weights:
 
     def changed(self, generator: torch.Generator) -> Self:
         """A copy with one part drawn anew; a number may instead move by up to a factor of two."""
-        names = [field.name for field in fields(self)]
-        name = names[int(torch.randint(len(names), (), generator=generator))]
+        name = _pick([field.name for field in fields(self)], generator)
         value = getattr(self, name)
         if isinstance(value, float) and value and _unit(generator) < 0.5:
             value *= 2 ** (2 * _unit(generator) - 1)
@@ -117,8 +110,8 @@ def search(claim: Claim) -> pd.DataFrame:
             raise ValueError(
                 f"claim={claim.id}: search: {TRIES} draws gave no finite value; narrow the space"
             )
-        row = {"arm": arm, "factor": "", "seed": index, "value": value}
-        rows.append(row | {"case": str(case)})
+        row = {"arm": arm, "factor": "", "seed": index, "value": value, "case": str(case)}
+        rows.append(row)
         excess = max(outside(c, SimpleNamespace(**row), [""]) for c in claim.comparisons)
         if case.kind not in nearest or excess - nearest[case.kind][0] > LEAST_GAIN * abs(excess):
             nearest[case.kind] = excess, case
@@ -135,20 +128,16 @@ def changed(space: Search, case: Case, generator: torch.Generator) -> Case:
     """The case with one part drawn anew: a choice, or something of its weights."""
     open_ = [key for key, values in space.choose.items() if isinstance(values, Range) or len(values) > 1]
     parts = [*open_, *([""] * 3 if space.weights else [])]
-    part = parts[int(torch.randint(len(parts), (), generator=generator))]
-    if part:
+    if part := _pick(parts, generator):
         return replace(case, chosen=case.chosen | {part: _pick(space.choose[part], generator)})
     return replace(case, weights=case.weights and case.weights.changed(generator))
 
 
 def _pick(values: list | Range, generator: torch.Generator) -> Any:
-    """One of a list, or a number of a range, evenly or, with `log`, by its logarithm."""
+    """One of a list, or a number of a range."""
     if isinstance(values, list):
         return values[int(torch.randint(len(values), (), generator=generator))]
-    share = float(torch.rand((), generator=generator))
-    if values.log:
-        return values.low * (values.high / values.low) ** share
-    return values.low + share * (values.high - values.low)
+    return values.low + _unit(generator) * (values.high - values.low)
 
 
 def _unit(generator: torch.Generator) -> float:
@@ -156,14 +145,8 @@ def _unit(generator: torch.Generator) -> float:
 
 
 def _drawn(name: str, generator: torch.Generator) -> Any:
-    choices: dict[str, tuple] = {
-        "entries": get_args(Entries),
-        "structure": get_args(Structure),
-        "pairs": get_args(Pairs),
-        "shared": (False, True),
-    }
-    if name in choices:
-        return choices[name][int(torch.randint(len(choices[name]), (), generator=generator))]
+    if name in CHOICES:
+        return _pick(CHOICES[name], generator)
     if name == "scale":
         return 10 ** (2 * _unit(generator) - 1)
     size = 10 ** (3 * _unit(generator) - 2)
@@ -200,7 +183,7 @@ def _core(weights: Weights, rows: int, columns: int, generator: torch.Generator)
     return base + weights.mean
 
 
-def _entries(name: Entries, rows: int, columns: int, generator: torch.Generator) -> Tensor:
+def _entries(name: str, rows: int, columns: int, generator: torch.Generator) -> Tensor:
     if name == "uniform":
         return math.sqrt(12) * (torch.rand(rows, columns, generator=generator) - 0.5)
     normal = torch.randn(rows, columns, generator=generator)
@@ -216,8 +199,7 @@ def _entries(name: Entries, rows: int, columns: int, generator: torch.Generator)
 
 def _orthogonal(base: Tensor) -> Tensor:
     """Orthonormal rows or columns, times the root of the larger side, so that an entry has variance 1."""
-    tall = base if base.shape[0] >= base.shape[1] else base.T
-    q, r = torch.linalg.qr(tall)
+    wide = base.shape[0] < base.shape[1]
+    q, r = torch.linalg.qr(base.T if wide else base)
     q = q * r.diagonal().sign()
-    q = q if base.shape[0] >= base.shape[1] else q.T
-    return math.sqrt(max(base.shape)) * q
+    return math.sqrt(max(base.shape)) * (q.T if wide else q)

@@ -10,9 +10,7 @@ from normexp.claims.judge.comparison import Comparison, Number
 from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.cell import BankCell, Positive, Some, Strict, Text, Whole, Words
 
-VERDICTS = Literal["supported", "refuted", "undecided"]  # that mathematics may give
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
-Cells = dict[str, list[str]]  # name -> overrides
 
 
 class Sample(Strict):
@@ -25,11 +23,10 @@ class Sample(Strict):
 
 
 class Range(Strict):
-    """Numbers between two ends, evenly or by their logarithm."""
+    """Numbers between two ends."""
 
     low: Number
     high: Number
-    log: bool = False
 
 
 class Search(Strict):
@@ -49,86 +46,59 @@ class Manipulation(Strict):
 
 
 class Document(Strict):
-    """A falsifiable sentence with everything that was fixed before it was tested, as its file says it.
-
-    Attributes:
-        arxiv: ids of the papers that `source` names by their authors.
-        covers: seed claims (S..) and paper claims (P..) that this one tests, wholly or in part.
-        evidence: `law` (a function of a norm), `initialization` (a function of a network at its start), `training`
-            (finished runs).
-        does_not_show, withdrawn: what nobody should conclude, beside what `judge.limits.limits` says of every claim;
-            why the sentence, as worded, is withdrawn. Like words about it, they are no part of the protocol.
-        measure: the meaning of a value, in words.
-        function: for law and initialization, `<file of normexp.claims.laws>.<function>`.
-        metric: for training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one
-            name per arm. Arms with equal overrides share runs.
-        arms: name -> overrides; for a law without a norm, name -> options of the function.
-        fixed, options: overrides, and keyword arguments of the function, of every arm.
-        factor: one keyword (law, initialization) or override (training), with its values.
-        first_seed: after a change of protocol, it lies beyond the seeds of earlier verdicts.
-        better: required if runs may diverge.
-        expected: the verdict, only if mathematics gives it.
-        seconds: rough time of one value, for the plan.
-        asked: the settings, in any of the forms of docs/claims.md.
-        rate: the learning rate of a run over settings: `own` is each seed's best on validation. If the sentence is
-            about a rate: the `lowest`, `middle` or `highest` of the setting's grid, in every arm.
-    """
+    """A falsifiable sentence with everything that was fixed before it was tested, as its file says it."""
 
     id: str = ""
     name: Text
     sentence: Text
     source: Text
-    arxiv: list[Text] = Field(default=[])
-    covers: list[Text]
+    arxiv: list[Text] = Field(default=[])  # ids of the papers that `source` names by their authors
+    covers: list[Text]  # seed claims (S..) and paper claims (P..) that this one tests, wholly or in part
     kind: Literal["verbatim", "paraphrase", "ours", "arithmetic", "self-check"] | None = None
+    # A function of a norm, a function of a network at its start, or finished runs.
     evidence: Literal["law", "initialization", "training"]
+    # Words about the sentence are no part of the protocol: a note, what nobody should conclude (beside what
+    # `judge.limits.limits` says of every claim), and why the sentence, as worded, is withdrawn.
     note: str = ""
     does_not_show: str = ""
     withdrawn: str = ""
-    paper_effect: dict[str, Any] = Field(
-        default={}
-    )  # what the literature measured: value, where, size, effect
-    measure: str = ""
-    function: Text | None = None
+    paper_effect: dict[str, Any] = Field(default={})  # in the literature: value, where, size, effect
+    measure: str = ""  # the meaning of a value, in words
+    function: Text | None = None  # for law and initialization, `<file of normexp.claims.laws>.<function>`
+    # For training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one per arm.
     metric: Text | dict[str, Text] | None = None
+    # Name -> overrides; for a law without a norm, options of the function. Arms with equal overrides share runs.
     arms: dict[str, Words | dict[str, Any]] = Field(default={})
-    fixed: Words = Field(default=[])
-    options: dict[str, Any] = Field(default={})
-    factor: dict[str, Some] = Field(default={})
+    fixed: Words = Field(default=[])  # overrides of every arm
+    options: dict[str, Any] = Field(default={})  # keyword arguments of the function, of every arm
+    factor: dict[str, Some] = Field(default={})  # one keyword, or one override, with its values
     seeds: int = 5
-    first_seed: int = 0
-    better: Literal["lower", "higher"] | None = None
+    first_seed: int = 0  # after a change of protocol, beyond the seeds of earlier verdicts
+    better: Literal["lower", "higher"] | None = None  # required if runs may diverge
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
     ] = Field(default=[], alias="comparison")
-    expected: VERDICTS | None = None
-    seconds: Positive = 0.02
+    expected: Literal["supported", "refuted", "undecided"] | None = None  # only if mathematics gives it
+    seconds: Positive = 0.02  # rough time of one value, for the plan
     asked: Sample | Annotated[list[Text | dict[str, Words]], Field(min_length=1)] | None = Field(
         default=None, alias="settings"
-    )
+    )  # in any of the forms of docs/claims.md
+    # Of a run over settings. `own`: each seed's best on validation; else of the setting's grid, in every arm.
     rate: Literal["own", "lowest", "middle", "highest"] = "own"
     search: Search | None = None
     manipulation: Manipulation | None = None
 
 
 class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
-    """A document with its settings.
+    """A document with its settings."""
 
-    Attributes:
-        cells: name -> cell of each setting over which the claim is judged; empty for one setting.
-        bank: name of the bank that gives them in place of the claim's own.
-        first: so many settings, drawn from a distribution by a written seed, are asked for; 0: a list that somebody
-            chose, which makes no word.
-        drawn_from: the bank whose population they are a sample of.
-    """
-
-    cells: dict[str, BankCell] = Field(default={})
-    bank: str = SMALL
-    first: int = 0
-    drawn_from: Bank | None = None
+    cells: dict[str, BankCell] = Field(default={})  # its settings by name; empty for one setting
+    bank: str = SMALL  # the bank that gives them in place of the claim's own
+    first: int = 0  # so many are asked of a written seed; 0: a list that somebody chose, which makes no word
+    drawn_from: Bank | None = None  # whose population they are a sample of
 
     @property
-    def settings(self) -> Cells:
+    def settings(self) -> dict[str, list[str]]:
         """Name -> overrides of each setting, which come before those of `fixed` and `arms`."""
         return {name: list(cell.overrides) for name, cell in self.cells.items()}
 
@@ -157,8 +127,7 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
 
     def metric_of(self, arm: str) -> str:
         metric = self.metric[arm] if isinstance(self.metric, dict) else self.metric
-        if metric is None:
-            raise ValueError(f"claim={self.id}: evidence={self.evidence} has no metric; ask its function")
+        assert metric is not None  # the checks of a claim ask training for one
         return metric
 
     def check_of(self, arm: str) -> str | None:
