@@ -160,9 +160,9 @@ class Pilot:
     """The pilot of one complete setting. Raises ValueError for one that cannot be built."""
 
     def __init__(self, bank: Bank, cell: BankCell, out: Path):
-        length = bank.known_population.length
-        assert length is not None
-        self.length, self.norms, self.out = length, bank.norms, out
+        assert bank.population is not None
+        assert bank.population.length is not None
+        self.length, self.norms, self.out = bank.population.length, bank.norms, out
         self.cell = cell
         self.found: dict[PilotRun, dict[str, Any]] = {}  # finished runs
         built = [build(self.specs(norm, 1, [cell.rates[0]])[0]) for norm in self.norms]
@@ -310,8 +310,11 @@ def _look_up(keys: Tokens, values: Tokens, asked: Tokens) -> Tokens:
 def train_pilots(word: str, out: Path) -> None:
     """Train the pilots of the settings of a bank that have none."""
     bank = load_bank(word)
+    if bank.population is None:
+        raise ValueError(f"bank={bank.name}: has no population; name one that is drawn, such as bank=drawn")
+    first_rates = bank.population.rates
     while cell := next((cell for cell in bank.cells.values() if not cell.updates), None):
-        rates = bank.known_population.rates[cell.labels["optimizer"]]
+        rates = first_rates[cell.labels["optimizer"]]
         whole = complete(cell.model_copy(update={"rates": rates}))  # data that are not here reject nothing
         try:
             pilot = Pilot(bank, whole, out)

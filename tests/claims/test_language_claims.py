@@ -42,7 +42,7 @@ def test_population_is_the_one_that_was_asked_for():
     assert {one["depth"] for one in labels} == {"2", "3", "4", "6", "8"}
     assert {one["width"] for one in labels} == {"32", "48", "64", "96"}
     assert {one["context"] for one in labels} == {"32", "48", "64"}
-    assert BANK.known_population.length.seconds == 60
+    assert BANK.population.length.seconds == 60
 
 
 def test_each_claim_asks_24_settings_for_at_most_three_core_hours():

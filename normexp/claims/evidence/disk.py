@@ -27,7 +27,7 @@ LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # the rates of a cell that names none, time
 
 def complete_cells(claim: Claim) -> Claim:
     """The claim with complete cells. Raises ValueError with one line for data that cannot be read."""
-    if claim.evidence != "training" or all(cell.is_complete for cell in claim.cells.values()):
+    if claim.evidence != "training":
         return claim
     cells = {name: complete(cell) for name, cell in claim.cells.items()}
     return claim.model_copy(update={"cells": cells})
@@ -93,19 +93,14 @@ class DiskRuns:
         for key, row, spec in zip(keys_of(grid), rows, self.specs(grid), strict=True):
             if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
                 found = row_of(summary) | {"overrides": key[0], "seed": key[1], "lr": row.lr}
-                self._rows[key] = found | self._more(
-                    summary, spec.folder, cells[str(row.setting)], str(row.arm)
-                )
+                more = self._more(summary, spec.folder, cells[str(row.setting)], str(row.arm))
+                self._rows[key] = found | more
         return pd.DataFrame(self._rows.values()) if self._rows else NO_RUNS
 
     def _more(self, summary: dict[str, Any], folder: Path, cell: BankCell, arm: str) -> dict[str, Any]:
         """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""
-        more: dict[str, Any] = {
-            "folder": str(folder),
-            "asked_by": "",
-            "answers": math.nan,
-            "late_gain": math.nan,
-        }
+        more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
+        more |= {"answers": math.nan, "late_gain": math.nan}
         for metric in filter(None, (self.claim.metric_of(arm), self.claim.check_of(arm))):
             if metric == "test/error" and self.claim.settings:
                 examples = load_test_examples(folder)

@@ -12,9 +12,8 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import first_rates
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.cell import BankCell, rate_of
+from normexp.claims.spec.cell import BankCell, length_of, rate_of, value_of
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.population import equal_passes
 
 ARM = ["setting", "arm", "level"]
 RUN = ["overrides", "seed", "lr"]
@@ -37,9 +36,8 @@ def grid_of(claim: Claim) -> pd.DataFrame:
         if cell.draw and not cell.updates:
             raise ValueError(f"claim={claim.id}: setting={cell.name}: has no pilot yet (docs/claims.md)")
         for arm, level, words in arms_in(claim, cell):
-            parts.append(
-                rows_of(cell.name, arm, level, words, claim.seed_range, rates_in(claim, cell, arm, level))
-            )
+            rates = rates_in(claim, cell, arm, level)
+            parts.append(rows_of(cell.name, arm, level, words, claim.seed_range, rates))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -75,6 +73,14 @@ def arms_in(claim: Claim, cell: BankCell) -> list[tuple[str, Any, str]]:
         words = [*cell.overrides, *claim.fixed_of(arm), *claim.arms[arm], *factor, *length]
         found.append((arm, level, run_words(words)))
     return found
+
+
+def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
+    """The length of an arm with another batch size than its drawn setting: as many passes over the data."""
+    arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
+    if not cell.draw or not arm_batch or arm_batch == setting_batch:
+        return []
+    return length_of(max(1, round(cell.updates * float(setting_batch) / float(arm_batch))))
 
 
 def rates_in(claim: Claim, cell: BankCell, arm: str, level: Any) -> tuple[float | None, ...]:

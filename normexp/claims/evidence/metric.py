@@ -33,9 +33,7 @@ def measure_of(claim: Claim) -> str:
     training split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
     metric = claim.metric_of(next(iter(claim.arms)))
     measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
-    if metric in measures:
-        return measures[metric]
-    return "steps" if metric.startswith("convergence/steps_to_") else "value"
+    return measures.get(metric, "steps" if metric.startswith("convergence/steps_to_") else "value")
 
 
 def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:

@@ -75,9 +75,8 @@ def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
 def next_rates(runs: pd.DataFrame, cell: BankCell, measure: str) -> Rates:
     """The grid of rates that the runs of the last grid ask for; the last grid itself if it need not be wider."""
     wider = tuple(float(f"{rate:g}") for rate in widened_rates(runs, measure))
-    return (
-        tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider
-    )  # of the rates 0.001, 0.003, ...: 0.01, not 0.009
+    # Those of a drawn setting are 0.001, 0.003, 0.01, ...: 0.01, not 0.009.
+    return tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider
 
 
 def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:
@@ -85,10 +84,8 @@ def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:
     norm with whose name it begins (layernorm_detach), else the one in the middle of all. At another batch size, rates
     move with its ratio (SGD) or the root of it (AdamW), in whole steps of the grid."""
     norm = value_of("norm", overrides)
-    rates = next(
-        (norm_rates for name, norm_rates in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_")),
-        cell.rates,
-    )
+    of_norm = (own for name, own in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_"))
+    rates = next(of_norm, cell.rates)
     arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
     if not arm_batch or arm_batch == setting_batch:
         return rates

@@ -46,10 +46,8 @@ def judged(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     rate, with the columns `value`, `check` and `failed`."""
     of_arms = whole_rates(with_values(claim, runs))
     chosen = runs_at(of_arms, claim.cells, measure_of(claim), claim.rate)
-    parts = [
-        own.assign(failed=failed_runs(own, claim.cells[str(name)]))
-        for name, own in chosen.groupby("setting", sort=False)
-    ]
+    groups = chosen.groupby("setting", sort=False)
+    parts = [own.assign(failed=failed_runs(own, claim.cells[str(name)])) for name, own in groups]
     return pd.concat(parts, ignore_index=True) if parts else chosen.assign(failed=[])
 
 
@@ -76,7 +74,7 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
     table = runs[["arm", "seed"]].assign(factor=runs["level"], value=values, failed=failed)
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     answers, bank = runs["answers"].iloc[0], claim.drawn_from
-    length = bank.known_population.length if bank and cell.name in bank.cells else None
+    length = bank.population.length if bank and bank.population and cell.name in bank.cells else None
     return Setting.of_table(
         table,
         cell.name,
@@ -132,10 +130,6 @@ def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> lis
     those by which a `NETWORK` is told from others."""
     rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
     by_setting = dict(iter(rows.groupby("setting", sort=False)))
-    if missing := [name for name in claim.settings if name not in by_setting]:
-        raise ValueError(
-            f"claim={claim.id}: setting={missing[0]}: has no values; verify it with evidence=none"
-        )
     return [
         Setting.of_table(by_setting[name], name, labels=initial_labels(claim, overrides))
         for name, overrides in claim.settings.items()

@@ -49,23 +49,14 @@ class Bank:
         return self.population is not None
 
     @property
-    def known_population(self) -> Population:
-        """`population`. Raises ValueError if there is none."""
-        if self.population is None:
-            raise ValueError(
-                f"bank={self.name}: has no population; name one that is drawn, such as bank=drawn"
-            )
-        return self.population
-
-    @property
     def grid(self) -> dict[str, BankCell]:
         """The settings of a drawn bank that have a pilot, at both lengths."""
-        with_pilots = [name for name, cell in self.cells.items() if cell.updates]
-        return {cell.name: cell for name in with_pilots for cell in self.at_lengths(name)}
+        names = [name for name, cell in self.cells.items() if cell.updates]
+        return {cell.name: cell for name in names for cell in self.at_lengths(name)}
 
     def at_lengths(self, name: str) -> list[BankCell]:
         """A drawn setting at its final and its early length."""
-        length = self.known_population.length
+        length = self.population and self.population.length
         return [self.cells[name].at_length(at, length.early if length else 1) for at in LENGTHS]
 
     def with_labels(self, labels: Mapping[str, Any]) -> list[str]:
@@ -86,10 +77,8 @@ def bank_file(name: str) -> Path:
     if path := config_file("bank", name):
         return path
     names = ", ".join(sorted(file.stem for file in BANKS.glob("*.yaml")))
-    hint = brought_hint("bank", name)
-    raise ValueError(
-        f"bank={name}: {hint or f'no such bank; choose from {names}, or name a file: bank=mine.yaml'}"
-    )
+    unknown = f"no such bank; choose from {names}, or name a file: bank=mine.yaml"
+    raise ValueError(f"bank={name}: {brought_hint('bank', name) or unknown}")
 
 
 def pilots_file(path: Path) -> Path:

@@ -12,7 +12,6 @@ from normexp.config.folder import load_yaml
 from normexp.format import require_plain
 
 Text = Annotated[str, Field(pattern=r"\S")]
-Number = Annotated[int | float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Whole = Annotated[int, Field(ge=1)]
@@ -44,27 +43,17 @@ def read_as(model: type[BaseModel], node: Any, where: str = "") -> Any:
 
 
 class Cell(Strict):
-    """A setting as a file says it: a list of overrides, or a mapping. What it leaves out is found.
+    """A setting as a file says it: a list of overrides, or a mapping. What it leaves out is found."""
 
-    Attributes:
-        overrides: of `normexp train`.
-        labels: the setting in words, at least `data` and `model`.
-        rates: learning rates, the same for every norm.
-        test: the kind of test examples. `test set`: the same in every run. `cut again`: each seed cuts its own split.
-            `blocks`: stretches of one text, the same in every run.
-        validation: number of answers on validation, images or characters; 0 until it is known. It and the next two
-            may also stand under `facts`.
-        chance: share of the most frequent answer, the accuracy of a constant guess.
-        guess_loss: loss in nats of the best guess that ignores the input.
-    """
-
-    overrides: Annotated[tuple[Text, ...], AS_TUPLE]
-    labels: dict[str, Any] = Field(default={})
-    rates: Rates = ()
+    overrides: Annotated[tuple[Text, ...], AS_TUPLE]  # of `normexp train`
+    labels: dict[str, Any] = Field(default={})  # the setting in words, at least `data` and `model`
+    rates: Rates = ()  # the same for every norm
+    # The test examples: the same in every run, a split that each seed cuts, or stretches of one text for every run.
     test: Literal["test set", "cut again", "blocks"] | None = None
-    validation: Annotated[int, Field(ge=0)] = 0
-    chance: Share = 0.0
-    guess_loss: Annotated[float, Field(ge=0)] = 0.0
+    # Facts of the data, which may also stand under `facts`.
+    validation: Annotated[int, Field(ge=0)] = 0  # answers, of images or characters; 0: not known yet
+    chance: Share = 0.0  # of the most frequent answer, the accuracy of a constant guess
+    guess_loss: Annotated[float, Field(ge=0)] = 0.0  # in nats, of the best guess that ignores the input
 
     @model_validator(mode="before")
     @classmethod
@@ -84,21 +73,15 @@ class Cell(Strict):
 class BankCell(Cell):
     """A setting of a bank.
 
-    Attributes:
-        draw: of a setting that was drawn, such as "mlp 3".
-        updates: the length that pilots found; 0 for a setting that was written by hand, or has no pilot yet.
-        arm_rates: of a drawn setting, the rates of each norm.
-        counts_loss: loss in nats of the counts that a network of a drawn text must beat; infinite where its bank names
-            none (`ngrams`).
-        learned: whether networks learn this setting at its final length: the best norm's pilot made less than 5% errors
-            on the training split, or on a text ended below the loss of counts of four characters. None: not known.
+    `learned`: whether networks learn it at its final length: the best norm's pilot made less than 5% errors on the
+    training split, or on a text ended below the loss of counts of four characters. None: not known.
     """
 
     name: str
-    draw: str = ""
-    updates: int = 0
-    arm_rates: dict[str, Rates] = Field(default={})
-    counts_loss: float = math.inf
+    draw: str = ""  # of a setting that was drawn, such as "mlp 3"
+    updates: int = 0  # the length that pilots found; 0 for a setting written by hand, or without a pilot yet
+    arm_rates: dict[str, Rates] = Field(default={})  # of a drawn setting, the rates of each norm
+    counts_loss: float = math.inf  # in nats, which a network of a drawn text must beat (`ngrams`)
     learned: bool | None = None
 
     def at_length(self, at: str, early: float) -> "BankCell":

@@ -100,8 +100,9 @@ def settings_of(document: Document, bank: Bank | None, *, shipped: bool) -> dict
             return {"cells": other.cells, "bank": other.name}
         if (asked.at is not None) != training:
             raise ValueError("settings.at: is final or early for trained networks, and absent for others")
-        fits = bank is not None and bank.drawn and bool(bank.known_population.rates) == training
-        return sample(asked, bank if bank and fits else load_bank(asked.bank))
+        if bank and bank.population and bool(bank.population.rates) == training:
+            return sample(asked, bank)
+        return sample(asked, load_bank(asked.bank))
     if other and shipped and not any(isinstance(entry, dict) or entry in other.cells for entry in asked):
         return {"cells": other.cells, "bank": other.name}
     return {"cells": chosen(asked, bank or load_bank())}

@@ -8,24 +8,13 @@ file of pilots beside the yaml.
 
 import hashlib
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, model_validator
 
-from normexp.claims.spec.cell import (
-    BankCell,
-    Rates,
-    Some,
-    Strict,
-    Text,
-    Whole,
-    Words,
-    length_of,
-    require_rising,
-    value_of,
-)
+from normexp.claims.spec.cell import BankCell, Rates, Some, Strict, Text, Whole, Words, require_rising
 
 FACTS = ("test", "validation", "chance", "guess_loss")
 LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
@@ -80,11 +69,10 @@ class By(Strict, extra="allow"):
     by: Text
 
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
-        if (choice := self.__pydantic_extra__.get(labels.get(self.by, ""))) is None:
-            raise ValueError(
-                f"by={self.by}: no choice for {labels.get(self.by)}; add it, or name a label drawn before"
-            )
-        return choice.choose(random, labels)
+        value = labels.get(self.by)
+        if value not in self.__pydantic_extra__:
+            raise ValueError(f"by={self.by}: no choice for {value}; add it, or name a label drawn before")
+        return self.__pydantic_extra__[value].choose(random, labels)
 
 
 def _form_of(node: Any) -> str:
@@ -163,9 +151,8 @@ class Population(Strict):
     def choices(self, stratum: str) -> "dict[str, Choice]":
         """The choices of a stratum as they are drawn: by name, and those that depend on another one last."""
         choose = self.choose | self.strata[stratum].choose
-        return {
-            key: choose[key] for key in sorted(choose, key=lambda key: (isinstance(choose[key], By), key))
-        }
+        order = sorted(choose, key=lambda key: (isinstance(choose[key], By), key))
+        return {key: choose[key] for key in order}
 
     @property
     def slots(self) -> list[str]:
@@ -227,11 +214,3 @@ def learned_in(pilot: Mapping[str, Any]) -> bool | None:
 def _generator(*words: Any) -> np.random.Generator:
     digest = hashlib.sha256("/".join(map(str, words)).encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))
-
-
-def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
-    """The length of an arm with another batch size than its drawn setting: as many passes over the data."""
-    arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
-    if not cell.draw or not arm_batch or arm_batch == setting_batch:
-        return []
-    return length_of(max(1, round(cell.updates * float(setting_batch) / float(arm_batch))))

@@ -40,16 +40,15 @@ def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str]]:
 def known_claims(text: str, bank: Bank | None = None) -> tuple[dict[str, Claim], dict[str, str]]:
     """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
     files by id. Where each word of a list is an id, only these are read: reading all takes half a second."""
-    requested, folders = {word.lower() for word in words(text)}, [CONFIGS, *more_folders()]
-    files = [path for folder in folders for path in (folder / "claims").glob("*.yaml")]
+    requested = {word.lower() for word in words(text)}
+    folders = [folder / "claims" for folder in (CONFIGS, *more_folders())]
+    files = [path for folder in folders for path in folder.glob("*.yaml")]
     all_of_them = not requested <= {own for path in files for name in documents(path) for own in _ids(name)}
     claims, broken = dict[str, Claim](), dict[str, str]()
     for folder in folders:
-        loaded, mistakes = load_each(
-            folder / "claims", lambda name: all_of_them or bool(_ids(name) & requested), bank
-        )
+        loaded, mistakes = load_each(folder, lambda name: all_of_them or bool(_ids(name) & requested), bank)
         if taken := loaded.keys() & claims.keys():
-            raise ValueError(f"{folder / 'claims'}: {min(taken)} is a claim of normexp; rename yours")
+            raise ValueError(f"{folder}: {min(taken)} is a claim of normexp; rename yours")
         claims |= loaded
         broken |= mistakes
     return claims, broken
