@@ -12,20 +12,13 @@ from torch import Tensor, nn
 
 
 class Network(Protocol):
-    """A torch.nn.Module that names its sites.
+    """A torch.nn.Module that names its `sites`: measuring places whose `kind` is norm, activation, linear or residual.
+    Whoever builds it also sets what describes its inputs."""
 
-    Attributes:
-        accepts: `image` or `text`.
-        input_shape: (C, H, W) of an image, (T,) of a text; set by the builder.
-        num_classes: number of classes, or the size of the vocabulary; set by the builder.
-        examples: inputs and labels of a data set from which batches are drawn; None for noise.
-        sites: measuring places, whose `kind` is norm, activation, linear or residual.
-    """
-
-    accepts: str
-    input_shape: tuple[int, ...]
-    num_classes: int
-    examples: tuple[Tensor, Tensor] | None
+    accepts: str  # `image` or `text`
+    input_shape: tuple[int, ...]  # (C, H, W) of an image, (T,) of a text
+    num_classes: int  # or the size of the vocabulary
+    examples: tuple[Tensor, Tensor] | None  # inputs and labels from which batches are drawn; None for noise
 
     def __call__(self, x: Tensor, /) -> Tensor: ...
 
@@ -42,7 +35,6 @@ def modules_of(network: Network, kind: str) -> list[nn.Module]:
 
 
 def gradient_of(x: Tensor) -> Tensor:
-    """`x.grad`. Raises ValueError if no backward pass went through `x`."""
-    if x.grad is None:
-        raise ValueError("gradient: nothing went backward through this tensor; run backward() first")
+    """`x.grad`, after a backward pass."""
+    assert x.grad is not None
     return x.grad

@@ -1,6 +1,6 @@
 """The time that a statistic costs. Only these laws are not deterministic, so repeat them, with one thread."""
 
-import time
+import timeit
 from collections.abc import Callable
 
 import torch
@@ -13,12 +13,7 @@ from normexp.claims.laws.values import NormFactory
 def seconds(work: Callable[[], object], repeats: int) -> float:
     """Shortest of several timings, which other processes disturbed least."""
     work()  # the first call also fills caches and allocates memory
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
+    return min(timeit.repeat(work, number=1, repeat=repeats))
 
 
 def variance_seconds(*, seed: int, correction: int) -> float:

@@ -32,8 +32,7 @@ def trained_loss(norm: NormFactory, *, seed: int, optimizer: str, decay: float, 
     x, y = sample(seed, 64, 8), sample(seed + 1, 64, 4)
     for _ in range(steps):
         step.zero_grad()
-        loss = (network(x) - y).square().mean()
-        loss.backward()
+        (network(x) - y).square().mean().backward()
         step.step()
     return float((network(x) - y).detach().square().mean())
 
