@@ -135,7 +135,7 @@ def look(setting: Setting, design: Design) -> Look:
     p_values = holm([mean.p_of(comparison, margin) for comparison, mean, margin in means])
     differences = [
         Difference(
-            norm=comparison.arm,
+            norm=comparison.named_arm,
             level=comparison.at,
             effect=mean.effect,
             interval=mean.interval(1 - alpha),

@@ -112,6 +112,7 @@ def refused(text: str, message: str, folder: Path) -> None:
         ("kind: greater, arm: a, baseline: b, log: 2", "log=2: must be true or false"),
         ("kind: greater, arm: a, baseline: b, at: 8", r"at=8: is no level of the factor; .* \[2, 4\]"),
         ("kind: greater, arm: a, baseline: c", "baseline=c: is not among the arms a, b"),
+        ('kind: greater, arm: a, baseline: ""', "baseline=: is not among the arms a, b"),
         ("kind: greater, arm: a", "kind=greater: needs a baseline or a target"),
         ("kind: smaller, arm: a, baseline: b, target: 0", "target=0: there is baseline=b"),
         ("kind: smaller, arm: a, target: 0, log: true", "target=0: has no logarithm"),

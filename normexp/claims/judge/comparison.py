@@ -42,7 +42,7 @@ class Comparison(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     kind: Kind
-    arm: str = ""  # "": all arms, only for `every`
+    arm: str | None = None  # None: all arms, only for `every`
     baseline: str | None = None
     target: Number | None = None  # a comparison with 0 must be asked for
     at: Any = None
@@ -60,7 +60,7 @@ class Comparison(BaseModel):
         mistakes = [
             (kind == "every" and self.at_most is self.at_least is self.equals is None,
              "kind=every: give at_most, at_least or equals"),
-            (kind != "every" and not self.arm, f"kind={kind}: name the arm"),
+            (kind != "every" and self.arm is None, f"kind={kind}: name the arm"),
             (self.baseline is not None and self.target is not None,
              f"target={self.target}: there is baseline={self.baseline} too; keep one"),
             (differs and self.baseline is None and self.target is None,
@@ -74,7 +74,8 @@ class Comparison(BaseModel):
              f"kind={kind}: needs a margin above 0, or nothing could show it"),
             (kind == "different" and self.size < 0,
              f"margin={margin}: must be 0 or above for kind=different"),
-            (self.arm == self.baseline, f"baseline={self.arm}: is the arm itself; name another one"),
+            (self.arm is not None and self.arm == self.baseline,
+             f"baseline={self.arm}: is the arm itself; name another one"),
         ]  # fmt: skip
         for words in (words for wrong, words in mistakes if wrong):
             raise ValueError(words)
@@ -89,6 +90,12 @@ class Comparison(BaseModel):
     def size(self) -> float:
         """The margin that was written; 0 for that of practice. Below 0 the sentence claims no worse than that."""
         return 0.0 if self.practical else float(self.margin)
+
+    @property
+    def named_arm(self) -> str:
+        """`arm`, which every kind but `every` has."""
+        assert self.arm is not None
+        return self.arm
 
     def shown(self) -> dict[str, Any]:
         """The fields that were set, except a target of 0, which changes nothing."""
@@ -135,7 +142,7 @@ class Comparison(BaseModel):
 
     def levels(self, outcomes: Mapping[Arm, Outcomes]) -> list:
         """The levels that are compared."""
-        return [level for arm, level in outcomes if arm == self.arm and self.at in (None, level)]
+        return [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
 
     def values(self, outcomes: Mapping[Arm, Outcomes], arm: str) -> np.ndarray:
         """(n, levels) the values of an arm, with `log` their logarithms. Raises ValueError for a value without one."""
@@ -146,7 +153,7 @@ class Comparison(BaseModel):
 
     def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
-        arm = self.values(outcomes, self.arm)
+        arm = self.values(outcomes, self.named_arm)
         baseline = self.values(outcomes, self.baseline) if self.baseline else np.zeros_like(arm)
         if self.kind in TRENDS:
             x = np.array(self.levels(outcomes), float)

@@ -192,7 +192,7 @@ def ceiling(settings: Sequence[Setting], rows: list[SettingNumber], comparison: 
         if (guessed := runs_with_guesses(setting, comparison.reads(setting.outcomes))) is None:
             continue
         runs = _with_half(guessed, setting, comparison)
-        arms = [comparison.values(runs, arm).mean(1) for arm in (comparison.arm, comparison.baseline)]
+        arms = [comparison.values(runs, arm).mean(1) for arm in (comparison.named_arm, comparison.baseline)]
         pairs = np.array([pair for own in arms for pair in combinations(own, 2)])
         if not len(pairs):
             return None

@@ -235,7 +235,7 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     Each single value is checked against its bound. The effect is the value that fails most, or passes most narrowly.
     A value that is not a number fails.
     """
-    rows = table[table["arm"] == comparison.arm] if comparison.arm else table
+    rows = table if comparison.arm is None else table[table["arm"] == comparison.arm]
     if comparison.at is not None:
         rows = rows[rows["factor"] == comparison.at]
     levels = list(dict.fromkeys(table["factor"]))

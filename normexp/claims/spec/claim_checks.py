@@ -81,7 +81,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
 def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     """Names, levels and lengths that would fail only after all runs are trained."""
     for key in ("arm", "baseline"):
-        if (arm := getattr(comparison, key)) not in (None, "", *claim.arms):
+        if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
     pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
     if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
@@ -103,7 +103,7 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {place}; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
-        arms = [comparison.arm] if comparison.arm else list(claim.arms)
+        arms = list(claim.arms) if comparison.arm is None else [comparison.arm]
         if isinstance(bound, dict) and (absent := [arm for arm in arms if arm not in bound]):
             yield f"{key}={bound!s:.60}: has none for arm {absent[0]}; add it"
         for values in bound.values() if isinstance(bound, dict) else [bound]:
