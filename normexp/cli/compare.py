@@ -56,7 +56,7 @@ def compare(
             f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
         )
     with fast_imports():
-        from normexp.claims.evidence.disk import LADDER
+        from normexp.claims.evidence.rates import rates_around
         from normexp.compare.page import write
         from normexp.compare.run import compare as train_and_compare
         from normexp.config.run_spec import specs
@@ -67,7 +67,7 @@ def compare(
         name=name or f"{spec.choices['model']}-{spec.choices['data']}",
         norms=norms,
         levels=tuple(dict.fromkeys(batch_sizes or ("",))),
-        rates=tuple(sorted(set(rates or (float(f"{spec.config['lr'] * step:.2g}") for step in LADDER)))),
+        rates=tuple(sorted(set(rates or rates_around(spec.config["lr"])))),
         margin=margin,
         measure=(metric or default).removeprefix("test/"),
         looks=planned_looks(seeds),

@@ -34,14 +34,8 @@ CELLS = {  # of each plan
     "warmup": "depth == '6' and norm_position == 'post' and lr == 0.001",
     "doubling": "model == 'mlp'",
 }
-NAMED_BY = [
-    "activation",
-    "optimizer",
-    "batch_size",
-    "warmup_steps",
-    "norm",
-    "lr",
-]  # in which a plan's cells differ
+# In which a plan's cells differ.
+NAMED_BY = ["activation", "optimizer", "batch_size", "warmup_steps", "norm", "lr"]
 RATIO = "gradient_first_last_ratio/weight@first"
 SEEDS, WIDTH = (101, 102, 103), {"learned": 256, "warmup": 48}  # 128 elsewhere
 DRAWN = {  # of the doubling audit by depth: width, training images, weight decay, initial weights
@@ -133,9 +127,10 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
     drawn = run["plan"] == "doubling"
     (pool, labels), test = DATA[run["data"]]
     network = (mlp if run["model"] == "mlp" else Transformer)(run)
-    rate, batch_size = run["lr"], int(run["batch_size"])
-    count = 20000 if run["plan"] in ("batches", "warmup") else 55000
-    count, decay = DRAWN[run["depth"]][1:3] if drawn else (count, 0.01)
+    rate, batch_size, sgd = run["lr"], int(run["batch_size"]), run["optimizer"] == "sgd"
+    count, decay = 20000 if run["plan"] in ("batches", "warmup") else 55000, 0.0 if sgd else 0.01
+    if drawn:
+        _, count, decay, _ = DRAWN[run["depth"]]
     chosen = torch.randperm(len(pool))[:count]  # as many as the kept runs train on
     images, labels = pool[chosen], labels[chosen]
     mean, deviation = images.mean((0, 2), keepdim=True), images.std((0, 2), keepdim=True)
@@ -144,8 +139,7 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
     if run["model"] == "mlp":
         ends = [torch.cat([p.grad.flatten() for p in network[at].parameters()]).norm() for at in (0, -1)]
         ratio = (ends[0] / ends[1]).item()
-    sgd = run["optimizer"] == "sgd"
-    decays = ((2, decay if drawn or not sgd else 0.0), (1, 0.0))  # of matrices and of vectors
+    decays = ((2, decay), (1, 0.0))  # of matrices and of vectors
     groups = [
         {"params": [p for p in network.parameters() if p.ndim == n], "weight_decay": w} for n, w in decays
     ]

@@ -11,6 +11,7 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import settings_of
 from normexp.claims.evidence.metric import SPEED, check_metric, late_gain, read_logged
+from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
 
 NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
-
-LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # the rates of a cell that names none, times the configuration's own
 
 
 def complete_cells(claim: Claim) -> Claim:
@@ -53,7 +52,7 @@ def complete(cell: BankCell) -> BankCell:
     # Each seed cuts its own split where a setting of the data follows the seed.
     cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
     found = {
-        "rates": tuple(float(f"{config['lr'] * step:.2g}") for step in LADDER),
+        "rates": rates_around(config["lr"]),
         "test": "blocks" if data.kind == "text" else "cut again" if cut_again else "test set",
         "validation": len(answers),
         "chance": torch.bincount(answers).max().item() / len(answers),

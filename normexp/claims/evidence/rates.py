@@ -22,6 +22,7 @@ RATE_RULES = {
     "share of seeds at an edge above which a grid is widened": EDGE_SHARE,
     "widenings, at most": MOST_WIDENINGS,
 }
+LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times a configuration's own rate
 STEPS = (1.0, 3.0)  # the learning rates in each power of ten: 0.001, 0.003, 0.01, ...
 Rates = tuple[float, ...]
 # Scores that may choose a rate (higher is better), each with a second score that breaks ties.
@@ -34,6 +35,11 @@ SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
 # For `failed` a run counts that was the best of its seed, failed or not.
 SCORES["failed"] = SCORES["value"] = SCORES["error"]
 WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens the grid by validation
+
+
+def rates_around(rate: float) -> Rates:
+    """The rates to try where none are named, around that of the configuration."""
+    return tuple(float(f"{rate * step:.2g}") for step in LADDER)
 
 
 def runs_at(runs: pd.DataFrame, cells: Mapping[str, BankCell], measure: str, rate: str) -> pd.DataFrame:
