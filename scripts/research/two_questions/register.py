@@ -13,7 +13,7 @@ import yaml
 
 HERE = Path(__file__).parent
 REGISTRY = HERE.parents[2] / "docs" / "evidence" / "registry.jsonl"
-PLANS = ("learned", "depth", "shift", "batches", "warmup", "doubling")
+PLANS = ("learned", "depth", "shift", "batches", "warmup", "doubling", "resnet")
 
 
 def digest(name: str) -> str:

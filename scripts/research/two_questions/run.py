@@ -129,7 +129,8 @@ def main() -> None:
     for name in given.plans:
         plan = yaml.safe_load((HERE / f"{name}.yaml").read_text())
         runs = Runs(name, given.outputs, given.pause)
-        for cell in cells_of(plan):
+        cells = {cell["name"]: cell for cell in cells_of(plan)}
+        for cell in cells.values():
             if given.cells not in cell["name"]:
                 continue
             for norm in cell["norms"]:
@@ -145,7 +146,9 @@ def main() -> None:
                     for seed, rate in itertools.product(cell["seeds"], rates):
                         runs(cell["overrides"], norm, seed, rate)
                     continue
-                best = tuned(runs, cell, norm, text="text_file" in str(cell["overrides"]))
+                rated = cells[cell.get("rates_of", cell["name"])]
+                own = cell.get("rate_as", {}).get(norm, norm)
+                best = tuned(runs, rated, own, text="text_file" in str(cell["overrides"]))
                 for seed in cell["seeds"]:
                     runs(cell["overrides"], norm, seed, best)
 
