@@ -1,5 +1,6 @@
 """normexp from Python: what a call gives, and that it leaves nothing behind."""
 
+import gc
 import io
 import json
 import logging
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from forked import forked
+from pytorch_lightning import LightningDataModule
 
 import normexp
 from normexp import api as from_python
@@ -47,6 +49,7 @@ def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behi
         for norm in ("layernorm", "batchnorm")
     ]
     assert state() == before
+    assert not any(issubclass(type(kept), LightningDataModule) for kept in gc.get_objects())
     words = ["norm=batchnorm", "seed=1", *SMALL, "trainer=float64", f"outputs={tmp_path / 'there'}"]
     assert forked("train", *words, script="normexp/__main__.py").returncode == 0
     (there,) = (tmp_path / "there").rglob("summary.json")

@@ -1,7 +1,6 @@
 """One run of many: the value that is sent to a place, what is done with it there, and what becomes of it."""
 
 import contextlib
-import gc
 import os
 import sys
 import time
@@ -110,7 +109,6 @@ def work(job: Job) -> Outcome:
             traceback.print_exc()
             status, error = "crashed", one_line(caught)
             print(f"Error: {printable(error)}", flush=True)
-    gc.collect()  # network and data hold each other, and the next run needs their memory
     config = job.spec.config
     clean = error is None and config["trainer"].get("devices") == 1 and not config["compile"]
     return Outcome(status, time.monotonic() - started, error, clean)

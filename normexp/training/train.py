@@ -1,6 +1,7 @@
 """Train one run, top to bottom: build its parts (nothing is written until all are valid), skip a finished run, resume
 an unfinished one from its last checkpoint, write the summary last."""
 
+import gc
 import sys
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,11 @@ def train(spec: RunSpec, command: str = "") -> dict[str, Any]:
 
     Raises ValueError with one line before anything is written. An interrupted run exits with 128 plus the signal.
     """
-    with denormals(flush=spec.config["flush_denormal"]):
-        return launch(build(spec, command=command))
+    try:
+        with denormals(flush=spec.config["flush_denormal"]):
+            return launch(build(spec, command=command))
+    finally:
+        gc.collect()  # network and data hold each other, and the next run of this process needs their memory
 
 
 def launch(parts: Parts) -> dict[str, Any]:
