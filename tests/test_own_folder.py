@@ -139,7 +139,7 @@ def test_own_norm_data_and_monitor_in_a_sweep_its_report_and_a_verdict(folder):
         "data=module", "data.path=my_data.Rings", "model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu",
         "allow_targets=[my_norm,my_monitor,my_data]", "name=mine",
     ]  # fmt: skip
-    assert "4 done" in normexp(folder, *words)
+    assert "4 completed" in normexp(folder, *words)
     rows = (folder / "outputs" / "mine").rglob("metrics.csv")
     assert all("my_monitor/" in path.read_text() for path in rows)
     normexp(folder, "report", "outputs/mine")

@@ -279,7 +279,7 @@ def find_factors(summaries: pd.DataFrame) -> tuple[list[str], dict[str, str]]:
 
 def check_points(study: Study) -> None:
     """Refuse a study in which one seed would count twice at a point."""
-    same = study.summaries[study.summaries.duplicated(["arm", "level", "lr", "key"], keep=False)]
+    same = study.summaries[study.summaries.duplicated(["arm", "level", "lr", "seed"], keep=False)]
     if len(same):
         row = same.sort_values(["arm", "level", "lr", "seed", "run"])
         first, second = row["run"].iloc[:2]

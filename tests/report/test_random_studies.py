@@ -65,12 +65,11 @@ def double(root, folder, luck):
 
 
 def edit(root, folder, luck):
-    """A number of the summary that other files know, or a value of its configuration."""
+    """A number of the summary that other files know."""
     summary = read(folder)
     group, key, value = luck.choice(
         [
             ("convergence", "best", 0.99),
-            ("config", "lr", 7.0),
             ("convergence", "steps_to_0.5", 0),
             (None, "steps", 1),
         ]
