@@ -139,7 +139,7 @@ def batch_sizes() -> None:
         panel.set_xscale("log", base=2)
         panel.set_yscale("log")
         panel.set_xticks(sizes, [str(size) for size in sizes])
-        panel.set_yticks(ticks := [3, 4, 5, 7, 10, 20, 40], [f"{tick}%" for tick in ticks])
+        panel.set_yticks(ticks := [1.5, 2, 3, 5, 10, 20, 40], [f"{tick}%" for tick in ticks])
         panel.minorticks_off()
         panel.set(
             xlabel="batch size",
