@@ -55,6 +55,8 @@ def compare(
         raise ValueError(
             f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
         )
+    if "/" in name or name == "..":
+        raise ValueError(f"name={name}: is a folder of out={out}; leave out slashes")
     with fast_imports():
         from normexp.claims.evidence.rates import rates_around
         from normexp.compare.page import write
@@ -63,6 +65,10 @@ def compare(
 
     spec, *_ = specs([*overrides, "norm=none"])
     default = "test/loss" if spec.choices["data"] in ("text_file", "python_docs") else "test/error"
+    if (metric or default) == "test/error" and isinstance(margin, float) and margin >= 1:
+        raise ValueError(
+            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
+        )
     design = Design(
         name=name or f"{spec.choices['model']}-{spec.choices['data']}",
         norms=norms,

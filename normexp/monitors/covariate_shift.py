@@ -20,6 +20,7 @@ from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows
 from normexp.monitors.guard import (
     flat,
     gradients_of,
+    gradients_or_none,
     loss_of,
     to_module,
     trained_parameters,
@@ -177,9 +178,10 @@ def shifted_gradients(
     are put back."""
     everything = [p for own in layers.values() for p in own]
     with weights(before):
-        unmoved = dict(zip(everything, gradients_of(loss(), everything), strict=True))
+        unmoved = dict(zip(everything, gradients_or_none(loss(), everything), strict=True))
     gradients = {}
-    for layer, own in layers.items():
+    reached = {layer: own for layer, own in layers.items() if all(unmoved[p] is not None for p in own)}
+    for layer, own in reached.items():
         moving = (noisy or {}).get(layer, [])
         with weights(before | {p: after[p] for p in preceding[layer]}), _next_noise(moving):
             moved = gradients_of(loss(), own)

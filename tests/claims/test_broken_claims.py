@@ -118,6 +118,11 @@ def refused(text: str, message: str, folder: Path) -> None:
         ("kind: smaller, arm: a, target: 0, log: true", "target=0: has no logarithm"),
         ("kind: flat, arm: a, by: rank, margin: 1", "by: no such key; the keys are: kind, arm"),
         ("kind: every", "kind=every: give at_most, at_least or equals"),
+        ("kind: every, at_most: 1, log: true", "kind=every: has no baseline, target, margin or log"),
+        (
+            "kind: greater, arm: a, baseline: b, at_least: 0.1",
+            "kind=greater: has no at_most, at_least or equals",
+        ),
         ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
         ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
         ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
@@ -135,11 +140,22 @@ def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_p
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("factor: {batch_size: [8, 8]}", "factor=.*: a level stands there twice; keep one"),
+        ("metric: failed", "metric=failed: is for claims over several settings"),
+    ],
+)
+def test_what_one_setting_cannot_count_is_one_line(text, message, tmp_path):
+    refused(line(text, GOOD), message, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
         ("settings: x", "settings='x': must be"),
         ("settings: [mnist]", r"settings: mnist is no cell of bank=cells \(its cells are x, y\)"),
         ("settings: [x, {x: [model=mlp]}]", "settings: x stands there twice"),
         ("metric: test/accuracy", "metric=test/accuracy: .* which errors know; give test/error"),
-        ("comparison: {kind: every, at_most: 1, log: true}", "kind=every: gives no number a setting"),
+        ("comparison: {kind: every, at_most: 1}", "kind=every: gives no number a setting"),
         ("arms: {a: [norm=none, lr=0.1], b: [norm=rmsnorm]}", "arms.a=.*: over settings each seed takes its own best"),
         ("evidence: law\nfunction: a.b", "manipulation: evidence=law has none"),
         ("manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),

@@ -93,6 +93,8 @@ def test_looks_double_their_seeds(most, looks):
         ({"norms": "none,none"}, "norms=none,none"),
         ({"seeds": "4"}, "seeds=4: must be >= 5"),
         ({"margin": "-1"}, "margin=-1: must be a number above 0"),
+        ({"margin": "2"}, "margin=2: is a share of wrong answers, below 1"),
+        ({"name": "../x"}, "name=../x: is a folder of out="),
         ({"batch_sizes": "2,x"}, "batch_sizes=2,x: must be a whole number"),
         ({"metric": "val/loss"}, "metric=val/loss: choose from"),
         ({"budget": "nan"}, "budget=nan"),

@@ -135,7 +135,10 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     if claim.search and word == words.REFUTED:
         scope = f"by a counterexample, after a search of {len(table)} cases"
     elif universal and word == words.SUPPORTED and claim.expected != words.SUPPORTED:
-        word, scope = words.NO_COUNTEREXAMPLE, f"in {len(table)} cases"
+        word, scope = (
+            words.NO_COUNTEREXAMPLE,
+            f"in {sum(len(_cases(table, c)) for c in claim.comparisons)} cases",
+        )
     elif claim.evidence != "law" and not universal:
         unseen = words.NOT_SEEN if math.isfinite(decided["effect"]) else words.UNDECIDED
         word = words.SEEN if word == words.SUPPORTED else unseen
@@ -235,9 +238,7 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     Each single value is checked against its bound. The effect is the value that fails most, or passes most narrowly.
     A value that is not a number fails.
     """
-    rows = table if comparison.arm is None else table[table["arm"] == comparison.arm]
-    if comparison.at is not None:
-        rows = rows[rows["factor"] == comparison.at]
+    rows = _cases(table, comparison)
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
@@ -255,6 +256,12 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
         note=f"{failing} of {len(rows)} cases fail{only}, the worst: {where}" if failing else "",
         comparison=comparison.shown(),
     )
+
+
+def _cases(table: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
+    """The rows of which a universal sentence speaks."""
+    rows = table if comparison.arm is None else table[table["arm"] == comparison.arm]
+    return rows if comparison.at is None else rows[rows["factor"] == comparison.at]
 
 
 def outside(comparison: Comparison, row: Any, levels: list) -> float:
