@@ -178,9 +178,10 @@ def shifted_gradients(
     are put back."""
     everything = [p for own in layers.values() for p in own]
     with weights(before):
-        unmoved = dict(zip(everything, gradients_or_none(loss(), everything), strict=True))
+        found = gradients_or_none(loss(), everything)
+    unmoved = {p: g for p, g in zip(everything, found, strict=True) if g is not None}
+    reached = {layer: own for layer, own in layers.items() if all(p in unmoved for p in own)}
     gradients = {}
-    reached = {layer: own for layer, own in layers.items() if all(unmoved[p] is not None for p in own)}
     for layer, own in reached.items():
         moving = (noisy or {}).get(layer, [])
         with weights(before | {p: after[p] for p in preceding[layer]}), _next_noise(moving):

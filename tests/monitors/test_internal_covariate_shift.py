@@ -153,3 +153,13 @@ def test_proxies_in_training_take_two_consecutive_steps():
         assert lines.values[0, f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
     # The pair that began at step 2 never had its second step.
     assert {step for step, _ in lines.values} == {0}
+
+
+def test_a_layer_that_no_pass_reaches_has_no_shift():
+    used, unused = (nn.Parameter(torch.ones(2)) for _ in range(2))
+    before = {p: p.detach().clone() for p in (used, unused)}
+    layers = {"first": [unused], "second": [used]}
+    found = shifted_gradients(
+        lambda: used.square().sum(), layers, {"first": [], "second": [unused]}, before, before
+    )
+    assert found.keys() == {"second"}
