@@ -44,6 +44,6 @@ def small_evaluation(monkeypatch):
 def test_each_cell_trains_two_steps(name, norm, data_root, small_evaluation, tmp_path):
     images = [] if "python_docs" in name else ["data.val_size=64"]
     words = [*CELLS[name].overrides, *SHORT, *images, f"norm={norm}", f"outputs={tmp_path}"]
-    asked = specs(words, rates=[CELLS[name].rates[0]])
+    (asked,) = specs(words, rates=[CELLS[name].rates[0]])
     train(asked)
-    assert read_summary(asked[0].folder)["steps"] == 2
+    assert read_summary(asked.folder)["steps"] == 2
