@@ -20,8 +20,8 @@ from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows
 from normexp.monitors.guard import (
     flat,
     gradients_of,
-    gradients_or_none,
     loss_of,
+    reached_gradients,
     to_module,
     trained_parameters,
     untouched,
@@ -178,8 +178,7 @@ def shifted_gradients(
     are put back."""
     everything = [p for own in layers.values() for p in own]
     with weights(before):
-        found = gradients_or_none(loss(), everything)
-    unmoved = {p: g for p, g in zip(everything, found, strict=True) if g is not None}
+        unmoved = reached_gradients(loss(), everything)
     reached = {layer: own for layer, own in layers.items() if all(p in unmoved for p in own)}
     gradients = {}
     for layer, own in reached.items():

@@ -14,7 +14,7 @@ from normexp.format import require_at_least
 from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
-from normexp.monitors.guard import gradients_of, gradients_or_none, guard_depth, loss_of, trained_parameters
+from normexp.monitors.guard import gradients_of, guard_depth, loss_of, reached_gradients, trained_parameters
 from normexp.monitors.sites import layer_weights, listen
 
 
@@ -167,10 +167,9 @@ class Gradients(StepMonitor):
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         self.watch(module, batches.training, step)
         parameters = trained_parameters(module)
-        gradients = gradients_or_none(loss_of(module, batches.training), parameters)
+        gradients = reached_gradients(loss_of(module, batches.training), parameters)
         self.release(module)
-        found = {p: g for p, g in zip(parameters, gradients, strict=True) if g is not None}
-        self.before_update(found, backward_scale=1.0)
+        self.before_update(gradients, backward_scale=1.0)
         self._before = {}  # no step was taken
         return self.collect(module)
 

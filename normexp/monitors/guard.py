@@ -162,6 +162,12 @@ def gradients_of(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor]:
     return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
 
 
+def reached_gradients(loss: Tensor, parameters: Sequence[nn.Parameter]) -> dict[nn.Parameter, Tensor]:
+    """The gradients of those parameters on which the loss depends. `.grad` stays as it is."""
+    found = gradients_or_none(loss, parameters)
+    return {p: g for p, g in zip(parameters, found, strict=True) if g is not None}
+
+
 def gradients_or_none(loss: Tensor, parameters: Sequence[Tensor]) -> list[Tensor | None]:
     """The gradients of the parameters; None where the loss does not depend on one. `.grad` stays as it is."""
     if not has_reentrant(loss) or any(p._post_accumulate_grad_hooks for p in parameters):

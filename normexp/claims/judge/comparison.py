@@ -57,11 +57,12 @@ class Comparison(BaseModel):
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":
         kind, margin, differs = self.kind, self.margin, self.kind in DIFFERENCES
+        bounded = any(bound is not None for bound in (self.at_most, self.at_least, self.equals))
         mistakes = [
-            (kind == "every" and self.at_most is self.at_least is self.equals is None,
+            (kind == "every" and not bounded,
              "kind=every: give at_most, at_least or equals"),
             (kind != "every" and self.arm is None, f"kind={kind}: name the arm"),
-            (kind != "every" and not self.at_most is self.at_least is self.equals is None,
+            (kind != "every" and bounded,
              f"kind={kind}: has no at_most, at_least or equals; give a margin"),
             (kind == "every" and bool(self.baseline or self.target or self.margin or self.log),
              "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"),

@@ -132,13 +132,11 @@ def _one_setting(claim: "Claim", table: pd.DataFrame) -> dict[str, Any]:
     decided = asdict(deciding(judgements))
     word, scope = decided.pop("verdict"), ""
     universal = all(comparison.kind == "every" for comparison in claim.comparisons)
+    cases = np.logical_or.reduce([_asked(table, comparison) for comparison in claim.comparisons]).sum()
     if claim.search and word == words.REFUTED:
-        scope = f"by a counterexample, after a search of {len(table)} cases"
+        scope = f"by a counterexample, after a search of {cases} cases"
     elif universal and word == words.SUPPORTED and claim.expected != words.SUPPORTED:
-        word, scope = (
-            words.NO_COUNTEREXAMPLE,
-            f"in {sum(len(_cases(table, c)) for c in claim.comparisons)} cases",
-        )
+        word, scope = words.NO_COUNTEREXAMPLE, f"in {cases} cases"
     elif claim.evidence != "law" and not universal:
         unseen = words.NOT_SEEN if math.isfinite(decided["effect"]) else words.UNDECIDED
         word = words.SEEN if word == words.SUPPORTED else unseen
@@ -238,7 +236,7 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     Each single value is checked against its bound. The effect is the value that fails most, or passes most narrowly.
     A value that is not a number fails.
     """
-    rows = _cases(table, comparison)
+    rows = table[_asked(table, comparison)]
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst, failing = rows.iloc[int(np.argmax(excess))], int((excess > 0).sum())
@@ -258,10 +256,11 @@ def _judge_universal(table: pd.DataFrame, comparison: Comparison) -> Judgement:
     )
 
 
-def _cases(table: pd.DataFrame, comparison: Comparison) -> pd.DataFrame:
-    """The rows of which a universal sentence speaks."""
-    rows = table if comparison.arm is None else table[table["arm"] == comparison.arm]
-    return rows if comparison.at is None else rows[rows["factor"] == comparison.at]
+def _asked(table: pd.DataFrame, comparison: Comparison) -> np.ndarray:
+    """Which rows a universal sentence speaks of."""
+    arm = comparison.arm is None or table["arm"] == comparison.arm
+    level = comparison.at is None or table["factor"] == comparison.at
+    return np.full(len(table), True) & arm & level
 
 
 def outside(comparison: Comparison, row: Any, levels: list) -> float:

@@ -24,7 +24,7 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
         if isinstance(claim.metric, dict) and arm not in claim.metric:
             yield f"metric={claim.metric!s:.60}: has none for arm {arm}; add it"
-    if claim.search is None and len({*map(str, claim.levels)}) < len(claim.levels):
+    if len({*map(str, claim.levels)}) < len(claim.levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
     if not over_settings and claim.evidence == "training" and "failed" in map(claim.metric_of, claim.arms):
         yield "metric=failed: is for claims over several settings; name them under settings"
