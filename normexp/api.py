@@ -195,7 +195,8 @@ def sweep(
     calls this outside `if __name__ == "__main__"` would run again in each of them.
 
     Raises:
-        RuntimeError: the sweep failed. The message is its last line.
+        ValueError: a word is wrong. The message is the sweep's last line.
+        RuntimeError: the sweep failed. The message, too.
     """
     allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
     folder_options = ["--config-dir", str(config_dir)] if config_dir else []
@@ -217,7 +218,8 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
     Returns id -> content of its `verdict.json`. An id includes its halves, S36a and S36b.
 
     Raises:
-        RuntimeError: nothing was judged. The message is the command's last line.
+        ValueError: the claim or an option is wrong. The message is the command's last line.
+        RuntimeError: a run failed. The message, too.
     """
     if not claim or not isinstance(claim, str | os.PathLike):
         raise ValueError(f"claim={claim!r}: name an id, a name, several with commas, or a file of your own")
@@ -261,6 +263,9 @@ def _command(*arguments: str) -> None:
             print(line, end="", flush=True)
             last = line.strip() or last
     if process.returncode:
-        raise RuntimeError(
+        from normexp.config.process import BAD_INPUT
+
+        error = ValueError if process.returncode == BAD_INPUT else RuntimeError
+        raise error(
             last.removeprefix("Error: ") or f"normexp {arguments[0]} exited with {process.returncode}"
         )

@@ -120,7 +120,7 @@ def test_mistake_is_refused_in_one_line(path, value, message):
 def test_what_is_missing_is_named(key):
     without = {name: value for name, value in CONFIG.items() if name != key}
     with pytest.raises(
-        ValueError, match=f"^{key}: (none is chosen; use {key}=<value>|is missing; add {key}=VALUE)"
+        ValueError, match=f"^{key}: (none is chosen; use {key}=<value>|is missing; give it a value)"
     ):
         validate(without)
 

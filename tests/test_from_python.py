@@ -90,7 +90,7 @@ def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
                 "allow_targets=[torchvision]",
                 "norm=none",
             ),
-            "model: OwnNetwork refuses its options: Invalid channel",
+            "model: OwnNetwork fails with its options: RuntimeError: Invalid channel",
         ),
     ],
 )
@@ -147,7 +147,7 @@ class Forked:
 @pytest.mark.integration
 def test_commands_run_in_new_processes_of_this_python(monkeypatch, capsys):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with pytest.raises(RuntimeError, match=r"^claim=S999: no such claim"):
+    with pytest.raises(ValueError, match=r"^claim=S999: no such claim"):
         normexp.verify("S999")
     assert capsys.readouterr().out.startswith("Error: claim=S999")
     with pytest.raises(ValueError, match=r"^claim=None: name an id"):

@@ -14,7 +14,8 @@ from normexp.claims.evidence.registry import registration
 from normexp.claims.evidence.settings import widen
 from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.spec.claim import Claim
-from normexp.config.errors import why
+from normexp.config.errors import status_of, why
+from normexp.config.process import FAILED
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, tell
 from normexp.sweeps.options import Options
@@ -60,7 +61,7 @@ class Rounds:
         registries: Sequence[Path] | None = None,
     ):  # fmt: skip
         self.out, self.command, self.registries = out, command, registries
-        self.failed: dict[str, str] = {}  # claim -> why it has no verdict
+        self.failed: dict[str, tuple[str, int]] = {}  # claim -> why it has no verdict, and the exit status
         self.claims: dict[str, Training] = {}
         self._failures: Counter[Path] = Counter()
         for claim in claims:
@@ -74,7 +75,7 @@ class Rounds:
         try:
             return call(*given)
         except Exception as error:
-            self.failed[name] = why(error)
+            self.failed[name] = why(error), status_of(error)
             return None
 
     def todo(self) -> dict[str, pd.DataFrame]:
@@ -142,7 +143,8 @@ class Rounds:
             self._failures[cell.spec.folder] += 1
             if self._failures[cell.spec.folder] >= MOST_FAILURES:
                 for name in users[cell.spec.folder]:
-                    self.failed.setdefault(name, f"{cell.name}: {cell.error or cell.state} ({cell.job.log})")
+                    reason = f"{cell.name}: {cell.error or cell.state} ({cell.job.log})"
+                    self.failed.setdefault(name, (reason, FAILED))
 
 
 def _count(rows: pd.DataFrame) -> int:

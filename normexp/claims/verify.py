@@ -16,7 +16,7 @@ from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph
 from normexp.claims.judge.verdict import judge
 from normexp.claims.pages.figure import draw
 from normexp.claims.spec.claim import Claim
-from normexp.config.errors import why
+from normexp.config.errors import status_of, why
 from normexp.format import duration, pluralize, tell
 from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
@@ -68,9 +68,9 @@ def verify_all(
     registries: Sequence[Path] | None = None,
 ) -> int:
     """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
-    at the end and makes the exit status 1; any verdict makes it 0. `evidence` is the folder of kept runs; None to judge
-    from this disk alone. The other arguments are those of `verified`."""
-    start, words, failed = time.perf_counter(), Counter[str](), dict[str, str]()
+    at the end and makes the exit status 1, or 2 where its input is bad; any verdict makes it 0. `evidence` is the
+    folder of kept runs; None to judge from this disk alone. The other arguments are those of `verified`."""
+    start, words, failed = time.perf_counter(), Counter[str](), dict[str, tuple[str, int]]()
     options, rounds = options or Options(), None
     plain = [claim for claim in claims if claim.evidence != "training"]
     seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
@@ -90,7 +90,7 @@ def verify_all(
         try:
             verdict = verified(claim, out, command, registries, training)
         except Exception as error:
-            failed[claim.id] = why(error)
+            failed[claim.id] = why(error), status_of(error)
             return
         words[verdict["verdict"]] += 1
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
@@ -107,6 +107,6 @@ def verify_all(
             rounds.run(options, say)
         counts = ", ".join(f"{count} {word}" for word, count in words.items())
         tell(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
-    for name, reason in failed.items():
+    for name, (reason, _) in failed.items():
         tell(f"Error: {name}: {reason}", file=sys.stderr)
-    return 1 if failed else 0
+    return max((status for _, status in failed.values()), default=0)

@@ -47,7 +47,12 @@ def one_line_errors(interrupted: str = "interrupted before training; nothing was
         # During an import, composing or building; training handles Ctrl-C itself.
         if process.was_interrupted(error):
             process.say_and_exit(interrupted, process.INTERRUPTED)
-        process.fail(one_line(error), process.BAD_INPUT if is_bad_input(error) else process.FAILED)
+        process.fail(one_line(error), status_of(error))
+
+
+def status_of(error: BaseException) -> int:
+    """The exit status for an error."""
+    return process.BAD_INPUT if is_bad_input(error) else process.FAILED
 
 
 def is_bad_input(error: BaseException) -> bool:
@@ -82,7 +87,7 @@ def _first(found: Sequence[Any], model: "type[BaseModel]", path: str) -> str:
     if not key:  # of a check of all values together, which names its own
         return told[0]
     if first["type"] in ("extra_forbidden", "missing"):
-        return f"{key}: {told[0].replace('VALUE', f'{key}=VALUE')}"
+        return f"{key}: {told[0]}"
     if first["type"] == "value_error" and isinstance(first["input"], dict):  # keys that do not fit together
         return f"{key}: {told[0]}"
     shown = str(first["input"]) if first["type"] == "value_error" else repr(first["input"])
@@ -98,7 +103,7 @@ def _key(place: Iterable[int | str]) -> str:
 def _remedy(one: Any, model: "type[BaseModel]", path: str) -> str:
     kind, context = one["type"], one.get("ctx", {})
     if kind == "missing":
-        return "is missing; add VALUE"
+        return "is missing; give it a value"
     if kind == "extra_forbidden":
         *above, word = one["loc"]
         known = _keys_at(model, above)

@@ -104,8 +104,10 @@ def refused(path: str, what: str) -> Iterator[None]:
     except ValueError:
         raise
     except Exception as error:
-        reason = " ".join(str(error).split()) or "without a reason"
-        raise ValueError(f"{path}: {what} refuses its options: {reason}") from error
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ValueError(
+            f"{path}: {what} fails with its options: {reason} (HYDRA_FULL_ERROR=1 shows where)"
+        ) from error
 
 
 _standard: set[str] = set()  # classes whose data are the same everywhere

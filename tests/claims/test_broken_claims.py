@@ -63,6 +63,8 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("seeds: [5, 10]", r"seeds=\[5, 10\]: must be a whole number"),
         ("seeds: five", "seeds='five': must be a whole number"),
         ("seeds: true", "seeds=True: must be a whole number"),
+        ("first_seed: -1", "first_seed=-1: must be at least 0"),
+        ("id: my claim/1  # mine", "id=my claim/1: must be of letters"),
         ("seeds: 2", "seeds=2: fewer than 5 seeds rank nothing; ask for 5 or more"),
         ("arms: [a, b]", r"arms=\['a', 'b'\]: must be keys with values"),
         ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
@@ -82,7 +84,7 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
         ("metric: {a: test/loss}", "metric=.*: has none for arm b"),
         ("comparison: greater", "comparison.0.='greater': must be keys with values"),
-        ("comparison: {arm: a}", "comparison.0..kind: is missing; add"),
+        ("comparison: {arm: a}", "comparison.0..kind: is missing; give"),
         ("fixed: [batch_size=8]", "fixed=.*: the factor sets batch_size in every arm"),
         ("fixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
         ("arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}", "arms: data.train_size differs"),
@@ -171,6 +173,7 @@ def test_a_mistake_over_settings_is_one_line(text, message, tmp_path):
     [
         ("search: {cases: 4, weights: true}", "search.cases=4: must be at least 5"),
         ("search: {cases: 40, choose: {mean: {low: 0}}}", "search.choose.mean.high: is missing"),
+        ("search: {cases: 40, choose: {mean: {low: 9, high: 3}}}", "high=3 is below low=9; swap them"),
         ("search: {cases: 40}\nfactor: {mean: [0, 1]}", "search: is for a universal sentence"),
         (
             "search: {cases: 40}\ncomparison: {kind: greater, arm: a, target: 1}",
@@ -271,10 +274,26 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     from normexp.claims.verify import verify_all
 
     claim = read(GOOD.replace("norm=none", "norm.epss=1"), tmp_path)
-    assert verify_all([claim], tmp_path / "out", command="") == 1
+    assert verify_all([claim], tmp_path / "out", command="") == 2
     said = capsys.readouterr()
     assert re.fullmatch(r"Error: X91: norm\.epss: no such key; did you mean norm\.eps\?.*\n", said.err)
     assert "Error" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("function", "more", "message"),
+    [
+        ("invariances.nope", "", "function=invariances.nope: no such law"),
+        ("invariances.alone", "options: {bach_size: 3}", "function: invariances.alone fails .* 'bach_size'"),
+        ("invariances.weight_gradient_ratio", "", "function: .* argument: 'scale'"),
+    ],
+)
+def test_a_law_that_cannot_be_asked_is_one_line(function, more, message, tmp_path, capsys):
+    from normexp.claims.verify import verify_all
+
+    claim = read(f"{line(f'function: {function}', LAW)}{more}", tmp_path)
+    assert verify_all([claim], tmp_path / "out", command="") == 2
+    assert re.fullmatch(rf"Error: X91: {message}.*\n", capsys.readouterr().err)
 
 
 def test_own_files_with_bad_names_are_refused(tmp_path, capsys):

@@ -46,6 +46,32 @@ def test_labels_are_what_a_scope_says():
     assert labels_of(words) == {"activation": "ReLU", "initialization": "He"}
 
 
+def test_a_label_is_of_the_setting_only_where_the_claim_leaves_it_alone():
+    labels = {"model": "CNN", "data": "MNIST", "activation": "tanh", "depth": "8", "batch size": "32"}
+    claim = CLAIMS["P06a"].model_copy(update={"fixed": ["model=mlp", "model.activation=relu"]})
+    claim = claim.model_copy(update={"factor": {"model.depth": [2, 4]}})
+    assert claim.labels_in(labels) == {
+        "model": "MLP",
+        "data": "MNIST",
+        "activation": "ReLU",
+        "batch size": "32",
+    }
+    arms = {"a": ["+batch_size=4"], "b": ["batch_size=8"]}
+    claim = claim.model_copy(update={"arms": arms, "fixed": [], "factor": {}})
+    assert claim.labels_in(labels | {"updates": "90"}) == {
+        "model": "CNN", "data": "MNIST", "activation": "tanh", "depth": "8",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "chosen"), [("P01", "activation"), ("S91", "depth"), ("S90", "batch size")])
+def test_no_dependence_on_what_the_claim_sets_is_told(name, chosen):
+    page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
+    told = row.partition("o dependence on ")[2].partition(" was found")[0]
+    assert told
+    assert chosen not in told
+
+
 def test_shipped_cells_are_known_to_all(tmp_path):
     shipped = ["small_digits", "small_mnist", "digits_mlp", "mnist_mlp", "mnist_cnn", "full_mnist_mlp"]
     known = [name for name in shipped if name in load_bank().cells]

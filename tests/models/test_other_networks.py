@@ -104,7 +104,7 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
     assert build(specs(text)[0]).choices["model"] == "module"
     with pytest.raises(ValueError, match="reads text data, and data=digits is image data"):
         build(specs([*text[:3]])[0])
-    with pytest.raises(ValueError, match="OwnNetwork refuses its options: 'layers'"):
+    with pytest.raises(ValueError, match="OwnNetwork fails with its options: KeyError: 'layers'"):
         build(specs(["model=module", "model.path=own_nets.Broken"])[0])
     allow_from(["allow_targets=[own_nets,torch]"])
     with pytest.raises(ValueError, match="Tensor is no torch"):

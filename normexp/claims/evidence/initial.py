@@ -20,7 +20,7 @@ from normexp.claims.laws import Network
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
-from normexp.config.targets import build_model, construct, resolve_target
+from normexp.config.targets import build_model, construct, refused, resolve_target
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.search import Weights
@@ -48,19 +48,20 @@ def value_of_arm(
     measure, choice = law(claim.function), claim.arms[arm]
     arm_options = choice if isinstance(choice, dict) else {}
     options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}
-    if isinstance(choice, dict):  # a fact about torch, without a norm
-        return measure(seed=seed, **options)
-    words = (*claim.fixed, *choice, *(f"{key}={value}" for key, value in chosen.items() if "." in key))
-    if claim.evidence == "law":
-        return measure(norm_factory(words), seed=seed, **options)
-    last = {word.partition("=")[0]: word for word in words}  # an arm replaces the setting's own
-    key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
-    if key not in _measured:
-        net = network(words, seed)
-        if weights:
-            weights.fill(net, seed)
-        _measured[key] = measure(net, seed=seed, **options)
-    return _measured[key]
+    with refused("function", claim.function):
+        if isinstance(choice, dict):  # a fact about torch, without a norm
+            return measure(seed=seed, **options)
+        words = (*claim.fixed, *choice, *(f"{key}={value}" for key, value in chosen.items() if "." in key))
+        if claim.evidence == "law":
+            return measure(norm_factory(words), seed=seed, **options)
+        last = {word.partition("=")[0]: word for word in words}  # an arm replaces the setting's own
+        key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
+        if key not in _measured:
+            net = network(words, seed)
+            if weights:
+                weights.fill(net, seed)
+            _measured[key] = measure(net, seed=seed, **options)
+        return _measured[key]
 
 
 def initial_table(claim: Claim) -> pd.DataFrame:

@@ -81,7 +81,7 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
         measure=measure,
         guess=float(runs["steps"].max()) if measure == "steps" else guesses.get(measure),
         answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
-        labels=cell.labels,
+        labels=claim.labels_in(cell.labels),
         learned=cell.learned,
         unfitted=unfitted_arms(cell, runs, length) if length else (),
     )
@@ -155,7 +155,8 @@ def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
 def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
     """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
     if claim.drawn_from:
-        return next(dict(cell.labels) for cell in claim.cells.values() if [*cell.overrides] == overrides)
+        own = next(cell.labels for cell in claim.cells.values() if [*cell.overrides] == overrides)
+        return claim.labels_in(own)
     labels = labels_of([*split_options(overrides)[0], *claim.fixed])
     noise = "random tokens" if labels.get("model") == "GPT" else "Gaussian noise"
     return {"data": noise} | labels

@@ -66,7 +66,7 @@ def _where(claim: "Claim") -> str:
     own = [[*claim.fixed, *arm, *claim.factor_of(level)] for arm in arms for level in claim.levels]
     settings = [list(cell.overrides) for cell in claim.cells.values()] or [[]]
     words = [[*setting, *chosen] for setting in settings for chosen in own]
-    labels = [dict(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
+    labels = [claim.labels_in(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, words))
     subject = " on ".join(filter(None, (_names(labels, key) for key in ("model", "data"))))
     passes = claim.drawn and any(value_of("batch_size", chosen) for chosen in own)
     sizes = [

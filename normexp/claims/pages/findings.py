@@ -12,7 +12,6 @@ from normexp.claims.judge.plain_words import capital, comparison_in, effect_name
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.figure import draw
-from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.runs.files import write_text
 
@@ -24,7 +23,7 @@ QUESTIONS = (
     *("S31", "X09", "X10", "X11", "P17b", "P17", "P10a", "P06b"),
 )
 DRAWN_TOO = ("S06b",)  # README shows it
-SPANS = {"updates": "max_steps", "batch size": "batch_size", "depth": "model.depth", "width": "model.width"}
+SPANS = ("updates", "batch size", "depth", "width")
 
 
 def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[str, dict[str, Any]]) -> str:
@@ -140,10 +139,8 @@ def where(claim: Claim, verdict: Mapping[str, Any]) -> str:
     if not labels:
         return "A property of the layer or of a network's start, whatever it is trained on."
     parts = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
-    own_words = [*claim.fixed, *(word for arm in claim.arms.values() for word in arm)]
-    for name, key in SPANS.items():
-        numbers = [float(own[name]) for own in labels if name in own]
-        if numbers and key not in claim.factor and not value_of(key, own_words):
+    for name in SPANS:
+        if numbers := [float(own[name]) for own in labels if name in own]:
             ends = dict.fromkeys((min(numbers), max(numbers)))
             parts.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
     return f"{'; '.join(filter(None, parts))}."

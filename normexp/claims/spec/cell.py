@@ -23,6 +23,8 @@ Rates = Annotated[tuple[Positive, ...], AS_TUPLE]
 FINAL, EARLY = LENGTHS = "final", "early"
 # What values are called in scopes.
 NAMES: dict[str, dict[str, str]] = load_yaml(Path(__file__).with_name("labels.yaml").read_text())
+# Keys whose label has another name than their last part.
+LABELS = {"max_steps": "updates", "data.train_size": "examples", "model.norm_position": "place of the norm"}
 
 
 class Strict(BaseModel):
@@ -124,10 +126,15 @@ def value_of(key: str, overrides: Sequence[str]) -> str:
 
 def label(key: str, value: str) -> str:
     """The name of a choice in scopes."""
-    return NAMES[key].get(value, value)
+    return NAMES.get(key, {}).get(value, value)
+
+
+def label_name(key: str) -> str:
+    """The label that tells what a key is: `batch size` for batch_size, `depth` for model.depth."""
+    return LABELS.get(key) or key.rpartition(".")[2].replace("_", " ")
 
 
 def labels_of(overrides: Sequence[str]) -> dict[str, str]:
     """The labels of a setting for scopes, such as {"data": "MNIST", "model": "MLP", "activation": "ReLU"}."""
     values = {key: value_of(key, overrides) for key in NAMES}
-    return {key.rpartition(".")[2]: label(key, value) for key, value in values.items() if value}
+    return {label_name(key): label(key, value) for key, value in values.items() if value}

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from normexp.claims.judge.comparison import Comparison, Number
 from normexp.claims.spec.bank import SMALL, Bank
-from normexp.claims.spec.cell import BankCell, Positive, Some, Strict, Text, Whole, Words
+from normexp.claims.spec.cell import BankCell, Positive, Some, Strict, Text, Whole, Words, label, label_name
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 
@@ -27,6 +27,12 @@ class Range(Strict):
 
     low: Number
     high: Number
+
+    @model_validator(mode="after")
+    def _rise(self) -> "Range":
+        if self.high < self.low:
+            raise ValueError(f"high={self.high} is below low={self.low}; swap them")
+        return self
 
 
 class Search(Strict):
@@ -73,7 +79,9 @@ class Document(Strict):
     options: dict[str, Any] = Field(default={})  # keyword arguments of the function, of every arm
     factor: dict[str, Some] = Field(default={})  # one keyword, or one override, with its values
     seeds: int = 5
-    first_seed: int = 0  # after a change of protocol, beyond the seeds of earlier verdicts
+    first_seed: Annotated[int, Field(ge=0)] = (
+        0  # after a change of protocol, beyond the seeds of earlier verdicts
+    )
     better: Literal["lower", "higher"] | None = None  # required if runs may diverge
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
@@ -143,12 +151,26 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
             return self.fixed
         return [word for word in self.fixed if not word.startswith("monitor")]
 
+    def labels_in(self, labels: Mapping[str, Any]) -> dict[str, Any]:
+        """The labels of a setting as far as it decides them: what `fixed` sets has that value, and what arms or the
+        factor set has none. A drawn setting at another batch size takes another number of updates."""
+        fixed = {label_name(key): label(key, value) for key, _, value in map(_parts, self.fixed)}
+        chosen = [word for arm in self.arms.values() if isinstance(arm, list) for word in arm]
+        varied = {label_name(key) for key in (*(key for key, *_ in map(_parts, chosen)), *self.factor)}
+        if self.drawn and "batch size" in varied | fixed.keys():
+            varied.add("updates")
+        return {name: fixed.get(name, value) for name, value in labels.items() if name not in varied}
+
     @property
     def values(self) -> int:
         """Number of values at the last look."""
         if self.search:
             return self.search.cases
         return len(self.arms) * len(self.levels) * self.seeds * max(len(self.cells), 1)
+
+
+def _parts(word: str) -> tuple[str, str, str]:
+    return word.lstrip("+~").partition("=")
 
 
 def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:

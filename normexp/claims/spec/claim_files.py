@@ -11,7 +11,8 @@ from normexp.claims.spec.claim import Claim, Document, Sample
 from normexp.claims.spec.claim_checks import mistakes
 from normexp.config.folder import CONFIGS, parse_yaml, read_text
 
-DOCUMENT = re.compile(r"^id:[ \t]*['\"]?([\w.-]+)", re.M)
+DOCUMENT = re.compile(r"^id:[ \t]*['\"]?(.*?)['\"]?[ \t]*(?:[ \t]#.*)?$", re.M)
+ID = re.compile(r"[\w.-]+")
 
 
 def load_claims(folder: Path) -> dict[str, Claim]:
@@ -50,6 +51,8 @@ def documents(path: Path) -> dict[str, str]:
         if not named and len(texts) > 1:
             raise ValueError(f"{path}: a file of several claims names each; write id: M1 into every document")
         name = named[1] if named else path.stem
+        if named and not ID.fullmatch(name):
+            raise ValueError(f"{path}: id={name}: must be of letters, digits, dots, _ and -; name it M1")
         if name in found:
             raise ValueError(f"{path}: id={name}: stands there twice; rename one")
         found[name] = text
