@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from committed import CLAIMS, FILES, altered
+from committed import CLAIMS, FILES, ROOT, altered
 from test_broken_claims import OVER, line, read
 
 from normexp.claims.evidence.registry import protocol_of
@@ -65,7 +65,7 @@ def test_a_label_is_of_the_setting_only_where_the_claim_leaves_it_alone():
 
 @pytest.mark.parametrize(("name", "chosen"), [("P01", "activation"), ("S91", "depth"), ("S90", "batch size")])
 def test_no_dependence_on_what_the_claim_sets_is_told(name, chosen):
-    page = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
+    page = (ROOT / "docs" / "verdicts.md").read_text()
     row = next(line for line in page.splitlines() if line.startswith(f"| {name} |"))
     told = row.partition("o dependence on ")[2].partition(" was found")[0]
     assert told

@@ -79,7 +79,10 @@ def keep_answers(rows: list[dict[str, Any]], paths: list[Path]) -> None:
 
 def keep_learned(table: pd.DataFrame) -> None:
     """Write what `normexp advise` shows: each learned setting's mean test error of each norm."""
-    runs = table[(table["plan"] == "learned") & (table["seed"] > 0) & (table["affine"] != "none")]
+    runs = table[
+        table["plan"].isin(["learned", "resnet"]) & (table["seed"] > 0) & (table["affine"] != "none")
+    ]
+    runs = runs[runs["norm"] != "batchnorm_noisy"]
     rows = []
     for _, own in runs.groupby(["data", "model"]):
         of_norms = own.groupby("norm")["seed"].transform("size")

@@ -43,38 +43,48 @@ TEXTS = ("d021", "d046")  # drawn settings whose rate the validation loss choose
 RATIO = "gradient_first_last_ratio/weight@first"
 
 
-def runs_of(plan: str) -> pd.DataFrame:
-    """The judging runs of a plan: those of fresh seeds at the rate that was chosen."""
+def runs_of(*plans: str) -> pd.DataFrame:
+    """The judging runs of plans: those of fresh seeds at the rate that was chosen."""
     runs = pd.read_parquet(TABLE)
-    return runs[(runs["plan"] == plan) & (runs["seed"] > 0)]
+    return runs[runs["plan"].isin(plans) & (runs["seed"] > 0)]
 
 
 def covariate_shift() -> None:
     """The shift of each norm, and what its networks learned."""
-    runs = runs_of("shift")
-    kinds = {"sigmoid": "MLP, sigmoid", "tanh": "MLP, tanh", "relu": "CNN, ReLU"}  # activation -> name
-    figure, axes = plt.subplots(1, 2, figsize=(8, 3.3), layout="constrained")
-    shown = (
-        (SHIFT, 1, "shift of the layers' inputs\nin 100 updates, in standard deviations"),
-        ("test_accuracy", 100, "test accuracy, %"),
+    runs = runs_of("shift", "resnet").query("norm != 'layernorm'")
+    runs = runs.assign(kind=runs["model"].str.upper() + ", " + runs["activation"].map(TITLES))
+    runs["kind"] = runs["kind"].replace("RESNET, ReLU", "ResNet")
+    on_mnist = ["MLP, sigmoid", "MLP, tanh", "CNN, ReLU"]
+    figure, axes = plt.subplots(
+        1, 3, figsize=(9.6, 3.3), layout="constrained", gridspec_kw={"width_ratios": [4, 3.4, 1.3]}
     )
-    for panel, (column, scale, label) in zip(axes, shown, strict=True):
+    shown = (
+        (
+            SHIFT,
+            1,
+            "shift of the layers' inputs\nin 100 updates, in standard deviations",
+            [*on_mnist, "ResNet"],
+        ),
+        ("test_accuracy", 100, "test accuracy on MNIST, %", on_mnist),
+        ("test_accuracy", 100, "on CIFAR-10, %", ["ResNet"]),
+    )
+    for panel, (column, scale, label, kinds) in zip(axes, shown, strict=True):
         for place, kind in enumerate(kinds):
             for offset, norm in enumerate(("none", "batchnorm", "batchnorm_noisy")):
-                values = scale * runs[(runs["activation"] == kind) & (runs["norm"] == norm)][column]
+                values = scale * runs[(runs["kind"] == kind) & (runs["norm"] == norm)][column]
                 x = place + 0.25 * (offset - 1)
                 panel.plot([x] * len(values), values, "o", color=COLORS[norm], alpha=0.6, markersize=5)
                 panel.plot([x - 0.09, x + 0.09], [values.mean()] * 2, color=COLORS[norm], linewidth=2.5,
                            label=NAMES[norm] if place == 0 else None)  # fmt: skip
-        panel.set_xticks(range(len(kinds)), list(kinds.values()))
+        panel.set_xticks(range(len(kinds)), kinds)
         panel.set_ylabel(label)
         finish(panel)
     axes[0].set_ylim(bottom=0)
     axes[1].legend(frameon=False, fontsize=9, loc="lower right")
     save(figure, "covariate_shift")
     columns = [SHIFT, "ics_cosine@middle", "effective_beta@middle", "test_accuracy", "train_loss", "lr"]
-    print(runs.groupby(["activation", "norm"])[columns].agg(["mean", "std"]).round(4).to_string())
-    compare(runs, ["activation"], [("batchnorm_noisy", "batchnorm")])
+    print(runs.groupby(["kind", "norm"])[columns].agg(["mean", "std"]).round(4).to_string())
+    compare(runs, ["kind"], [("batchnorm_noisy", "batchnorm")])
 
 
 def vanishing_gradients() -> None:
@@ -222,7 +232,7 @@ def warmup() -> None:
 
 def learned() -> None:
     """Print what each norm reached in the settings that have learned."""
-    runs = runs_of("learned")
+    runs = runs_of("learned", "resnet").query("norm != 'batchnorm_noisy'")
     runs["norm"] += (runs["affine"] == "none").map({True: " without gain", False: ""})
     columns = ["test_accuracy", "test_loss", "val_loss", "train_accuracy", "train_loss", "lr"]
     by = runs.groupby(["data", "model", "norm"])
