@@ -21,11 +21,12 @@ import pandas as pd
 import torch
 from PIL import Image
 from torch import nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, pad
 
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "docs/data/recount.json"
-KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("seed > 0 or plan == 'doubling'")
+OF_SEED_0 = ("doubling", "resnet")  # plans whose runs of seed 0 are repeated, too
+KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("seed > 0 or plan in @OF_SEED_0")
 CELLS = {  # of each plan
     "shift": "model == 'mlp'",
     "depth": "depth == '8' and (activation == 'tanh' and optimizer == 'sgd' or activation == 'sigmoid')",
@@ -33,11 +34,12 @@ CELLS = {  # of each plan
     "learned": "model == 'mlp' and norm in ('none', 'batchnorm') and affine != 'none'",
     "warmup": "depth == '6' and norm_position == 'post' and lr == 0.001",
     "doubling": "model == 'mlp'",
+    "resnet": "steps == 1050 and (norm == 'batchnorm' and lr == 0.03 or norm == 'none' and lr == 0.01)",
 }
 # In which a plan's cells differ.
 NAMED_BY = ["activation", "optimizer", "batch_size", "warmup_steps", "norm", "lr"]
 RATIO = "gradient_first_last_ratio/weight@first"
-SEEDS, WIDTH = (101, 102, 103), {"learned": 256, "warmup": 48}  # 128 elsewhere
+SEEDS, WIDTH = (101, 102, 103), {"learned": 256, "warmup": 48, "resnet": 32}  # 128 elsewhere
 DRAWN = {  # of the doubling audit by depth: width, training images, weight decay, initial weights
     "12": (32, 1984, 0.001, nn.init.xavier_normal_),
     "3": (64, 5794, 0.0, nn.init.orthogonal_),
@@ -120,17 +122,57 @@ class Transformer(nn.Module):
         return self.logits(x.mean(1))
 
 
+class Block(nn.Module):
+    """Two convolutions, and a shortcut without weights (option A of He et al. 2015)."""
+
+    def __init__(self, norm: type[nn.Module], fan_in: int, fan_out: int) -> None:
+        super().__init__()
+        self.stride, self.added = fan_out // fan_in, fan_out - fan_in
+        first, second = nn.Conv2d(fan_in, fan_out, 3, self.stride, 1), nn.Conv2d(fan_out, fan_out, 3, 1, 1)
+        self.branch = nn.Sequential(first, norm(fan_out), nn.ReLU(), second, norm(fan_out))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shortcut = pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.added))
+        return (shortcut + self.branch(x)).relu()
+
+
+def resnet(run: pd.Series, width: int = WIDTH["resnet"]) -> nn.Module:
+    norm = {"none": nn.Identity, "batchnorm": nn.BatchNorm2d}[run["norm"]]
+    blocks = [Block(norm, width * before, width * after) for before, after in ((1, 1), (1, 2), (2, 4))]
+    stem = [nn.Unflatten(1, (3, 32, 32)), nn.Conv2d(3, width, 3, 1, 1), norm(width), nn.ReLU()]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, 10)]
+    network = nn.Sequential(*stem, *blocks, *head)
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+    return network
+
+
+def moved(images: torch.Tensor, black: torch.Tensor) -> torch.Tensor:
+    """Each image shifted by up to 4 pixels both ways over black, and one in two mirrored."""
+    whole = pad(images.view(-1, 3, 32, 32) - black, (4, 4, 4, 4)) + black
+    cut = [
+        image[:, down : down + 32, right : right + 32]
+        for image, down, right in zip(whole, *torch.randint(9, (2, len(whole))).tolist(), strict=True)
+    ]
+    mirrored = torch.rand(len(cut), 1, 1, 1) < 0.5
+    return torch.where(mirrored, torch.stack(cut).flip(3), torch.stack(cut)).flatten(1)
+
+
 def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[float, float]:
     """Accuracy on test at the end; before training, the gradient of the first map over that of the last. With
     `of_length_one` each map's gradient keeps its direction alone."""
     torch.manual_seed(seed)
     drawn = run["plan"] == "doubling"
     (pool, labels), test = DATA[run["data"]]
-    network = (mlp if run["model"] == "mlp" else Transformer)(run)
+    network = {"mlp": mlp, "transformer": Transformer, "resnet": resnet}[run["model"]](run)
+    of_images = run["model"] == "resnet"  # products in bfloat16, and images that move
     rate, batch_size, sgd = run["lr"], int(run["batch_size"]), run["optimizer"] == "sgd"
     count, decay = 20000 if run["plan"] in ("batches", "warmup") else 55000, 0.0 if sgd else 0.01
     if drawn:
         _, count, decay, _ = DRAWN[run["depth"]]
+    count = 45000 if of_images else count
     chosen = torch.randperm(len(pool))[:count]  # as many as the kept runs train on
     images, labels = pool[chosen], labels[chosen]
     mean, deviation = images.mean((0, 2), keepdim=True), images.std((0, 2), keepdim=True)
@@ -139,9 +181,10 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
     if run["model"] == "mlp":
         ends = [torch.cat([p.grad.flatten() for p in network[at].parameters()]).norm() for at in (0, -1)]
         ratio = (ends[0] / ends[1]).item()
-    decays = ((2, decay), (1, 0.0))  # of matrices and of vectors
+    decays = ((False, decay), (True, 0.0))  # of weights and of vectors
     groups = [
-        {"params": [p for p in network.parameters() if p.ndim == n], "weight_decay": w} for n, w in decays
+        {"params": [p for p in network.parameters() if (p.ndim == 1) == n], "weight_decay": w}
+        for n, w in decays
     ]
     optimizer = torch.optim.SGD(groups, rate, 0.9) if sgd else torch.optim.AdamW(groups, rate)
     warmup, steps, order = run["warmup_steps"], int(run["steps"]), []
@@ -153,19 +196,25 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
         order = order if len(order) >= batch_size else torch.randperm(len(images))
         batch, order = order[:batch_size], order[batch_size:]
         optimizer.zero_grad()
-        cross_entropy(network(images[batch]), labels[batch]).backward()
+        inputs = moved(images[batch], (-mean / deviation).view(3, 1, 1)) if of_images else images[batch]
+        with torch.autocast("cpu", torch.bfloat16, enabled=of_images):
+            loss = cross_entropy(network(inputs), labels[batch])
+        loss.backward()
         for linear in network[::3] if of_length_one else ():
             gradients = [weights.grad for weights in linear.parameters()]
             torch._foreach_div_(gradients, nn.utils.get_total_norm(gradients))
         optimizer.step()
-    right = network.eval()(((test[0] - mean) / deviation).flatten(1)).argmax(1) == test[1]
+    network.eval()
+    with torch.no_grad():
+        parts = ((test[0] - mean) / deviation).flatten(1).split(1000)
+        right = torch.cat([network(part).argmax(1) for part in parts]) == test[1]
     return right.double().mean().item(), ratio
 
 
 if __name__ == "__main__":
     earlier, asked = json.loads(RESULT.read_text()), sys.argv[2:] or [*CELLS]
     DATA = {"mnist": (read_mnist("train"), read_mnist("t10k"))}
-    if "doubling" in asked:
+    if {"doubling", "resnet"} & {*asked}:
         DATA["cifar10_jpeg"] = (read_cifar("train"), read_cifar("test"))
     loops = earlier["bare loops"]
     runs = [KEPT.query(f"plan == '{plan}' and ({CELLS[plan]})") for plan in asked]
