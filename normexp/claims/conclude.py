@@ -30,7 +30,8 @@ def of_runs(
         runs = with_values(claim, runs_of(grid, table))
         values = runs.rename(columns={"level": "factor"})[COLUMNS]
         return values, judge(values, claim) | _of_runs(claim, runs)
-    runs = judged(claim, whole(claim, grid, table))
+    every = whole(claim, grid, table)
+    runs = judged(claim, every)
     row, why = registration(claim, registries)
     late = ""
     if row and len(runs):
@@ -39,14 +40,14 @@ def of_runs(
         if own.any():
             why = f"{own.sum()} of {len(runs)} runs started before row {row.number} was registered"
             row = None
-        elif early.any():
-            late = f"registered after {early.sum()} of {len(runs)} runs"
+        elif (early := before(row, every)).any():  # at all rates
+            late = f"registered after {early.sum()} of {len(every)} runs"
     verdict = judge(
         settings(claim, runs), claim, row=row, drawn=claim.drawn, asked=claim.first, late=late,
         manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else None,
     )  # fmt: skip
     values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *(["check"] if claim.manipulation else [])]]
-    return values, verdict | {"unregistered_because": why} | _of_runs(claim, runs)
+    return values, verdict | {"unregistered_because": why} | _of_runs(claim, every)
 
 
 def of_networks(

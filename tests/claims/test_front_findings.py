@@ -64,7 +64,8 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
     names = ["P10a", "X09", "P06b"]
     verdicts = {name: judged(name) for name in names} | {"P01": drawn_verdict("P01")}
     line = write_findings(page, CLAIMS, verdicts)
-    assert line.endswith(f"4 findings, 1 over drawn settings; {len(QUESTIONS) - 4} questions not judged yet")
+    assert line.endswith(f"4 findings, 1 over drawn settings; {len(QUESTIONS) - 5} questions not judged yet")
+    assert page.read_text().endswith("Withdrawn as worded: P07c.\n")
     text = page.read_text()
     order = [text.index(f"images/finding_{name}.png") for name in ("P01", "X09", "P10a", "P06b")]
     assert order == sorted(order)

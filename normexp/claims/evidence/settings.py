@@ -82,8 +82,9 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
         guess=float(runs["steps"].max()) if measure == "steps" else guesses.get(measure),
         answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
         labels=claim.labels_in(cell.labels),
-        learned=cell.learned,
-        unfitted=unfitted_arms(cell, runs, length) if length else (),
+        # A factor makes several networks of a setting, of which its trial run says nothing.
+        learned=None if claim.factor else cell.learned,
+        unfitted=unfitted_arms(cell, runs, length) if length and not claim.factor else (),
     )
 
 
@@ -108,11 +109,11 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
     """Arms of a drawn setting that did not learn to an end in most of their runs: the error on the training split is at
     least `learned` of guessing's (not required on a text), and that on validation (on a text: the loss) still fell by
     `gain` or more after two fifths of the updates. On a text also those with a loss no lower than the bank's
-    `counts_loss`, that of counting tokens. Arms with runs of the bank's grid are passed over, as its pilots found a
-    length at which they learn; see `late_gain`."""
+    `counts_loss`, that of counting tokens. See `late_gain`. None where an arm has runs of the bank's grid, of which it
+    is not known, as pilots found their length: it would be told of the other arm alone."""
+    if runs["asked_by"].str.contains(OF_BANK, regex=False).any():
+        return ()
     done = runs[~runs["failed"] & runs["late_gain"].notna()]
-    of_grid = runs.loc[runs["asked_by"].str.contains(OF_BANK, regex=False), "arm"]
-    done = done[~done["arm"].isin(of_grid)]
     open_ = done["late_gain"] >= rules.gain
     if cell.test == "blocks":
         open_ |= done["val_loss"] >= cell.counts_loss

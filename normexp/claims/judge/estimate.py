@@ -93,19 +93,26 @@ def holm(p: Any) -> np.ndarray:
 
 def moderators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Whether a claim holds more often on one side of a moderator (convolutions, batch size, depth, activation): the
-    count on both sides of each, with Fisher's exact p after Holm over those that have three settings on each side. A
-    row is a setting of `count`: holds, labels."""
+    count on both sides of each, with Fisher's exact p after Holm over those that could show it, which have three
+    settings on each side and not nearly all settings hold or fail. A row is a setting of `count`: holds, labels."""
     sides = {"convolutions": _of_kind("model", rows), "batch size": _halves("batch size", rows)}
     sides |= {"depth": _halves("depth", rows), "activation": _of_kind("activation", rows)}
     holds, found = pd.Series([row["holds"] for row in rows], dtype=int), []
     for name, of_rows in sides.items():
         counts = holds.groupby(of_rows, sort=False).agg(["sum", "size"])
         if len(counts) == 2 and counts["size"].min() >= FEWEST_A_SIDE:
-            table = [[k, n - k] for k, n in counts.to_numpy().tolist()]
-            groups = dict(zip(counts.index, counts.to_numpy().tolist(), strict=True))
-            found.append({"name": name, "groups": groups, "p": float(stats.fisher_exact(table).pvalue)})
+            (k, n), (other_k, other_n) = counts.to_numpy().tolist()
+            most = min(k + other_k, n)  # all that hold on one side, or as few as may be
+            least = max(0, k + other_k - other_n)
+            if min(_fisher(own, n, k + other_k - own, other_n) for own in (least, most)) <= ALPHA:
+                groups = dict(zip(counts.index, counts.to_numpy().tolist(), strict=True))
+                found.append({"name": name, "groups": groups, "p": _fisher(k, n, other_k, other_n)})
     adjusted = holm([moderator["p"] for moderator in found]).tolist()
     return [moderator | {"p": p} for moderator, p in zip(found, adjusted, strict=True)]
+
+
+def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:
+    return float(stats.fisher_exact([[k, n - k], [other_k, other_n - other_k]]).pvalue)
 
 
 def _of_kind(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.Series:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from normexp.claims.judge.comparison import EQUAL, TRENDS, Comparison
 from normexp.claims.judge.estimate import ALPHA
+from normexp.format import pluralize
 
 SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
 NO_COUNTEREXAMPLE = "no counterexample"
@@ -152,9 +153,10 @@ def holds_in(comparison: Comparison) -> str:
     return f"{'within' if comparison.kind in EQUAL else 'beyond'} the margin"
 
 
-def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> str:
+def over_settings(result: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
     """What came out over settings beside the count in which it holds, which the scope says: of drawn settings the
     median, the share and where networks learn; then `beside_count`."""
+    measure, drawn, level = verdict["measure"], verdict["drawn"], verdict["level"]
     parts = []
     if drawn and result["median"] is not None:
         parts += [
@@ -162,9 +164,16 @@ def over_settings(result: Mapping[str, Any], measure: str, *, drawn: bool) -> st
             f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}",
         ]
     if drawn and result["learned"]:
-        strata = {"networks learn": result["learned"], "they do not": result["others"]}
+        strata = {learned_words(verdict): result["learned"], "they do not": result["others"]}
         parts += [f"where {words} {among(own)}" for words, own in strata.items() if own["asked"]]
+    if drawn and level != 1 - ALPHA:
+        parts.append(f"intervals of {100 * level:.4g}%, as the protocol was amended")
     return "; ".join(parts + beside_count(result, drawn=drawn))
+
+
+def learned_words(verdict: Mapping[str, Any]) -> str:
+    """What is meant by settings that have learned."""
+    return "networks learn at full length" if verdict.get("early") else "networks learn"
 
 
 def median(result: Mapping[str, Any], measure: str) -> str:
@@ -186,7 +195,7 @@ def beside_count(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
         parts.append(f"the sign is the claimed one in {signs['claimed']} of {signs['of']} (p {p})")
     if result["ceiling"] is not None:
         most = f"{result['ceiling']:.0f} of {result['asked']}"
-        parts.append(f"if both arms were one norm, it would hold in about {most}, because seeds differ")
+        parts.append(f"one arm at two different seeds would hold in about {most}")
     if drawn and (tested := result["moderators"]):
         depends = [
             f"{own['name']} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in own['groups'].items())})"
@@ -200,11 +209,12 @@ def beside_count(result: Mapping[str, Any], *, drawn: bool) -> list[str]:
     runs = result["runs"]
     if failed := [f"{lost} of {runs[arm]} with {arm}" for arm, lost in result["failures"].items() if lost]:
         trained = result["trained"]
-        parts.append(
-            f"failed runs: {', '.join(failed)} (where all trained it holds in {trained['holds']} of {trained['n']})"
-        )
-    if late := ", ".join(f"{arm} in {n}" for arm, n in result["unfitted"].items()):
-        parts.append(f"not trained to the end, so more updates may lower the error: {late} settings")
+        among_trained = f" (at seeds where all trained it holds in {trained['holds']} of {trained['n']})"
+        parts.append(f"failed runs: {', '.join(failed)}{among_trained * bool(trained['n'])}")
+    if late := result["unfitted"]:
+        *first, (last, n) = late.items()
+        arms = ", ".join([*(f"{arm} in {k}" for arm, k in first), f"{last} in {pluralize(n, 'setting')}"])
+        parts.append(f"not trained to the end, so more updates may lower the error: {arms}")
     return parts
 
 
@@ -223,7 +233,7 @@ def numbers_of(verdict: Mapping[str, Any], *, asked: bool = True) -> str:
         told = [values_of(verdict)]
     elif verdict["settings"]:
         results = verdict["comparisons"]
-        told = [over_settings(result, measure, drawn=verdict["drawn"]) for result in results]
+        told = [over_settings(result, verdict) for result in results]
         if len(results) > 1:
             names = [effect_name(comparison_in(result)) for result in results]
             told = [f"{name}: {text}" for name, text in zip(names, told, strict=True) if text]

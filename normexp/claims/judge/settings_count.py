@@ -122,7 +122,10 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     """
     rows = [number_in(setting, comparison) for setting in settings]
     sides = [row.side for row in rows]
-    trained = [(effect, row.margin) for row in rows if (effect := row.trained) is not None]
+    failures_asked = any(
+        setting.measure == "failed" for setting in settings
+    )  # then no run that trained says more
+    trained = [(row.trained, row.margin) for row in rows if row.trained is not None and not failures_asked]
     failures, runs = Counter[str](), Counter[str]()
     for row, setting in zip(rows, settings, strict=True):
         failures.update(row.failures)

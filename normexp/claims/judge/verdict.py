@@ -78,6 +78,7 @@ def judge(
         "level": level,
         **{key: first[key] for key in ("share", "share_interval", "holds", "asked", "n")},
         "drawn": drawn,
+        "early": claim.early,
         "p": p,
         "n_seeds": max((s["seeds"] for s in first["settings"]), default=0),
         "note": "; ".join(filter(None, notes)),
@@ -119,7 +120,7 @@ def _manipulation(
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
     counts = count(settings, cause.comparison, level)
     held = counts["share_interval"][0] > 0.5 if drawn else counts["holds"] == counts["n"]
-    text = f"the manipulation check holds in {counts['holds']} of {counts['n']}"
+    text = f"the manipulation check holds in {counts['holds']} of {counts['asked']}"
     note = "" if held else f"{text}, so nothing is said of the cause ({cause.measure})"
     return counts | {"measure": cause.measure, "held": held, "note": note}
 

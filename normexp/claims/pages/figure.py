@@ -69,7 +69,9 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str =
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=True), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
-        explain(axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1])
+        explain(
+            axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict["level"]
+        )
     else:
         judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
         ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)
@@ -92,7 +94,7 @@ def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str =
         figure.savefig(file, format="png", dpi=150)
 
 
-def explain(axes: Axes, counts: dict[str, int], last: Line) -> None:
+def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> None:
     """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color."""
     handles: list[Any] = [
         Line2D([], [], color=COLORS[kind], marker="o", markersize=5, label=f"{WORDS[kind]} ({count})")
@@ -100,7 +102,8 @@ def explain(axes: Axes, counts: dict[str, int], last: Line) -> None:
     ]
     if last.summary:
         look: dict[str, Any] = {"marker": "D", "markersize": 5, "linewidth": 4}
-        handles.append(Line2D([], [], color=COLORS[last.kind], label="median, 95% interval", **look))
+        text = f"median, {100 * level:.4g}% interval"
+        handles.append(Line2D([], [], color=COLORS[last.kind], label=text, **look))
     handles.append(Patch(color=BAND, label="too small to matter"))
     told = "settings; bars: one standard error"
     axes.legend(handles=handles, title=told, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white")

@@ -12,6 +12,7 @@ from normexp.claims.judge.plain_words import capital, comparison_in, effect_name
 from normexp.claims.judge.settings_count import FEWEST, word_of
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.pages.figure import draw
+from normexp.claims.pages.verdicts_page import holm_words
 from normexp.claims.spec.claim import Claim
 from normexp.runs.files import write_text
 
@@ -29,17 +30,21 @@ SPANS = ("updates", "batch size", "depth", "width")
 def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[str, dict[str, Any]]) -> str:
     """Write the page and its figures. Returns a line on it."""
     left_out = (words.BEGUN, words.WITHDRAWN_WORD)
-    verdicts = {name: own for name, own in verdicts.items() if own["verdict"] not in left_out}
-    chosen = [verdicts[name] for name in QUESTIONS if name in verdicts][:MOST]
-    rows = [finding(claims[verdict["id"]], verdict) for verdict in chosen]
-    for verdict in chosen + [verdicts[name] for name in DRAWN_TOO if name in verdicts]:
+    told = {name: own for name, own in verdicts.items() if own["verdict"] not in left_out}
+    chosen = [told[name] for name in QUESTIONS if name in told][:MOST]
+    rows = [
+        finding(claims[verdict["id"]], verdict) | {"holm": capital(holm_words(verdict, verdicts))}
+        for verdict in chosen
+    ]
+    for verdict in chosen + [told[name] for name in DRAWN_TOO if name in told]:
         claim = claims[verdict["id"]]
         table = pd.DataFrame() if verdict["settings"] else values_of(EVIDENCE, claim)
         if table is not None:
             figure = path.parent / "images" / f"finding_{claim.id}.png"
             draw(table, verdict, figure, next(iter(claim.factor), ""))
-    missing = [name for name in QUESTIONS if name not in verdicts]
-    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing))
+    withdrawn = [name for name in QUESTIONS if name in claims and claims[name].withdrawn]
+    missing = [name for name in QUESTIONS if name not in told and name not in withdrawn]
+    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing, withdrawn=withdrawn))
     drawn = sum(bool(verdict["settings"]) and verdict["drawn"] for verdict in chosen)
     found = f"{len(rows)} findings, {drawn} over drawn settings"
     return f"{path}: {found}; {len(missing)} questions not judged yet"
@@ -64,7 +69,7 @@ def answer(verdict: Mapping[str, Any]) -> str:
     """What is known, in a few words, of several comparisons each: where networks learn, and over all drawn settings."""
     if not verdict["settings"]:
         return capital(verdict["verdict"])
-    told = []
+    told, where_learned = [], words.learned_words(verdict)
     for result in verdict["comparisons"]:
         learned = result["learned"]
         known = learned and learned["asked"] >= FEWEST  # else nobody knows it, or of too few
@@ -75,10 +80,10 @@ def answer(verdict: Mapping[str, Any]) -> str:
         elif not known:
             told.append(word)
         elif word == every:
-            told.append(f"{word} where networks learn, and over all settings")
+            told.append(f"{word} where {where_learned}, and over all settings")
         else:
             in_learned = f"{learned['holds']} of {learned['asked']}"
-            told.append(f"{word} where networks learn ({in_learned}), {every} over all settings ({in_all})")
+            told.append(f"{word} where {where_learned} ({in_learned}), {every} over all settings ({in_all})")
     if len(told) == 1:
         return capital(told[0])
     names = [effect_name(comparison_in(result)) for result in verdict["comparisons"]]
@@ -93,13 +98,18 @@ def counts(verdict: Mapping[str, Any]) -> str:
     several, rows = len(verdict["comparisons"]) > 1, []
     every = "all drawn" if verdict["drawn"] else "all hand-picked"
     for result in verdict["comparisons"]:
-        strata = {"that networks learn": result["learned"], "others": result["others"], every: result}
+        learned = words.learned_words(verdict).replace("networks", "that networks")
+        strata = {learned: result["learned"], "others": result["others"], every: result}
         for stratum, own in strata.items():
             if own and own["asked"]:
                 share = f"{own['share']:.2f}{words.ends(own['share_interval'], '.2f')}" * verdict["drawn"]
                 name = [effect_name(comparison_in(result))] * several
                 rows.append([*name, stratum, f"{own['holds']} of {own['asked']}", share])
-    return markdown_table(["comparison"] * several + ["settings", "it holds in", "share, 95% interval"], rows)
+    return markdown_table(
+        ["comparison"] * several
+        + ["settings", "it holds in", f"share, {100 * verdict['level']:.4g}% interval"],
+        rows,
+    )
 
 
 def effects(verdict: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.judge.estimate import ALPHA, holm
-from normexp.claims.judge.plain_words import BEGUN, NOT_RUN, WORDS, capital, number, numbers_of, with_scope
+from normexp.claims.judge.plain_words import (
+    BEGUN,
+    NOT_RUN,
+    REFUTED,
+    SUPPORTED,
+    WITHDRAWN_WORD,
+    WORDS,
+    capital,
+    number,
+    numbers_of,
+    with_scope,
+)
 from normexp.claims.pages import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -42,7 +53,6 @@ def page_of(claims: dict[str, Claim], verdicts: dict[str, dict[str, Any]]) -> st
         tables={letter: table(claims, verdicts, letter) for letter in SOURCES},
         unexpected=[verdict for verdict in verdicts.values() if verdict["as_expected"] is False],
         shares=shares(verdicts),
-        # Those of all their runs, cached ones too.
         trained=duration(sum(verdict["runs"]["training_seconds"] for verdict in trained)),
         errors=json.loads(ERRORS.read_text()) if ERRORS.exists() else None,
     )
@@ -66,6 +76,21 @@ def under_holm(verdicts: dict[str, dict[str, Any]]) -> dict[tuple[str, int], boo
     return {key: p <= ALPHA for key, p in zip(words, adjusted, strict=True)}
 
 
+def holm_words(verdict: dict[str, Any], verdicts: dict[str, dict[str, Any]]) -> str:
+    """Which of a claim's comparisons that are supported or refuted stay under Holm; empty if none is."""
+    stays = under_holm(verdicts)
+    told = {
+        place: "stays" if stays[name, place] else "falls"
+        for name, place in stays
+        if name == verdict["id"] and verdict["comparisons"][place - 1]["word"] in (SUPPORTED, REFUTED)
+    }
+    if not told or verdict["verdict"] == WITHDRAWN_WORD:
+        return ""
+    several = len(verdict["comparisons"]) > 1
+    parts = [f"part {place} {word}" if several else word for place, word in told.items()]
+    return f"{', '.join(parts)} under Holm over {len(stays)} verdicts"
+
+
 def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     """A table of the words over drawn settings that are no arithmetic; empty if there are none.
 
@@ -81,18 +106,26 @@ def shares(verdicts: dict[str, dict[str, Any]]) -> str:
     rows = []
     for (key, result), one in zip(words.items(), q, strict=True):
         name = key[0] if len(verdicts[key[0]]["comparisons"]) == 1 else f"{key[0]}, part {key[1]}"
-        rows.append((name, result["word"], number(result["p"]), number(one), "yes" if stays[key] else "no"))
+        withdrawn = " (withdrawn)" * (verdicts[key[0]]["verdict"] == WITHDRAWN_WORD)
+        rows.append(
+            (
+                name,
+                result["word"] + withdrawn,
+                number(result["p"]),
+                number(one),
+                "yes" if stays[key] else "no",
+            )
+        )
     return markdown_table(("id", "verdict", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
 def table(claims: dict[str, Claim], verdicts: dict[str, dict], letter: str) -> str:
     """The claims whose id starts with `letter`, one row each, in Markdown."""
-    rows, stays = [], under_holm(verdicts)
+    rows = []
     for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
         verdict = verdicts.get(claim.id)
-        word = f"**{cell(with_scope(verdict))}**" if verdict else NOT_RUN
-        own = [stay for (name, _), stay in stays.items() if name == claim.id]
-        word += f"; {'stays' if all(own) else 'falls'} under Holm over {len(stays)} verdicts" if own else ""
+        said = [f"**{cell(with_scope(verdict))}**", holm_words(verdict, verdicts)] if verdict else [NOT_RUN]
+        word = "; ".join(filter(None, said))
         told = (numbers_of(verdict, asked=False), verdict["note"]) if verdict else ()
         says = ". ".join(capital(text) for text in told if text)
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))

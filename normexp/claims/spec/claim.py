@@ -8,7 +8,18 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from normexp.claims.judge.comparison import Comparison, Number
 from normexp.claims.spec.bank import SMALL, Bank
-from normexp.claims.spec.cell import BankCell, Positive, Some, Strict, Text, Whole, Words, label, label_name
+from normexp.claims.spec.cell import (
+    EARLY,
+    BankCell,
+    Positive,
+    Some,
+    Strict,
+    Text,
+    Whole,
+    Words,
+    label,
+    label_name,
+)
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 
@@ -119,6 +130,11 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     def drawn(self) -> bool:
         """Whether the settings are a sample of a population."""
         return self.first > 0
+
+    @property
+    def early(self) -> bool:
+        """Whether networks are asked before their final length."""
+        return isinstance(self.asked, Sample) and self.asked.at == EARLY
 
     @property
     def seed_range(self) -> range:
