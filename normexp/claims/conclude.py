@@ -41,7 +41,7 @@ def of_runs(
             why = f"{own.sum()} of {len(runs)} runs started before row {row.number} was registered"
             row = None
         elif (early := before(row, every)).any():  # at all rates
-            late = f"registered after {early.sum()} of {len(every)} runs"
+            late = f"registered after {early.sum():,} of {len(every):,} runs"
     verdict = judge(
         settings(claim, runs), claim, row=row, drawn=claim.drawn, asked=claim.first, late=late,
         manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else None,
