@@ -53,7 +53,7 @@ def covariate_shift() -> None:
     """The shift of each norm, and what its networks learned."""
     runs = runs_of("shift", "resnet").query("norm != 'layernorm'")
     runs = runs.assign(kind=runs["model"].str.upper() + ", " + runs["activation"].map(TITLES))
-    runs["kind"] = runs["kind"].replace("RESNET, ReLU", "ResNet")
+    runs["kind"] = runs["kind"].fillna("ResNet")  # it names no activation
     on_mnist = ["MLP, sigmoid", "MLP, tanh", "CNN, ReLU"]
     figure, axes = plt.subplots(
         1, 3, figsize=(9.6, 3.3), layout="constrained", gridspec_kw={"width_ratios": [4, 3.4, 1.3]}
