@@ -98,6 +98,8 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
         if numbers[key] is not None and numbers[key] < least:
             raise ValueError(f"model.{key}={model[key]}: must be at least {least}")
     examples, updates = _length(config, choices["data"])
+    if updates < 1:
+        raise ValueError(f"max_steps={updates}: trains nothing; ask for one update or more")
     numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
     return labels | {key: str(value) for key, value in numbers.items() if value}
 
@@ -111,8 +113,8 @@ def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:
     other_batches = ("samples_per_class", "tasks", "overfit_batches", "limit_train_batches")
     if examples and choice in IMAGES and not any(own.get(key) or trainer.get(key) for key in other_batches):
         steps = math.ceil(examples // config["batch_size"] / trainer.get("accumulate_grad_batches", 1))
-        updates = updates or config["max_epochs"] * steps
-    if examples and updates:
+        updates = config["max_epochs"] * steps if updates is None else updates
+    if examples and updates is not None:
         return examples, updates
     with fast_imports():
         from normexp.config.targets import load_data

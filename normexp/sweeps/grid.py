@@ -46,6 +46,8 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
 
 def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
     """The name of each cell: the overrides in which cells differ, or all overrides if there is one cell."""
+    if not job_overrides:
+        raise ValueError("an axis of the sweep has no value; give it one or more")
     everywhere = set.intersection(*(set(overrides) for overrides in job_overrides))
     return [
         " ".join(o for o in overrides if o not in everywhere) or " ".join(overrides)

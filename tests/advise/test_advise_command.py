@@ -58,6 +58,7 @@ def test_the_words_of_train_become_a_setting():
             "model=gpt: reads text data, and data=mnist is image data",
         ),
         (["model.width=0"], "model.width=0: must be at least 1"),
+        (["data=mnist", "max_steps=0"], "max_steps=0: trains nothing"),
         (
             ["batch_size=2,4"],
             "batch_size=2,4: several values make a sweep; add -m: .* train(.py)? -m batch_size=2,4",

@@ -67,6 +67,13 @@ def test_a_plan_with_nothing_to_train_is_a_plan(capsys):
     assert re.search(r"P14: 0 of \d+ runs to train", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("metric", ["test/error", "train/loss", "logged/mine"])
+def test_before_the_first_run_nothing_is_widened(metric, claim):
+    own = claim.model_copy(update={"metric": metric})
+    grid = grid_of(own)
+    pd.testing.assert_frame_equal(widen(own, grid, NO_RUNS), grid)
+
+
 def test_no_row_asks_for_no_run(claim, tmp_path):
     assert DiskRuns(claim, tmp_path).specs(grid_of(claim).iloc[:0]) == []
 

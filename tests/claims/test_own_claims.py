@@ -2,7 +2,7 @@
 
 import pytest
 
-from normexp.claims.spec.select import own_claims
+from normexp.claims.spec.select import find, own_claims
 
 TEXT = """
 name: dividing_by_n
@@ -30,3 +30,10 @@ def test_a_path_stands_for_the_claim_in_it(mine):
     words, found = own_claims(f"S37, {mine}")
     assert words == "S37,mine"
     assert found["mine"].sentence == "Of two numbers the second is larger."
+
+
+@pytest.mark.parametrize("name", ["law", "S06", "2503.10622"])
+def test_a_file_brings_its_own_claim_whatever_its_name(name, mine):
+    path = mine.rename(mine.with_name(f"{name}.yaml"))
+    (claim,), left_out = find(str(path))
+    assert (claim.id, claim.sentence, left_out) == (name, "Of two numbers the second is larger.", [])

@@ -50,6 +50,8 @@ def test_the_zoo_has_every_norm_that_is_a_layer():
 def test_names_say_what_differs():
     assert names([["a=1", "b=2", "c=0"], ["a=1", "b=3", "c=0"]]) == ["b=2", "b=3"]
     assert names([["a=1", "b=2"]]) == ["a=1 b=2"]
+    with pytest.raises(ValueError, match="an axis of the sweep has no value"):
+        names([])
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,14 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with two more columns: `value`, the number of the arm's own metric, and `check`, that of the
     manipulation check, which is nan in an arm that the check does not compare. Both are nan for a run that diverged."""
     values = {name: np.full(len(runs), np.nan) for name in ("value", "check")}
+    ended = (runs["status"] == "completed").to_numpy()  # the last number of a diverged run means nothing
     for arm in claim.arms:
-        here = (runs["arm"] == arm).to_numpy()
+        here = ended & (runs["arm"] == arm).to_numpy()
         metrics = {"value": claim.metric_of(arm), "check": claim.check_of(arm)}
         for name, metric in metrics.items():
             if metric and metric != "failed" and here.any():
                 values[name][here] = column_of(metric, runs[here])
-    ended = (runs["status"] == "completed").to_numpy()  # the last number of a diverged run means nothing
-    return runs.assign(**{name: np.where(ended, numbers, np.nan) for name, numbers in values.items()})
+    return runs.assign(**values)
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:

@@ -1,6 +1,7 @@
 """The evidence that comes with the package, and the table of finished runs: one row a run, whichever store has it."""
 
 import functools
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -23,7 +24,7 @@ def read(
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    order = 2 * asked.str.contains(rf"\b{claim}:") + asked.str.contains(OF_BANK)
+    order = 2 * asked.str.contains(rf"\b{re.escape(claim)}:") + asked.str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
     tables = [table for table in (kept, disk) if len(table)]
     runs = pd.concat(tables, ignore_index=True) if tables else kept

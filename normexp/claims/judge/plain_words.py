@@ -164,7 +164,8 @@ def over_settings(result: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
             f"share {result['share']:.2f}{ends(result['share_interval'], '.2f')}",
         ]
     if drawn and result["learned"]:
-        strata = {learned_words(verdict): result["learned"], "they do not": result["others"]}
+        others = "they do not" if result["learned"]["asked"] else "networks do not learn"
+        strata = {learned_words(verdict): result["learned"], others: result["others"]}
         parts += [f"where {words} {among(own)}" for words, own in strata.items() if own["asked"]]
     if drawn and level != 1 - ALPHA:
         parts.append(f"intervals of {100 * level:.4g}%, as the protocol was amended")

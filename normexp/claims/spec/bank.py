@@ -61,11 +61,13 @@ class Bank:
 
     def with_labels(self, labels: Mapping[str, Any]) -> list[str]:
         """Names of the cells whose labels have these values, or one of each list of values."""
-        allowed = {key: value if isinstance(value, list) else [value] for key, value in labels.items()}
+        allowed = {
+            key: [*map(str, value if isinstance(value, list) else [value])] for key, value in labels.items()
+        }
         return [
             name
             for name, cell in self.cells.items()
-            if all(cell.labels.get(key) in values for key, values in allowed.items())
+            if all(str(cell.labels.get(key)) in values for key, values in allowed.items())
         ]
 
 

@@ -63,8 +63,9 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     for where, choice in own.items():
         for key in claim.factor.keys() & _keys(choice):
             yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
-        if claim.settings and claim.rate == "own" and "lr" in _keys(choice):
-            yield f"{where}={choice!s:.60}: over settings each seed takes its own best rate; leave lr out"
+    for where, choice in (own | {"factor": claim.factor}).items():
+        if claim.settings and "lr" in _keys(choice):
+            yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave lr out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -78,6 +79,13 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
         if metric in POINTS:
             errors = metric.replace("accuracy", "error")
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
+    seen: dict[str, str] = {}
+    for name, cell in claim.cells.items() if claim.evidence == "training" else ():
+        last = {word.lstrip("+").partition("=")[0]: word for word in (*cell.overrides, *claim.fixed)}
+        if (other := seen.setdefault(str(sorted(last.values())), name)) != name and not claim.drawn:
+            yield f"fixed: sets all in which settings {other} and {name} differ; keep one of them"
+        if not {"model", "data"} <= cell.labels.keys():
+            yield f"settings.{name}={list(cell.overrides)!s:.60}: names no model or no data; add them to it"
     if "every" in kinds:
         yield "kind=every: gives no number a setting; give a difference or a slope"
 

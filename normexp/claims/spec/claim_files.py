@@ -118,8 +118,9 @@ def sample(asked: Sample, bank: Bank) -> dict[str, Any]:
         raise ValueError(f"settings.bank={asked.bank}: is a list; name a bank that is drawn")
     if not (names := bank.with_labels(asked.where)):
         raise ValueError(f"settings.where={asked.where}: no setting of bank={bank.name} has these labels")
-    if not asked.where and asked.first > len(names):
-        raise ValueError(f"settings.first={asked.first}: bank={bank.name} has {len(names)} settings")
+    if asked.first > len(names):
+        such = " with these labels" if asked.where else ""
+        raise ValueError(f"settings.first={asked.first}: bank={bank.name} has {len(names)} settings{such}")
     cells = [bank.cells[name] for name in names[: asked.first]]
     if asked.at and any(cell.updates for cell in cells):
         cells = [bank.at_lengths(cell.name)[LENGTHS.index(asked.at)] for cell in cells if cell.updates]

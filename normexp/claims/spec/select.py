@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str]]:
     other = load_bank(bank) if bank != SMALL else None
     text, from_files = own_claims(text, other)
     claims, broken = known_claims(text, other)
-    chosen = select(claims | from_files, text, broken)
+    chosen = select(claims | from_files, text, broken, from_files)
     if other and other.drawn and not (chosen := [claim for claim in chosen if claim.drawn_from is other]):
         raise ValueError(
             f"claim={text}: asks for no drawn settings of the kind that bank={other.name} has; leave bank= out, or "
@@ -74,20 +74,25 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
     return ",".join(ids), claims
 
 
-def select(claims: dict[str, Claim], text: str, broken: dict[str, str] | None = None) -> list[Claim]:
+def select(
+    claims: dict[str, Claim],
+    text: str,
+    broken: dict[str, str] | None = None,
+    from_files: Collection[str] = (),
+) -> list[Claim]:
     """The claims that a comma-separated list names, each once, in the order of the list and then of the folder.
 
     Each word of the list is an id, such as S37, which brings its parts S37a, S37b and so on; a name; the id of a
     sentence that has no claim of its own (all claims that cover it); the arXiv id of a paper; a kind of evidence; a
     glob over ids and names; or `all`.
 
-    `broken` has the mistake of each unreadable file, by id. Raises ValueError if a word names such a file, and with the
-    nearest names if it names no claim.
+    `broken` has the mistake of each unreadable file, by id. The ids of `from_files` name one claim each. Raises
+    ValueError if a word names an unreadable file, and with the nearest names if it names no claim.
     """
     chosen: dict[str, Claim] = {}
     broken = broken or {}
     for word in words(text):
-        matches = _claims_named(claims.values(), word.lower())
+        matches = [claims[word]] if word in from_files else _claims_named(claims.values(), word.lower())
         left_out = unreadable(broken, word)
         if left_out and (not matches or word.upper() in {name.upper() for name in broken}):
             raise ValueError(left_out[0])
