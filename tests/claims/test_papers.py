@@ -31,5 +31,5 @@ def test_select_finds_the_claims_of_a_paper_and_no_others():
 @pytest.mark.integration
 def test_the_command_takes_an_id_also_where_the_data_of_a_claim_are_not_here(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))
-    assert run("verify", ["claim=2402.17762", "--plan", "evidence=none"]) == 1
+    assert run("verify", ["claim=2402.17762", "--plan", "evidence=none"]) == 2
     assert "tinyshakespeare.txt.gz: No such file or directory; give a text file" in capsys.readouterr().err
