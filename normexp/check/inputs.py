@@ -1,11 +1,14 @@
 """What a user gives, made into one form: a module with a `training_step`, and two batches."""
 
+import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
@@ -44,6 +47,7 @@ class CheckOptions:
         state_dict: what is saved, such as an adapter's state dict.
         mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
         steps: batches before the first validation. Known of a DataLoader.
+        seed: of every pass and of the order of a loader, so that an equal network gives equal numbers.
     """
 
     optimizer: Any = None
@@ -54,6 +58,7 @@ class CheckOptions:
     state_dict: Any = None
     mask: Any = None
     steps: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.precision is not None:
@@ -61,12 +66,29 @@ class CheckOptions:
             require_choice("precision", self.precision, PRECISIONS)
         for name in ("accumulate", "devices", "steps"):
             require_at_least(name, getattr(self, name), 1)
+        require_at_least("seed", self.seed, 0)
 
     def need(self, name: str) -> Any:
         """What was said. Raises NotChecked with what to pass if nothing was."""
         if (value := getattr(self, name)) is None:
             raise NotChecked(f"pass {NEEDED[name]}")
         return value
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Random numbers from a seed in this context; afterwards the generators of Python, NumPy and torch go on as if
+    nothing had been drawn, unless an error passes through."""
+    with isolate_rng():
+        seed_all(seed)
+        yield
+
+
+def seed_all(seed: int) -> None:
+    """Seed the generators of Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed % 2**63)
 
 
 class Step(nn.Module):
@@ -152,7 +174,7 @@ def random_signs(shape: Sequence[int], like: Tensor) -> Tensor:
     return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(like) * 2 - 1
 
 
-def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, int, list[str]]:
+def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> tuple[Batches, int, list[str]]:
     """(a held-out and a training batch of at most `samples` samples, the training batch's own size, what to say).
 
     `data` is a loader, a data module, any iterable of batches, or one batch; None makes random inputs up.
@@ -161,7 +183,7 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> tuple[Batches, in
     if data is None:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
-    with isolate_rng():
+    with seeded(seed):
         if hasattr(data, "train_dataloader"):
             data.prepare_data()
             data.setup("fit")

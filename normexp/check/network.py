@@ -7,11 +7,20 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from normexp.check.inputs import PROBE, CheckOptions, Step, called_with, root_of, size_of, split, tensor_of
+from normexp.check.inputs import (
+    PROBE,
+    CheckOptions,
+    Step,
+    called_with,
+    root_of,
+    seeded,
+    size_of,
+    split,
+    tensor_of,
+)
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
 from normexp.monitors.batches import Batches
@@ -74,7 +83,7 @@ class Network:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
         rest trains) or in eval mode; some norms may be made the identity. Afterwards everything is put back."""
         error: Exception | None = None
-        with isolate_rng(), untouched(self.step):
+        with seeded(self.options.seed), untouched(self.step):
             if not train:
                 self.step.eval()
             elif not self.root.training:
@@ -83,7 +92,7 @@ class Network:
                 place.module.register_forward_hook(keep_input)
             try:
                 yield self.step
-            except Exception as raised:  # isolate_rng puts nothing back behind an error
+            except Exception as raised:  # seeded puts nothing back behind an error
                 error = raised
         if error is not None:
             raise error

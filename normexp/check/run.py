@@ -35,7 +35,7 @@ def check(
             numbers, squared error for targets in the output's shape.
         samples: batches are cut to this many samples.
         options: what is known of the training: optimizer, precision, accumulate, devices, averaged, state_dict, mask,
-            steps; see `normexp.check.inputs.CheckOptions`.
+            steps, seed; see `normexp.check.inputs.CheckOptions`.
 
     Raises:
         ValueError: an unknown precision, no parameter or no norm in the network, no samples, or a module whose input
@@ -51,7 +51,7 @@ def check(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
         )
     step = as_step(module, loss)
-    batches, batch_size, said = two_batches(loader, module, samples)
+    batches, batch_size, said = two_batches(loader, module, samples, given.seed)
     network = Network(step, batches, batch_size, loader, given)
     if not network.places:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")

@@ -25,6 +25,7 @@ def check(
     state_dict: Path | None = None,
     steps: Annotated[int | None, at_least(1)] = None,
     samples: Count = 32,
+    seed: Annotated[int, at_least(0)] = 0,
     json: bool = False,
     page: Path | None = None,
     strict: bool = False,
@@ -48,6 +49,7 @@ def check(
         state_dict: what you save, such as an adapter
         steps: batches before the first validation
         samples: of a batch that are used
+        seed: of the network's weights, the data and every pass
         json: print the findings as JSON
         page: a folder: write the table there as a page
         strict: exit with 1 if there is an error or a warning
@@ -55,10 +57,11 @@ def check(
     if not network:
         raise ValueError("name one network, such as my_package:Model; --help explains")
     from normexp.check import run
-    from normexp.check.inputs import matched
+    from normexp.check.inputs import matched, seed_all
     from normexp.check.resolve import data_named, imported, made, network_named, state_named
     from normexp.check.result import show
 
+    seed_all(seed)
     model, own_data = network_named(network)
     if weights:
         tensors = matched(state_named(weights, "--weights"), model)
@@ -77,6 +80,7 @@ def check(
         devices=devices,
         steps=steps,
         samples=samples,
+        seed=seed,
     )
     result.name = network
     if json:

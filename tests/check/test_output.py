@@ -3,11 +3,13 @@
 import importlib
 import io
 import json
+import random
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -27,6 +29,12 @@ Model = lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.
 class Healthy(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+class Dropped(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(6, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+def shuffled():
+    rows = torch.utils.data.TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
+    return torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True)
 def loader():
     return [(torch.randn(4, 6), torch.randint(0, 3, (4,)))]
 def loss(output, target):
@@ -77,6 +85,32 @@ def test_json_is_the_result(own, capsys):
     assert {"small_batch", "statistics_cold", "decay_on_norms"} <= {f["id"] for f in found["findings"]}
     assert found["facts"][0].endswith("loss: loss")
     assert not found["ok"]
+
+
+def numbers(capsys, *options):
+    assert command("own_network:Dropped", "--data", "own_network:shuffled", "--json", *options) == 0
+    return {f["id"]: f["number"] for f in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_same_command_gives_same_numbers_whatever_was_drawn_before(own, capsys):
+    first = numbers(capsys)
+    assert {"dropout_before_batchnorm", "mode_gap"} & set(first)
+    torch.rand(3)
+    np.random.rand(3)
+    random.random()
+    assert numbers(capsys) == numbers(capsys, "--seed", "0") == first
+    assert numbers(capsys, "--seed", "1") != first
+    assert command("own_network:Dropped", "--seed", "-1") == 2
+
+
+def test_equal_network_gives_equal_numbers_and_no_random_state_moves(own):
+    network, batch = importlib.import_module(own).Dropped(), (torch.randn(16, 6), torch.randint(0, 3, (16,)))
+    torch.manual_seed(1)
+    first = check(network, batch)
+    drawn = torch.rand(3)
+    assert [f.number for f in check(network, batch).findings] == [f.number for f in first.findings]
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(3), drawn)
 
 
 def test_page_has_the_findings(own, capsys, tmp_path):
