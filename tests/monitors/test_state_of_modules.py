@@ -190,4 +190,5 @@ def test_a_container_that_holds_itself_is_copied_once():
         assert module.held["self"][0] is module.held is not held
         module.held["count"][0] += 1
         module.held["new"] = 1
-    assert held["count"][0] == 0 and held.keys() == {"count", "self"}
+    assert held["count"][0] == 0
+    assert held.keys() == {"count", "self"}
