@@ -1,6 +1,7 @@
 """A network, and what is measured on it when a finding asks."""
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +12,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from normexp.check.inputs import (
+    HALF,
+    PRECISIONS,
     PROBE,
     CheckOptions,
     Step,
@@ -50,17 +53,20 @@ class Network:
 
     Args:
         step: has a `training_step`.
-        batches: of at most as many samples as the user allows.
-        batch_size: samples of a batch that is not cut.
+        batches: that the passes see.
+        batch_size: samples of a batch that is not cut; None if they cannot be counted.
         data: what the user passed as data.
+
+    Attributes:
+        samples: of the batches that the passes see; None if they cannot be counted.
     """
 
     def __init__(
-        self, step: nn.Module, batches: Batches, batch_size: int, data: Any, options: CheckOptions
+        self, step: nn.Module, batches: Batches, batch_size: int | None, data: Any, options: CheckOptions
     ) -> None:
         self.step, self.batches, self.batch_size = step, batches, batch_size
         self.data, self.options, self.root = data, options, root_of(step)
-        self.samples = size_of(batches.training) or batch_size  # that the passes see
+        self.samples = size_of(batches.training)
         self.modules = dict(self.root.named_modules())
         self.places = norms_of(step)
         self.tracked = [place for place in self.places if place.tracked]
@@ -74,16 +80,26 @@ class Network:
 
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
-        if call.place.kind != "batch" or not self.samples:
+        if call.place.kind != "batch" or self.samples is None or self.batch_size is None:
             return call.values
         return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
 
+    @property
+    def counted(self) -> int:
+        """Samples of a batch that is not cut. Raises NotChecked if they cannot be counted."""
+        if self.batch_size is None:
+            raise NotChecked("the samples of a batch cannot be counted; pass tensors, (inputs, targets)")
+        return self.batch_size
+
     @contextlib.contextmanager
-    def quiet(self, *, train: bool, without: Iterable[Place] = ()) -> Iterator[nn.Module]:
+    def quiet(
+        self, *, train: bool, without: Iterable[Place] = (), wide: bool = False
+    ) -> Iterator[nn.Module]:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
-        rest trains) or in eval mode; some norms may be made the identity. Afterwards everything is put back."""
+        rest trains) or in eval mode; some norms may be made the identity, and `wide` leaves autocast out. Afterwards
+        everything is put back."""
         error: Exception | None = None
-        with seeded(self.options.seed), untouched(self.step):
+        with seeded(self.options.seed), untouched(self.step), self.autocast(not wide):
             if not train:
                 self.step.eval()
             elif not self.root.training:
@@ -96,6 +112,14 @@ class Network:
                 error = raised
         if error is not None:
             raise error
+
+    def autocast(self, enabled: bool = True) -> contextlib.AbstractContextManager:
+        """The precision of the training, where autocast makes it. Nothing is cached: passes take other weights."""
+        kind = PRECISIONS.get(self.options.precision or "")
+        if not enabled or kind not in HALF or "mixed" not in str(self.options.precision):
+            return contextlib.nullcontext()
+        device = next(p.device.type for p in self.step.parameters())
+        return torch.autocast(device, dtype=kind, cache_enabled=False)
 
     @cached_property
     def attempt(self) -> Trace:
@@ -110,12 +134,25 @@ class Network:
         """The training pass. Raises NotChecked if it fails."""
         if self.attempt.error is not None:
             raise NotChecked("the training pass fails; see pass_fails")
+        if self.attempt.skipped:
+            raise NotChecked("the training step gives no loss for this batch; pass another one")
         return self.attempt
 
     @property
     def calls(self) -> list[Call]:
         """The calls of norms in the training pass."""
         return self.trace.calls
+
+    @cached_property
+    def arriving(self) -> list[Call]:
+        """The calls as far as the training pass came; without autocast if something is not finite in it, so that what
+        the precision does is told from what the network does."""
+        calls = self.attempt.calls
+        if all(math.isfinite(call.largest) for call in calls):
+            return calls
+        with self.quiet(train=True, wide=True) as step:
+            wide = trace(step, self.batches.training, self.places)
+        return calls if wide.error is not None else wide.calls
 
     @property
     def loss(self) -> str:
@@ -137,7 +174,7 @@ class Network:
     def forward(self, batch: Any) -> Tensor:
         """The tensor that the network itself gives for a batch, from copies of the weights. Call it in `quiet`."""
         with weights({p: p.data.clone() for p in self.root.parameters()}):
-            return tensor_of(called_with(self.root, split(batch)[0]))
+            return tensor_of(called_with(self.root, split(batch, self.root)[0]))
 
     def output(self, batch: Any) -> Tensor:
         """The output in float64, a row for each sample.
@@ -148,7 +185,7 @@ class Network:
             y = self.forward(copied(batch))
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
             raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
-        if y.dim() < 2 or len(y) != self.samples or self.samples < 2:
+        if y.dim() < 2 or len(y) != self.samples or len(y) < 2:
             raise NotChecked("no output for each sample of a batch of two and more")
         return y.detach().double()
 

@@ -5,15 +5,19 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
 from normexp.check.network import Network
 from normexp.check.result import SEVERITIES, NotChecked, Result
+from normexp.config.errors import why
 from normexp.format import require_at_least
+from normexp.monitors.guard import passes_as_in
+from normexp.norms.layers import LAZY
 
 
 def check(
@@ -44,15 +48,16 @@ def check(
     """
     begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
     require_at_least("samples", samples, 1)
-    if not isinstance(module, nn.Module) or not any(p.is_floating_point() for p in module.parameters()):
-        raise ValueError(f"module={name}: has no parameters; pass a network or a LightningModule that trains")
-    if loss is None and not getattr(module, "automatic_optimization", True):
-        raise ValueError(
-            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
-        )
+    require_module(module, loss)
+    if given.averaged is not None and not matched(given.averaged, module):
+        raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
-    batches, batch_size, said = two_batches(loader, module, samples, given.seed)
-    network = Network(step, batches, batch_size, loader, given)
+    data = two_batches(loader, module, samples, given.seed)
+    network = Network(step, data.batches, data.size, loader, given)
+    if network.attempt.error is not None and data.size is not None and data.size > samples:
+        whole = Network(step, data.whole, data.size, loader, given)
+        if whole.attempt.error is None:  # its tensors do not all begin with samples
+            network, data.said = whole, ["batches are not cut: a part of one fails"]
     if not network.places:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)
@@ -63,12 +68,31 @@ def check(
             result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
+        except Exception as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
+            result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     counts = Counter(type(place.module).__name__ for place in network.places)
     norms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
+    result.facts = [f"{norms}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}", *data.said]
     result.seconds = time.perf_counter() - begun
     return result
+
+
+def require_module(module: Any, loss: Any) -> None:
+    """Raise a ValueError with one line unless passes through a module can be made and watched."""
+    name = f"module={type(module).__name__}"
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"{name}: is no module; pass a network or a LightningModule")
+    if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
+        raise ValueError(f"{name}: is scripted or traced, and its layers hide; pass the module it was made of")
+    if any(isinstance(layer, LAZY) and layer.has_uninitialized_params() for layer in module.modules()):
+        raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
+    if not any(p.is_floating_point() for p in module.parameters()):
+        raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
+    if loss is None and not getattr(module, "automatic_optimization", True):
+        raise ValueError(
+            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
+        )
 
 
 class CheckNorms(Callback):
@@ -79,20 +103,28 @@ class CheckNorms(Callback):
     """
 
     def __init__(self, *, strict: bool = False) -> None:
-        self.strict = strict
+        self.strict, self.asked = strict, False
         self.result: Result | None = None
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self.result is not None:
+        if self.asked:
             return
+        self.asked = True
         steps = trainer.num_training_batches  # infinite where a loader has no length
-        self.result = result = check(
-            module, [batch], optimizer=next(iter(trainer.optimizers), None), devices=trainer.world_size,
-            precision=trainer.precision if trainer.precision in PRECISIONS else None,
-            accumulate=trainer.accumulate_grad_batches, steps=steps if isinstance(steps, int) else None,
-        )  # fmt: skip
+        try:
+            with passes_as_in(trainer):
+                self.result = result = check(
+                    module, [batch], optimizer=next(iter(trainer.optimizers), None), devices=trainer.world_size,
+                    precision=trainer.precision if trainer.precision in PRECISIONS else None,
+                    accumulate=trainer.accumulate_grad_batches, steps=steps if isinstance(steps, int) else None,
+                )  # fmt: skip
+        except Exception as error:  # an instrument ends no training
+            if self.strict:
+                raise
+            rank_zero_info(f"CheckNorms: nothing was checked, and the training goes on: {why(error)}")
+            return
         rank_zero_info(str(result))
         if self.strict and not result.ok:
             raise ValueError(str(result))

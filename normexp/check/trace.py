@@ -1,6 +1,8 @@
 """The norms of a network, and one training pass, watched: what every norm gets, and which parameters get a gradient."""
 
+import copy
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,9 +106,8 @@ def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
     if isinstance(module, INSTANCE) or name == "InstanceNorm":
         kind = "instance"
     elif kind == "project":
-        plain = name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps
         parted = "group" if hasattr(module, "num_groups") else "sample"
-        kind = "none" if plain else "batch" if module.batch_statistics else parted
+        kind = "none" if getattr(module, "pointwise", False) else "batch" if module.batch_statistics else parted
     return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, float(eps or 0.0))
 
 
@@ -151,12 +152,14 @@ class Trace:
 
     Attributes:
         loss_by: how the loss was computed, in words.
+        skipped: whether the step gave no loss.
         without_gradient: names of trained parameters that get no gradient.
         inside: path of the norm in which the pass failed.
     """
 
     loss: float = float("nan")
     loss_by: str = ""
+    skipped: bool = False
     calls: list[Call] = field(default_factory=list)
     without_gradient: set[str] = field(default_factory=set)
     error: Exception | None = None
@@ -182,6 +185,9 @@ def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
     handles += [module.register_forward_hook(leave) for module in of_module]
     try:
         loss = step_output(step, copied(batch))["loss"]
+        if loss is None:  # Lightning allows it
+            seen.skipped = True
+            return seen
         seen.loss = float(loss.detach())
         for handle in handles:
             handle.remove()  # a checkpointed part is computed again, and not seen again
@@ -211,4 +217,6 @@ def measured(place: Place, x: Tensor, given: tuple) -> Call:
 
 def copied(batch: Any) -> Any:
     """A batch that a network may write into."""
-    return apply_to_collection(batch, Tensor, torch.clone)
+    if isinstance(batch, (Tensor, Mapping, tuple, list)):
+        return apply_to_collection(batch, Tensor, torch.clone)
+    return copy.deepcopy(batch)  # a class of one's own

@@ -72,7 +72,7 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [call for call in network.calls if call.place.follows_batches and call.training]
     if not calls:
         return
-    batch, step = network.batch_size, network.options.accumulate or 1
+    batch, step = network.counted, network.options.accumulate or 1
     least = min(calls, key=network.values)
     samples, devices = least.place.virtual_batch or batch, network.options.devices or 1
     samples *= devices if least.place.synced else 1
@@ -120,8 +120,6 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not network.tracked:
         return
     saved, theirs = matched(network.options.need("averaged"), network.root), network.modes.apart
-    if not saved:
-        raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     state = network.root.state_dict()
     with network.quiet(train=False) as step, torch.no_grad():
         copies = {name: value.to(state[name], copy=True) for name, value in saved.items()}
@@ -141,8 +139,9 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [call for call in network.calls if call.place.kind == "batch" and not call.place.tracked]
     if not calls:
         return
-    half, batch = network.samples // 2, network.batches.training
-    chosen = [i if i < half else i % max(half, 1) for i in range(network.samples)]
+    samples, batch = network.samples or 0, network.batches.training
+    half = samples // 2
+    chosen = [i if i < half else i % max(half, 1) for i in range(samples)]
     repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
     outputs = []
     for inputs in (batch, repeated):

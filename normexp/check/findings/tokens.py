@@ -22,7 +22,7 @@ def mask_of(network: Network) -> tuple[Tensor, str]:
     if given is not None:
         mask = given(batch) if callable(given) else given
         return torch.as_tensor(mask)[: network.samples].bool(), "mask="
-    inputs, _ = split(batch)
+    inputs, _ = split(batch, network.root)
     named = inputs if isinstance(inputs, Mapping) else {"": inputs}
     attended = named.get("attention_mask")
     if isinstance(attended, Tensor) and attended.dim() == 2:
@@ -86,7 +86,7 @@ def future_share(network: Network, without: list[Place], *, earlier: bool = Fals
     `earlier` ones, with the norms in `without` made the identity. Not a number if input and output have no axis of
     positions in common, or if no gradient comes."""
     batch = copied(network.batches.training)
-    inputs, _ = split(batch)
+    inputs, _ = split(batch, network.root)
     x = first_tensor((), inputs if isinstance(inputs, Mapping) else {"": inputs})
     if x is None:
         return math.nan
