@@ -74,6 +74,10 @@ class Place:
             return bool(declared) and getattr(self.module, "freeze_after", None) != 0
         return isinstance(self.module, BATCH) or (self.kind == "batch" and hasattr(self.module, "momentum"))
 
+    def channel_dim(self, ndim: int) -> int:
+        """The channel axis of an input of so many axes."""
+        return channel_dim(self.module, ndim)
+
     def groups(self, x: Tensor) -> Tensor:
         """x as one row for each statistic, (statistics, values)."""
         module, axis = self.module, channel_dim(self.module, x.ndim)
@@ -107,7 +111,9 @@ def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
         kind = "instance"
     elif kind == "project":
         parted = "group" if hasattr(module, "num_groups") else "sample"
-        kind = "none" if getattr(module, "pointwise", False) else "batch" if module.batch_statistics else parted
+        kind = (
+            "none" if getattr(module, "pointwise", False) else "batch" if module.batch_statistics else parted
+        )
     return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, float(eps or 0.0))
 
 
@@ -140,10 +146,12 @@ class Call:
         """What eps is added to: the variance, or for layers that do not center the mean square, (statistics,)."""
         return self.var if self.place.centers else self.var + self.mean.square()
 
-    @property
-    def crosses_positions(self) -> bool:
-        """Whether a statistic may run over the positions of a sequence or an image."""
-        return self.place.kind in ("batch", "instance", "group") and self.x.dim() > 2
+    def mixes_positions(self, samples: int | None) -> bool:
+        """Whether a statistic may run over the positions of a sequence or an image; those of rows may, where a batch
+        has more of them than samples."""
+        if self.x.dim() == 2:
+            return self.place.kind == "batch" and len(self.x) != samples
+        return self.place.kind in ("batch", "instance", "group")
 
 
 @dataclass

@@ -9,58 +9,53 @@ from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import random_signs, split
+from normexp.check.masks import first_input, laid, mask_of
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, Place, copied
+from normexp.check.trace import TINY, Call, Place, copied
 from normexp.models.sites import EMBEDDINGS
 from normexp.monitors.sites import first_tensor
-
-
-def mask_of(network: Network) -> tuple[Tensor, str]:
-    """(mask (N, T), True at real tokens; where it comes from)."""
-    given, batch = network.options.mask, network.batches.training
-    if given is not None:
-        mask = given(batch) if callable(given) else given
-        return torch.as_tensor(mask)[: network.samples].bool(), "mask="
-    inputs, _ = split(batch, network.root)
-    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
-    attended = named.get("attention_mask")
-    if isinstance(attended, Tensor) and attended.dim() == 2:
-        return attended.bool(), "attention_mask"
-    raise NotChecked("from Python alone: pass mask=, (N, T), True at real tokens")
 
 
 @finding
 def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Padding that enters the statistics pulls them toward its own value, so a sample's output depends on how long
     the others in its batch are."""
-    over_time = [call for call in network.calls if call.crosses_positions]
-    if not over_time or (network.options.mask is None and all(call.x.dim() > 3 for call in over_time)):
-        return  # images
-    mask, source = mask_of(network)
-    if network.options.mask is not None and not any(fits(call.x, mask) for call in over_time):
-        raise NotChecked(f"mask= is {tuple(mask.shape)}, and no norm gets such samples and positions")
-    share = float(1 - mask.float().mean())
-    if share >= limit.padded:
-        moved = [(c, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
-        yield from above(moved, limit.moved, share=share, source=source)
+    over_time = [call for call in network.calls if call.mixes_positions(network.samples)]
+    if not over_time:
+        return
+    mask, x = mask_of(network), first_input(network)
+    if mask is None:
+        if x is not None and x.dim() > 3:
+            return  # images
+        raise NotChecked("pass mask=, (N, T), True at real tokens")
+    if mask.real.dim() != 2:
+        raise NotChecked(f"mask= has the shape {tuple(mask.real.shape)}; pass (N, T), True at real tokens")
+    if bool(mask.real.all()):
+        raise NotChecked(f"no position of the batch is padding ({mask.source}); pass a batch with padding")
+    told = [call for call in over_time if not call.masked]
+    shown = [(call, lies) for call in told if (lies := laid(mask.real, call)) is not None]
+    share = float(1 - mask.real.float().mean())
+    moved = [(call, shifted_by(call, lies)) for call, lies in shown]
+    found = list(above(moved, limit.moved, share=share, source=mask.source))
+    if not found and len(shown) < len(told):
+        other = next(call for call in told if laid(mask.real, call) is None)
+        raise NotChecked(
+            f"the mask ({mask.source}) is {tuple(mask.real.shape)}, and {other.place.path} gets "
+            f"{tuple(other.x.shape)}; pass mask= of the samples and positions there"
+        )
+    yield from found
 
 
-def fits(x: Tensor, mask: Tensor) -> bool:
-    """Whether the samples and an axis of x are those of a mask (N, T)."""
-    return x.shape[0] == mask.shape[0] and mask.shape[1] in x.shape[1:]
-
-
-def shifted_by(call: Call, mask: Tensor) -> float:
+def shifted_by(call: Call, real: Tensor) -> float:
     """How far padding moves the statistics of a call (root mean square over statistics), in deviations of the real
     tokens."""
-    x, (n, t) = call.x, mask.shape
-    axis = 1 + list(x.shape[1:]).index(t)
-    real = mask.to(x.device).view(n, *[t if d == axis else 1 for d in range(1, x.dim())]).expand(x.shape)
-    rows, weights = call.place.groups(x), call.place.groups(real.to(x.dtype))
-    count = weights.sum(1).clamp_min(1)
+    rows, weights = call.place.groups(call.x), call.place.groups(real.to(call.x.dtype))
+    kept = weights.sum(1) > 0
+    rows, weights = rows[kept], weights[kept]
+    count = weights.sum(1)
     mean = (rows * weights).sum(1) / count
-    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt()
+    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt().clamp_min(TINY)
     apart = (rows.mean(1) - mean) / std
     wider = (rows.var(1, correction=0) + call.place.eps).sqrt() / std - 1
     return max(float(moves.square().mean().sqrt()) for moves in (apart, wider))
@@ -78,7 +73,7 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     # by itself attends to no earlier ones.
     causal = share > limit.leak and future_share(network, norms) <= limit.leak
     if causal and future_share(network, norms, earlier=True) > limit.leak:
-        yield Found([call for call in calls if call.crosses_positions] or calls, share)
+        yield Found([call for call in calls if call.mixes_positions(network.samples)] or calls, share)
 
 
 def future_share(network: Network, without: list[Place], *, earlier: bool = False) -> float:

@@ -9,6 +9,7 @@ import torch
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
+from normexp.check.masks import mask_of, real_statistics
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
@@ -78,9 +79,14 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    calls = [c for c in network.calls if c.values > limit.few and c.place.centers]
-    flat = ((c, c.var.sqrt() <= limit.constant * c.mean.abs()) for c in calls)
-    yield from above(((call, float(x.float().mean())) for call, x in flat), limit.share)
+    mask, shares = mask_of(network), []
+    for call in network.calls:
+        if call.values > limit.few and call.place.centers:
+            flat = call.var.sqrt() <= limit.constant * call.mean.abs()
+            if bool(flat.any()) and bool((real := real_statistics(call, mask)).any()):
+                flat = flat[real]
+            shares.append((call, float(flat.float().mean())))
+    yield from above(shares, limit.share)
 
 
 @finding
