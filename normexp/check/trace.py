@@ -12,7 +12,7 @@ from normexp.check.inputs import root_of
 from normexp.models.sites import sites_of
 from normexp.monitors.guard import gradients_or_none, step_output
 from normexp.monitors.sites import channel_dim, first_tensor
-from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
+from normexp.norms.layers import BATCH, NormLayer, norm_layer
 
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
@@ -98,16 +98,11 @@ def norms_of(step: nn.Module) -> list[Place]:
 
 
 def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
-    name, special = type(module).__name__, isinstance(layer, str)  # one that computes something of its own
-    kind, eps = ("layer", getattr(module, "eps", None)) if special else (layer.kind, layer.eps)
-    centers = not ("RMS" in name or "Scale" in name) if kind == "project" else kind != "rms"
-    if isinstance(module, INSTANCE) or name == "InstanceNorm":
-        kind = "instance"
-    elif kind == "project":
-        plain = name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps
-        parted = "group" if hasattr(module, "num_groups") else "sample"
-        kind = "none" if plain else "batch" if module.batch_statistics else parted
-    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, float(eps or 0.0))
+    if isinstance(layer, str):  # one that computes something of its own
+        eps = getattr(module, "eps", None)
+        return Place(path, module, "sample", True, eps if isinstance(eps, float) else 0.0)
+    kinds = {"layer": "sample", "rms": "sample", "pointwise": "none"}
+    return Place(path, module, kinds.get(layer.kind, layer.kind), layer.kind != "rms", layer.eps)
 
 
 @dataclass
