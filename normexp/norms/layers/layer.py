@@ -94,8 +94,9 @@ class NormLayer:
                 f"{_axes(dims)}: {pluralize(self.values(shape), 'value')}"
             )
         last = dims if self.axes > 1 else (channel,)  # axes that hold channels
-        channels = f"{math.prod(shape[axis] for axis in last):,} channels ({_axes(last)})"
-        parts = {"channels": channels, "groups": f"{self.groups} groups of {channels}"}
+        count = math.prod(shape[axis] for axis in last)
+        channels, grouped = (f"{n:,} channels ({_axes(last)})" for n in (count, count // self.groups))
+        parts = {"channels": channels, "groups": f"{self.groups} groups of {grouped}"}
         kept = [axis for axis in range(1, ndim) if axis not in dims]
         each = "each sample" + (f" and position ({_axes(kept)})" if kept else "")
         each = EACH[self.kind].format(**parts) if self.kind in EACH else each

@@ -92,8 +92,18 @@ def _of_project(module: Any) -> NormLayer:
         return replace(said, kind="group")
     found, _ = match(module, [(module.num_features,)], module.eps)
     if found is None or found.kind == "pointwise" or found.channel_dim != module.channel_dim:
-        return said
+        return replace(said, kind="layer" if _centers(module) else "rms")
     return replace(said, kind=found.kind, per_position=found.per_position)
+
+
+def _centers(module: Any) -> bool:
+    """Whether a number added to all inputs leaves the outputs as they are."""
+    twin = twin_of(module, training=True)
+    calls = (
+        (answer(twin.forward, x), answer(twin.forward, x + 3))
+        for x, _ in inputs((module.num_features,), twin)
+    )
+    return all(same_output(a, b) for a, b in calls if a is not None)
 
 
 def _of_torch(module: nn.Module, base: type[nn.Module]) -> NormLayer:
