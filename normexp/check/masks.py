@@ -52,7 +52,7 @@ def laid(real: Tensor, call: Call) -> Tensor | None:
     """The mask in the shape of what arrives at a norm, (N, T, C), (N, C, T), (T, N, C), or N T rows; None if it counts
     something else, as where a convolution has made fewer positions."""
     (n, t), shape, x = real.shape, call.x.shape, real.to(call.x.device)
-    channel = call.place.channel_dim(len(shape)) % len(shape)
+    channel = call.place.channel_dim(len(shape))
     if len(shape) == 2:
         if shape[0] == n * t:
             return x.reshape(-1, 1).expand(shape)

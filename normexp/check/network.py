@@ -29,7 +29,8 @@ from normexp.check.inputs import (
     tensor_of,
 )
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
+from normexp.check.places import Place, norms_of
+from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, to_module, untouched, weights
 
@@ -134,7 +135,7 @@ class Network:
     def attempt(self) -> Trace:
         """One training pass, forward and backward, or as far as it came."""
         with self.quiet(train=True) as step:
-            seen = trace(step, self.batches.training, self.places)
+            seen = trace(step, self.batches.training, self.places, hear=True)
         seen.loss_by = self.step.origin.how if isinstance(self.step, Step) else "its training_step"
         return seen
 
@@ -151,6 +152,15 @@ class Network:
     def calls(self) -> list[Call]:
         """The calls of norms in the training pass."""
         return self.trace.calls
+
+    @property
+    def understood(self) -> list[Call]:
+        """The calls whose statistics were measured. Raises NotChecked if there are none."""
+        if calls := [call for call in self.calls if call.understood]:
+            return calls
+        if all(place.kind == "none" for place in self.places):
+            return []
+        raise NotChecked("no norm whose formula is known runs in the training pass")
 
     @cached_property
     def arriving(self) -> list[Call]:

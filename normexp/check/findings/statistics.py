@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PROBE, matched
 from normexp.check.network import Modes, Network, loss_anew, modes
+from normexp.check.places import Place
 from normexp.check.result import NotChecked
-from normexp.check.trace import TINY, Call, Place, trace
+from normexp.check.trace import TINY, Call, trace
 from normexp.norms.layers import BATCH
 
 DRAWS = 8  # of dropout, where one pass showed a difference
@@ -32,7 +33,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     the network computes another function when it is evaluated."""
     if not network.tracked:
         return
-    if all(place.seen == 0 or place.kind not in ("batch", "instance") for place in network.tracked):
+    if all(place.seen == 0 for place in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
@@ -211,7 +212,8 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
     sample depends on the others that come with it."""
-    calls = [call for call in network.calls if call.place.kind == "batch" and not call.place.tracked]
+    mixes = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
+    calls = [call for call in mixes if not call.place.tracked]
     if not calls:
         return
     samples, batch = network.samples or 0, network.batches.training
