@@ -28,8 +28,8 @@ from normexp.check.inputs import (
     split,
     tensor_of,
 )
-from normexp.check.result import NotChecked
 from normexp.check.places import Place, norms_of
+from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, to_module, untouched, weights

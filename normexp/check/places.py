@@ -139,7 +139,9 @@ def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Pla
     """The place of a norm that is called as a function, or that runs and is not held, inside the layer at a path."""
     if not isinstance(module, CalledFunction):
         layer = norm_layer(module)
-        how = HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
+        how = (
+            HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
+        )
         return layer and Place(f"{path}:{type(module).__name__}", module, layer, how)
     layer = of_function(module, ndim)
     return Place(f"{path}:F.{module.name}", module, layer)

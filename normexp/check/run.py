@@ -9,6 +9,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from normexp.check.finding import declared
 from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
@@ -17,7 +18,6 @@ from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.config.errors import why
 from normexp.format import require_at_least
 from normexp.monitors.guard import passes_as_in
-from normexp.norms.layers import LAZY
 
 
 def check(
@@ -92,7 +92,9 @@ def require_module(module: Any, loss: Any) -> None:
         raise ValueError(
             f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
         )
-    if any(isinstance(layer, LAZY) and layer.has_uninitialized_params() for layer in module.modules()):
+    if any(
+        isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
+    ):
         raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
     if not any(p.is_floating_point() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")

@@ -245,7 +245,9 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
         for module in step.modules():  # dropout off, norms as they were
             module.training = module.training and module in {place.module for place in follows}
         off = first_variances(step, network, follows, 0)
-    mean = {path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]}
+    mean = {
+        path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
+    }
     yield from above(ratios(mean, off).items(), limit.factor)
 
 
@@ -259,4 +261,6 @@ def first_variances(step: nn.Module, network: Network, places: list[Place], seed
 def ratios(on: dict[str, Tensor], off: dict[str, Tensor]) -> dict[str, float]:
     """path -> ratio of two variances, median over channels."""
     both = {p: (on[p], off[p]) for p in on.keys() & off.keys() if on[p].shape == off[p].shape}
-    return {path: float((x[y > 0] / y[y > 0]).median()) for path, (x, y) in both.items() if bool((y > 0).any())}
+    return {
+        path: float((x[y > 0] / y[y > 0]).median()) for path, (x, y) in both.items() if bool((y > 0).any())
+    }

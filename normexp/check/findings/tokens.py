@@ -70,7 +70,9 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not mixes:
         return
     if (x := first_input(network)) is None:
-        raise NotChecked("the positions of a class of one's own hide; pass tokens (N, T) or vectors (N, T, C)")
+        raise NotChecked(
+            "the positions of a class of one's own hide; pass tokens (N, T) or vectors (N, T, C)"
+        )
     if x.dim() > 3 or x.dim() < 2 or (x.dim() == 2 and x.is_floating_point()):
         return  # images and rows
     if math.isnan(leak := change(network, [])):
@@ -82,7 +84,9 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     # A network that attends to later positions by design still does without its norms, and one that takes each position
     # by itself attends to no earlier ones.
     if guilty and change(network, norms) <= limit.leak < change(network, norms, earlier=True):
-        swapped = all(isinstance(p.layer, NormLayer) and not p.layer.stays and ":" not in p.path for p in norms)
+        swapped = all(
+            isinstance(p.layer, NormLayer) and not p.layer.stays and ":" not in p.path for p in norms
+        )
         yield Found(guilty, leak, "swapped" if swapped else "by_hand", paths=repr([p.path for p in norms]))
 
 
