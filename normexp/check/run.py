@@ -9,6 +9,7 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from normexp.check.finding import declared
 from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
@@ -17,7 +18,6 @@ from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.config.errors import why
 from normexp.format import require_at_least
 from normexp.monitors.guard import passes_as_in
-from normexp.norms.layers import LAZY
 
 
 def check(
@@ -53,7 +53,7 @@ def check(
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
     data = two_batches(loader, module, samples, given.seed)
-    network = Network(step, data.batches, data.size, loader, given)
+    network = Network(step, data.batches, data.size, loader, given, samples)
     if network.attempt.error is not None and data.size is not None and data.size > samples:
         whole = Network(step, data.whole, data.size, loader, given)
         if whole.attempt.error is None:  # its tensors do not all begin with samples
@@ -68,12 +68,17 @@ def check(
             result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
-        except Exception as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
+        except (
+            Exception
+        ) as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
             result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     counts = Counter(type(place.module).__name__ for place in network.places)
     norms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    result.facts = [f"{norms}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}", *data.said]
+    result.facts = [
+        f"{norms}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        *data.said,
+    ]
     result.seconds = time.perf_counter() - begun
     return result
 
@@ -84,8 +89,12 @@ def require_module(module: Any, loss: Any) -> None:
     if not isinstance(module, nn.Module):
         raise ValueError(f"{name}: is no module; pass a network or a LightningModule")
     if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
-        raise ValueError(f"{name}: is scripted or traced, and its layers hide; pass the module it was made of")
-    if any(isinstance(layer, LAZY) and layer.has_uninitialized_params() for layer in module.modules()):
+        raise ValueError(
+            f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
+        )
+    if any(
+        isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
+    ):
         raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
     if not any(p.is_floating_point() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")

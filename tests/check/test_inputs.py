@@ -66,7 +66,11 @@ def test_batch_without_a_count_is_used_whole(loader, read):
 def test_batch_is_cut_where_its_tensors_agree():
     batch = {"x": torch.randn(40, 6), "one": torch.ones(1, 3), "number": torch.tensor(2.0)}
     assert size_of(batch) == 40
-    assert {name: x.shape for name, x in first_rows(batch, 8).items()} == {"x": (8, 6), "one": (1, 3), "number": ()}
+    assert {name: x.shape for name, x in first_rows(batch, 8).items()} == {
+        "x": (8, 6),
+        "one": (1, 3),
+        "number": (),
+    }
     assert size_of((torch.randn(40, 6), torch.randn(5))) is None
 
 
@@ -235,7 +239,11 @@ def test_callback_ends_no_training_and_keeps_its_bits(odd, tmp_path, caplog):
         torch.manual_seed(1)
         watched = fit([CheckNorms()], make(), [batch] * 4, tmp_path)
     assert all(map(torch.equal, alone.values(), watched.values()))
-    told = [r.getMessage() for r in caplog.records if "CheckNorms" in r.getMessage() or "healthy" in r.getMessage()]
+    told = [
+        r.getMessage()
+        for r in caplog.records
+        if "CheckNorms" in r.getMessage() or "healthy" in r.getMessage()
+    ]
     assert len(told) == 1
     if odd in ("manual", "no norm"):
         assert "the training goes on" in told[0]

@@ -9,6 +9,7 @@ import torch
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
+from normexp.check.masks import mask_of, real_statistics
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
@@ -50,7 +51,7 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic over one value is that value: the norm outputs its shift whatever arrives. Over two it outputs
     two signs."""
-    centered = [c for c in network.calls if c.place.centers]
+    centered = [c for c in network.understood if c.place.centers]
     if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
         path = min(few, key=few.__getitem__)
         yield Found(few, few[path], "one" if few[path] < 2 else "two", path)
@@ -61,7 +62,7 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
     shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
-    for call in network.calls:
+    for call in network.understood:
         alive, added = call.spread[call.spread > 0], call.place.eps
         if len(alive) and added > 0 and call.values > limit.few:
             shares.append((call, float((added / (alive + added)).median())))
@@ -78,9 +79,14 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    calls = [c for c in network.calls if c.values > limit.few and c.place.centers]
-    flat = ((c, c.var.sqrt() <= limit.constant * c.mean.abs()) for c in calls)
-    yield from above(((call, float(x.float().mean())) for call, x in flat), limit.share)
+    mask, shares = mask_of(network), []
+    for call in network.understood:
+        if call.values > limit.few and call.place.centers:
+            flat = call.var.sqrt() <= limit.constant * call.mean.abs()
+            if bool(flat.any()) and bool((real := real_statistics(call, mask)).any()):
+                flat = flat[real]
+            shares.append((call, float(flat.float().mean())))
+    yield from above(shares, limit.share)
 
 
 @finding
@@ -116,13 +122,15 @@ def lost_in(call: Call, kind: torch.dtype, mixed: bool) -> float:
     device = x.device.type
     try:
         with torch.autocast(device, enabled=False):
-            right = tensor_of(layer.float().forward(x.float()))
+            right = tensor_of(call.again(layer.float(), x.float()))
         with torch.autocast(device, dtype=kind, enabled=mixed):
-            there = tensor_of((layer if mixed else layer.to(kind)).forward(x))
+            there = tensor_of(call.again(layer if mixed else layer.to(kind), x))
     except (RuntimeError, TypeError, ValueError):
         return 0.0  # the kernel does not exist here, or it takes more than x
     lost = ~there.isfinite() & right.isfinite()
     gone = (there == 0) & (right != 0)
+    if not call.understood or there.shape != x.shape:
+        return float(lost.float().mean())
     whole = [(call.place.groups(y) != 0).any(1) for y in (there, right)]
     rows = (~whole[0] & whole[1])[:, None] & call.place.groups(gone.float()).bool()
     return float(lost.float().mean()) + float(rows.float().mean())
