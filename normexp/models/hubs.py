@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 MOST = 2e9  # parameters, 8 GB in float32
 INSTALLED = {"torchvision": "torchvision", "timm": "timm", "hf": "transformers"}  # the word -> its package
@@ -70,16 +70,7 @@ def hf_network(transformers: Any, name: str) -> nn.Module:
         build = lambda: transformers.AutoModelForCausalLM.from_config(config)  # noqa: E731
     else:
         build = lambda: transformers.AutoModel.from_config(config)  # noqa: E731
-    with torch.device("meta"):
-        count = sum(p.numel() for p in build().parameters())
-    if count > MOST:
-        smaller = (
-            f"name a smaller one, such as hf:{type(config).__name__}(num_hidden_layers=2, hidden_size=64)"
-        )
-        raise ValueError(
-            f"has {count / 1e9:.1f} billion parameters, which take {count * 4 / 1e9:.0f} GB; {smaller}"
-        )
-    return build()
+    return small_enough(build, config)
 
 
 def hf_config(transformers: Any, name: str) -> Any:
@@ -98,6 +89,59 @@ def hf_config(transformers: Any, name: str) -> Any:
     require_listed(kind.id, [one for one in dir(transformers) if one.endswith("Config")])
     keywords = call.keywords if isinstance(call, ast.Call) else ()
     return getattr(transformers, kind.id)(**{str(key.arg): ast.literal_eval(key.value) for key in keywords})
+
+
+class Timm(nn.Module):
+    """A network of timm for images of a data set: `model=timm:NAME`."""
+
+    def __init__(self, input_shape: tuple[int, ...], num_classes: int, *, name: str) -> None:
+        super().__init__()
+        timm = library("timm", f"model=timm:{name}")
+        sizes: dict[str, Any] = {"in_chans": input_shape[0], "num_classes": num_classes}
+        own = timm.get_pretrained_cfg(name) if timm.is_model(name) else None
+        sizes |= {"img_size": tuple(input_shape[1:])} if own is not None and own.fixed_input_size else {}
+        self.network = from_hub(f"timm:{name}", **sizes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.network(images)
+
+
+class Transformers(nn.Module):
+    """The logits of a causal language model for the data's tokens, or for images (`model.accepts=image`) of a
+    classifier, of a configuration of transformers: `model=hf:CONFIG`."""
+
+    def __init__(self, input_shape: tuple[int, ...], num_classes: int, *, name: str) -> None:
+        super().__init__()
+        word = f"model=hf:{name}"
+        transformers = library("hf", word)
+        try:
+            config = hf_config(transformers, name)
+            if len(input_shape) == 3:
+                config.num_labels, config.num_channels, config.image_size = num_classes, *input_shape[:2]
+                kind = transformers.AutoModelForImageClassification
+            else:
+                config.vocab_size, config.pad_token_id = num_classes, None
+                kind = transformers.AutoModelForCausalLM
+            self.network = small_enough(lambda: kind.from_config(config), config)
+        except Exception as error:  # of the library
+            raise ValueError(f"{word}: {' '.join(str(error).split())[:160]}") from error
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.network(inputs).logits
+
+
+def small_enough(build: Callable[[], nn.Module], config: Any) -> nn.Module:
+    """What `build` makes. Raises ValueError with its size, asked without memory, if it has too many parameters."""
+    with torch.device("meta"):
+        count = sum(p.numel() for p in build().parameters())
+    if count > MOST:
+        smaller = (
+            f"name a smaller one, such as hf:{type(config).__name__}(num_hidden_layers=2, hidden_size=64)"
+        )
+        raise ValueError(
+            f"has {count / 1e9:.1f} billion parameters, which take {count * 4 / 1e9:.0f} GB; {smaller}"
+        )
+    return build()
 
 
 def require_listed(name: str, known: Iterable[str]) -> None:

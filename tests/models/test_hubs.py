@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+import normexp
+from normexp.config.compose import compose
 from normexp.models.hubs import from_hub, is_hub
 
 
@@ -101,3 +103,40 @@ def test_bad_name_of_a_configuration_runs_nothing(name, message, monkeypatch):
     with pytest.raises(ValueError, match=message):
         from_hub(f"hf:{name}")
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("model=torchvision:resnet18", ("torchvision", "resnet18")),
+        ("model=timm\\:resnet10t", ("module", "resnet10t")),  # as Hydra writes the cell of a sweep
+        ("model=timm:resnet10t", ("module", "resnet10t")),
+        ("model='hf:LlamaConfig(a=1, b=2)'", ("module", "LlamaConfig(a=1, b=2)")),
+        ("model=hf:LlamaConfig(a=1,b=2)", ("module", "LlamaConfig(a=1,b=2)")),
+    ],
+)
+def test_name_of_a_hub_is_a_choice_of_model(word, expected):
+    cfg, choices = compose(["seed=3", word, "data=digits"])
+    model = cfg.model
+    assert (choices["model"], model.get("name") or model.module.name) == expected
+    assert cfg.seed == 3
+
+
+@pytest.mark.integration
+def test_network_of_a_hub_is_trained(tmp_path, monkeypatch):
+    def create_model(name, pretrained, num_classes, in_chans):
+        layers = nn.Conv2d(in_chans, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.LazyLinear(num_classes)
+        network = nn.Sequential(*layers)
+        network(torch.zeros(1, in_chans, 8, 8))
+        return network
+
+    fake = {
+        "list_models": lambda: ["tiny", "small"],
+        "create_model": create_model,
+        "is_model": lambda name: False,
+    }
+    monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(**fake))
+    monkeypatch.chdir(tmp_path)
+    for name in ("tiny", "small"):
+        run = normexp.train(model=f"timm:{name}", data="digits", max_steps=2, threads=1)
+        assert run.summary["config"]["model"]["module"]["name"] == name
