@@ -220,11 +220,22 @@ def test_fixture_fails_a_test_of_a_faulty_network(pytester):
             normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6))
         def test_allowed(normexp_check):
             normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), allow=("small_batch",))
+        def test_ignored(normexp_check):
+            normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), ignore=("small_batch@1",))
+        def test_ignored_elsewhere(normexp_check):
+            normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), ignore=("small_batch@2",))
+        def test_typo(normexp_check):
+            normexp_check(build(nn.LayerNorm(8)), torch.randn(4, 6), allow=("small_bach",))
+        def test_by_the_table(normexp_check):
+            normexp_check(build(nn.LayerNorm(8, eps=100.0)), torch.randn(4, 6))
     """)
+    pytester.makepyprojecttoml('[tool.normexp.check]\nignore = ["eps"]')
     found = pytester.runpytest_inprocess(
         "-p", "no:normexp", "-p", "normexp.check.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"
     )
-    found.assert_outcomes(passed=2, failed=1)
+    found.assert_outcomes(passed=4, failed=3)
+    found.stdout.fnmatch_lines(["*did you mean small_batch*"])
+    found.stdout.fnmatch_lines(['*normexp_check(..., ignore=("small_batch",))*'])
     found.stdout.fnmatch_lines(["*warning small_batch: BatchNorm normalizes over 4 samples*"])
 
 
