@@ -1,12 +1,15 @@
 """What a user gives, made into one form: a module with a `training_step`, and two batches."""
 
+import contextlib
 import inspect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities.seed import isolate_rng
@@ -47,6 +50,7 @@ class CheckOptions:
         state_dict: what is saved, such as an adapter's state dict.
         mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
         steps: batches before the first validation. Known of a DataLoader.
+        seed: of every pass and of the order of a loader, so that an equal network gives equal numbers.
     """
 
     optimizer: Any = None
@@ -57,6 +61,7 @@ class CheckOptions:
     state_dict: Any = None
     mask: Any = None
     steps: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.precision is not None:
@@ -64,12 +69,29 @@ class CheckOptions:
             require_choice("precision", self.precision, PRECISIONS)
         for name in ("accumulate", "devices", "steps"):
             require_at_least(name, getattr(self, name), 1)
+        require_at_least("seed", self.seed, 0)
 
     def need(self, name: str) -> Any:
         """What was said. Raises NotChecked with what to pass if nothing was."""
         if (value := getattr(self, name)) is None:
             raise NotChecked(f"pass {NEEDED[name]}")
         return value
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Random numbers from a seed in this context; afterwards the generators of Python, NumPy and torch go on as if
+    nothing had been drawn, unless an error passes through."""
+    with isolate_rng():
+        seed_all(seed)
+        yield
+
+
+def seed_all(seed: int) -> None:
+    """Seed the generators of Python, NumPy and torch."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.manual_seed(seed % 2**63)
 
 
 class Step(nn.Module):
@@ -190,7 +212,7 @@ class Data:
     said: list[str]
 
 
-def two_batches(data: Any, module: nn.Module, samples: int) -> Data:
+def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Data:
     """The two batches of a loader, a data module, any iterable of batches, or one batch. None makes random inputs
     up."""
     said: list[str] = []
@@ -198,7 +220,7 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> Data:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
     single = is_batch(data)
-    found = [data] if single else first_batches(data, 2)
+    found = [data] if single else first_batches(data, 2, seed)
     if not found:
         raise ValueError("loader: gives no batch; pass a loader with at least one")
     whole = Batches(held_out=to_module(found[-1], module), training=to_module(found[0], module))
@@ -210,9 +232,9 @@ def two_batches(data: Any, module: nn.Module, samples: int) -> Data:
     return Data(Batches(*(first_rows(batch, samples) for batch in whole)), whole, size, single, said)
 
 
-def first_batches(data: Any, count: int) -> list[Any]:
+def first_batches(data: Any, count: int, seed: int) -> list[Any]:
     """The first batches of a loader or data module. Random states stay."""
-    with isolate_rng():
+    with seeded(seed):
         if hasattr(data, "train_dataloader"):
             data.prepare_data()
             data.setup("fit")

@@ -111,8 +111,8 @@ class Place:
         return x.permute(*kept, *dims).reshape(math.prod(x.shape[axis] for axis in kept), -1)
 
     def mixes_positions(self, shape: Sequence[int], samples: int | None) -> bool:
-        """Whether a statistic runs over the positions of a sequence or an image, as far as the shape of the input tells;
-        that of rows does where a batch has more of them than samples."""
+        """Whether a statistic runs over the positions of a sequence or an image, as far as the shape of the input
+        tells; that of rows does where a batch has more of them than samples."""
         if self.kind == "unknown":
             return len(shape) > 2
         dims = self.layer.dims(len(shape))

@@ -100,8 +100,8 @@ class Trace:
 
 
 def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = False) -> Trace:
-    """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`. `hear` also finds
-    norms that are no layers of it.
+    """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`. `hear` also
+    finds norms that are no layers of it.
 
     An error of the pass is part of the result, with the norm in which it came.
     """
