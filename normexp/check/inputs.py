@@ -258,6 +258,8 @@ def is_batch(data: Any) -> bool:
 def size_of(batch: Any) -> int | None:
     """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
     a class of one's own hides them."""
+    if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
+        return None  # of samples that nothing has stacked
     sizes: set[int] = set()
     apply_to_collection(batch, Tensor, lambda x: sizes.add(len(x)) if x.dim() else None)
     sizes = sizes - {1} or sizes

@@ -28,7 +28,7 @@ from normexp.check.inputs import (
     split,
     tensor_of,
 )
-from normexp.check.places import Place, gain_type, norms_of
+from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
@@ -268,7 +268,8 @@ class Network:
 
     def code(self, path: str) -> str:
         """The module at a path as code: `model.layer1[0].bn1`; of a called function, the layer that calls it."""
-        path = path.partition(":")[0]
+        owner, of_function, _ = path.partition(":")
+        path = "" if of_function and owner == SELF else owner
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 

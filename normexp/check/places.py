@@ -15,6 +15,7 @@ from normexp.norms.layers import NormLayer, norm_layer
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+SELF = "self"  # path of the network in that of a called function
 HELD, MADE = "held in a list or a dictionary", "made anew at each call"
 
 
@@ -142,9 +143,8 @@ def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Pla
         how = (
             HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
         )
-        return layer and Place(f"{path}:{type(module).__name__}", module, layer, how)
-    layer = of_function(module, ndim)
-    return Place(f"{path}:F.{module.name}", module, layer)
+        return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
+    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
 
 
 def holds(value: object, module: nn.Module) -> bool:
