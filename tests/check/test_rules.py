@@ -131,7 +131,10 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
     below.mkdir()
     monkeypatch.chdir(below)
     assert command(*CALL) == 0
-    assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {"statistics_unused", "bias_cancelled"}
+    assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {
+        "statistics_unused",
+        "bias_cancelled",
+    }
     (tmp_path / "known.json").unlink()
     (tmp_path / "pyproject.toml").write_text("[tool.normexp.check]\nstrict = true\n")
     assert command(*CALL) == 1
