@@ -232,7 +232,7 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     return Data(Batches(*(first_rows(batch, samples) for batch in whole)), whole, size, single, said)
 
 
-def first_batches(data: Any, count: int, seed: int = 0) -> list[Any]:
+def first_batches(data: Any, count: int, seed: int) -> list[Any]:
     """The first batches of a loader or data module. Random states stay."""
     with seeded(seed):
         if hasattr(data, "train_dataloader"):
@@ -258,6 +258,8 @@ def is_batch(data: Any) -> bool:
 def size_of(batch: Any) -> int | None:
     """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
     a class of one's own hides them."""
+    if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
+        return None  # of samples that nothing has stacked
     sizes: set[int] = set()
     apply_to_collection(batch, Tensor, lambda x: sizes.add(len(x)) if x.dim() else None)
     sizes = sizes - {1} or sizes

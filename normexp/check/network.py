@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +28,7 @@ from normexp.check.inputs import (
     split,
     tensor_of,
 )
-from normexp.check.places import Place, norms_of
+from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
@@ -195,7 +195,7 @@ class Network:
         """Batches from which statistics may be estimated anew: not the held-out one, unless there is no other."""
         if self.data is None or is_batch(self.data):
             return [self.batches.training]
-        drawn = first_batches(self.data, ANEW + 1)
+        drawn = first_batches(self.data, ANEW + 1, self.options.seed)
         drawn = drawn[:1] + drawn[2:]  # the second one is held out
         cut = [batch if self.cut is None else first_rows(batch, self.cut) for batch in drawn]
         return [to_module(batch, self.step) for batch in cut] or [self.batches.training]
@@ -232,12 +232,44 @@ class Network:
             for name, p in place.module.named_parameters(recurse=False)
         }
 
+    def counts(self) -> str:
+        """The norms, counted: `4 LayerNorm, 1 F.rms_norm`."""
+        counts = Counter(place.name for place in (*self.places, *self.attempt.heard))
+        return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    def not_understood(self) -> list[str]:
+        """`4 CohereLayerNorm are not understood: ...`, for each class on whose statistics nothing can be said."""
+        unknown = [place for place in (*self.places, *self.attempt.heard) if place.kind == "unknown"]
+        counts = Counter((place.name, place.reason) for place in unknown)
+        return [
+            f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"
+            for (name, reason), count in counts.items()
+        ]
+
+    def in_words(self) -> list[str]:
+        """Over what each norm normalizes in the training pass, and its types; norms that are alike are one line."""
+        alike: dict[str, dict[str, str]] = defaultdict(dict)
+        for call in self.attempt.calls:
+            types = " -> ".join(
+                str(kind).removeprefix("torch.") for kind in (call.x.dtype, call.gives) if kind
+            )
+            if (gain := gain_type(call.place)) is not None:
+                types += f", gain {str(gain).removeprefix('torch.')}"
+            alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.path] = call.place.name
+        lines = []
+        for words, paths in alike.items():
+            first, several = next(iter(paths)), f" and {len(paths) - 1} more" * (len(paths) > 1)
+            lines.append(f"{first} ({'/'.join(dict.fromkeys(paths.values()))}){several}: {words}")
+        return lines
+
     def listed(self, layers: Iterable[Place]) -> str:
         """Norms as a list in code."""
         return f"[{', '.join(self.code(place.path) for place in layers)}]"
 
     def code(self, path: str) -> str:
-        """The module at a path as code: `model.layer1[0].bn1`."""
+        """The module at a path as code: `model.layer1[0].bn1`; of a called function, the layer that calls it."""
+        owner, of_function, _ = path.partition(":")
+        path = "" if of_function and owner == SELF else owner
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 

@@ -15,6 +15,7 @@ from normexp.norms.layers import NormLayer, norm_layer
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+SELF = "self"  # path of the network in that of a called function
 HELD, MADE = "held in a list or a dictionary", "made anew at each call"
 
 
@@ -111,8 +112,8 @@ class Place:
         return x.permute(*kept, *dims).reshape(math.prod(x.shape[axis] for axis in kept), -1)
 
     def mixes_positions(self, shape: Sequence[int], samples: int | None) -> bool:
-        """Whether a statistic runs over the positions of a sequence or an image, as far as the shape of the input tells;
-        that of rows does where a batch has more of them than samples."""
+        """Whether a statistic runs over the positions of a sequence or an image, as far as the shape of the input
+        tells; that of rows does where a batch has more of them than samples."""
         if self.kind == "unknown":
             return len(shape) > 2
         dims = self.layer.dims(len(shape))
@@ -142,9 +143,8 @@ def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Pla
         how = (
             HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
         )
-        return layer and Place(f"{path}:{type(module).__name__}", module, layer, how)
-    layer = of_function(module, ndim)
-    return Place(f"{path}:F.{module.name}", module, layer)
+        return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
+    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
 
 
 def holds(value: object, module: nn.Module) -> bool:

@@ -1,7 +1,6 @@
 """The check itself, `normexp.check(module, loader)`, and a Lightning callback that checks before the first batch."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,20 +62,18 @@ def check(
     if given.averaged is not None and not matched(given.averaged, module):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
+    data = two_batches(loader, module, samples, given.seed)
     if given.optimizer is None:
         given.optimizer, reason = optimizer_of(module)
+        data.said += [f"{reason}: pass optimizer="] if reason else []
     elif isinstance(given.optimizer, (list, tuple)):
-        given.optimizer, reason = joined(flat(given.optimizer)), None
-    else:
-        reason = None
-    data = two_batches(loader, module, samples, given.seed)
+        given.optimizer = joined(flat(given.optimizer))
     network = Network(step, data.batches, data.size, loader, given, samples)
     if network.attempt.error is not None and data.size is not None and data.size > samples:
         whole = Network(step, data.whole, data.size, loader, given)
         if whole.attempt.error is None:  # its tensors do not all begin with samples
-            network, data.said = whole, ["batches are not cut: a part of one fails"]
-    data.said += [f"{reason}: pass optimizer="] if reason else []
-    if not network.places:
+            network, data.said = whole, [*data.said[:-1], "batches are not cut: a part of one fails"]
+    if not network.places and not network.attempt.heard:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
@@ -93,10 +90,10 @@ def check(
         ) as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
             result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    counts = Counter(type(place.module).__name__ for place in network.places)
-    norms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    result.norms = network.in_words()
     result.facts = [
-        f"{norms}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        *network.not_understood(),
         *data.said,
     ]
     rules.judge(result)
@@ -138,9 +135,8 @@ class CheckNorms(Callback):
 
     def __init__(self, *, strict: bool = False, **options: Any) -> None:
         self.strict, self.options, self.asked = strict, options, False
-        Rules(
-            list(declared()), options.get("select", ()), options.get("ignore", ())
-        )  # a typo is said at once
+        # a typo is said at once
+        Rules(list(declared()), options.get("select", ()), options.get("ignore", ()))
         self.result: Result | None = None
 
     def on_train_batch_start(
@@ -150,21 +146,21 @@ class CheckNorms(Callback):
             return
         self.asked = True
         steps = trainer.num_training_batches  # infinite where a loader has no length
-        known = {
-            "optimizer": joined(trainer.optimizers),
-            "devices": trainer.world_size,
-            "precision": trainer.precision if trainer.precision in PRECISIONS else None,
-            "accumulate": trainer.accumulate_grad_batches,
-            "steps": steps if isinstance(steps, int) else None,
-        }
         try:
+            known = {
+                "optimizer": joined(trainer.optimizers),
+                "devices": trainer.world_size,
+                "precision": trainer.precision if trainer.precision in PRECISIONS else None,
+                "accumulate": trainer.accumulate_grad_batches,
+                "steps": steps if isinstance(steps, int) else None,
+            }
             with passes_as_in(trainer):
-                self.result = result = check(module, [batch], **known | self.options)
+                self.result = check(module, [batch], **known | self.options)
         except Exception as error:  # an instrument ends no training
             if self.strict:
                 raise
             rank_zero_info(f"CheckNorms: nothing was checked, and the training goes on: {why(error)}")
             return
-        rank_zero_info(str(result))
-        if self.strict and not result.ok:
-            raise ValueError(str(result))
+        rank_zero_info(str(self.result))
+        if self.strict and not self.result.ok:
+            raise ValueError(str(self.result))

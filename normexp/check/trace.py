@@ -1,6 +1,7 @@
 """One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
 import copy
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,10 +9,12 @@ from typing import Any
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from normexp.check.inputs import root_of
 from normexp.check.places import Place, heard_place
 from normexp.models.sites import Site, sites_of
+from normexp.monitors.axes import channel_axis
 from normexp.monitors.guard import gradients_or_none, step_output
 from normexp.monitors.listen import listen
 from normexp.monitors.sites import first_tensor
@@ -31,7 +34,8 @@ class Call:
         x: what arrived; shares its memory with the pass.
         given: what the layer was called with, by position or name, and under which of them x stands.
         gives: type of what left; None if the pass did not come so far.
-        before: the norm whose output arrived unchanged.
+        before: path of the layer whose output arrived unchanged.
+        channels: axis of the channels by the layers before, counted from the end; None if nobody knows.
         training: the mode of the layer in the pass.
         learns: whether gradients were recorded.
         autocast: whether autocast was on.
@@ -48,7 +52,8 @@ class Call:
     learns: bool
     autocast: bool
     gives: torch.dtype | None = None
-    before: Place | None = None
+    before: str = ""
+    channels: int | None = None
 
     @property
     def understood(self) -> bool:
@@ -100,32 +105,44 @@ class Trace:
 
 
 def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = False) -> Trace:
-    """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`. `hear` also finds
-    norms that are no layers of it.
+    """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`. `hear` also
+    finds norms that are no layers of it.
 
     An error of the pass is part of the result, with the norm in which it came.
     """
     seen, of_module = Trace(), {place.module: place for place in places}
-    left: dict[int, tuple[Any, Place]] = {}  # keeps the outputs alive, so that no other has their id
+    paths = {module: path for path, module in root_of(step).named_modules()} if hear else {}
+    left: dict[
+        int, tuple[weakref.ref, str]
+    ] = {}  # id of an output -> itself, and the path of its innermost layer
     begun: list[Call] = []
 
     def enter(place: Place, args: tuple, kwargs: dict) -> None:
         x, seen.inside = first_tensor(args, kwargs), place.path
         if x is not None and x.numel() and place.kind != "none":
-            before = left.get(id(x))
-            seen.calls.append(measured(place, x, args, kwargs))
-            seen.calls[-1].before = before[1] if before and before[1] is not place else None
-            begun.append(seen.calls[-1])
+            call = measured(place, x, args, kwargs)
+            call.before, call.channels = maker(x), channel_axis(x)
+            seen.calls.append(call)
+            begun.append(call)
 
     def leave(place: Place, output: Any) -> None:
         seen.inside = ""
-        if isinstance(output, Tensor):
-            left[id(output)] = output, place
-            if begun and begun[-1].place is place:
-                begun.pop().gives = output.dtype
+        if begun and begun[-1].place is place and isinstance(output, Tensor):
+            begun.pop().gives = output.dtype
+
+    def maker(x: Tensor) -> str:
+        made = left.get(id(x))
+        return made[1] if made is not None and made[0]() is x else ""
+
+    def made(module: nn.Module, _: tuple, output: Any) -> None:
+        if isinstance(output, Tensor) and module in paths and not maker(output):
+            left[id(output)] = weakref.ref(output), paths[module]
 
     def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
-        if site.kind != "norm" or (place := heard_place(site.module, handle.path, x.ndim, step)) is None:
+        path = (
+            handle.path if step is root_of(step) else handle.path.removeprefix("model").lstrip(".")
+        )  # of `Step`
+        if site.kind != "norm" or (place := heard_place(site.module, path, x.ndim, step)) is None:
             return None
         seen.heard.append(place)
         enter(place, (x,), {})
@@ -141,7 +158,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
     if hear:
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
-        handles.append(handle)
+        handles += [handle, register_module_forward_hook(made)]
     try:
         loss = step_output(step, copied(batch))["loss"]
         if loss is None:  # Lightning allows it

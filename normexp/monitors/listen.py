@@ -191,7 +191,9 @@ class _Mode(TorchFunctionMode):
             inside = "norm"
         self.open.append(_Open(module, path, Counter(), inside, after))
 
-    def _leave(self, module: nn.Module, inputs: tuple, named: dict, output: Any) -> None:
+    def _leave(self, module: nn.Module, inputs: tuple, *more: Any) -> None:
+        # Behind an error torch leaves the named inputs out.
+        named, output = more if len(more) == 2 else ({}, more[0])
         if len(self.open) > 1 and self.open[-1].module is module:
             done = self.open.pop()
             x = first_tensor(inputs, named)

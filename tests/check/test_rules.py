@@ -96,7 +96,7 @@ def test_baseline_fails_on_what_is_new_alone(own, capsys):
     assert command(*CALL, "--baseline", "known.json", "--write-baseline") == 0
     assert command(*CALL, "--baseline", "known.json") == 0
     result = found(capsys, "--baseline", "known.json")
-    assert {f["id"] for f in result["ignored"]} == {"small_batch", "statistics_unused"}
+    assert {f["id"] for f in result["ignored"]} == {"small_batch", "statistics_unused", "bias_cancelled"}
     other = ("own_rules:Eps", "--data", "own_rules:batch", "--baseline", "known.json")
     capsys.readouterr()
     assert command(*other, "--json") == 1
@@ -131,7 +131,10 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
     below.mkdir()
     monkeypatch.chdir(below)
     assert command(*CALL) == 0
-    assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {"statistics_unused"}
+    assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {
+        "statistics_unused",
+        "bias_cancelled",
+    }
     (tmp_path / "known.json").unlink()
     (tmp_path / "pyproject.toml").write_text("[tool.normexp.check]\nstrict = true\n")
     assert command(*CALL) == 1

@@ -68,7 +68,7 @@ def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace)
         return False
     mean, var = measured.moments[place.path][0]
     std = var.sqrt().clamp_min(TINY)
-    own = torch.stack([(mean - shift) / std, gain.abs() / std - 1]).square().mean().sqrt()
+    own = torch.stack([(mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
     return measured.apart[place.path] > limit.apart and float(own) < limit.fused
 
 

@@ -9,8 +9,8 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
+from normexp.check.findings.masks import first_input, laid, mask_of
 from normexp.check.inputs import tensor_of
-from normexp.check.masks import first_input, laid, mask_of
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
@@ -107,8 +107,8 @@ def altered(x: Tensor, where: Tensor) -> Tensor:
 
 
 def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
-    """How much the output at the middle position and before it, or behind it, changes with the input at positions behind
-    the middle, or before it: share of its size. The norms in `without` are made the identity. Not a number if input and
+    """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
+    Share of its size. The norms in `without` are made the identity. Not a number if input and
     output have no axis of positions in common."""
     batch, x = network.batches.training, first_input(network)
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import torch
 
 from normexp.check.finding import Found, above, finding
+from normexp.check.findings.masks import mask_of, real_statistics
 from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
-from normexp.check.masks import mask_of, real_statistics
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
