@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from rich.console import Console
 
+# Of a checkout. After a release ("pip install", "normexp"), and tests/test_package.py names the pages that say it.
+INSTALL = ("pip install -e", ".")
 COLUMN = re.compile(r" *(?:\S+(?: \S+)*?  +)?")  # the start of a line up to its second column
 # They move the cursor or end the line, where names are shown on screens and in tables.
 UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -88,6 +90,12 @@ def pluralize(number: int, word: str) -> str:
 
 
 MOST_LAYERS = 20_000
+
+
+def installs(extra: str = "") -> str:
+    """The command that installs the package, or it with an extra."""
+    command, package = INSTALL
+    return f'{command} "{package}[{extra}]"' if extra else f"{command} {package}"
 
 
 def require_at_least(argument: str, value: float | None, least: float) -> None:

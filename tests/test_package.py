@@ -1,7 +1,10 @@
 """What stands about the package in several files agrees."""
 
+import ast
 import importlib.util
+import itertools
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from normexp import __version__
+from normexp.format import INSTALL, installs
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -83,3 +87,46 @@ def test_conda_recipe_asks_for_what_pyproject_asks():
     assert (about["license"], about["summary"]) == (PROJECT["license"], PROJECT["description"])
     assert (about["home"], about["dev_url"]) == (URLS["Documentation"], URLS["Repository"])
     assert (ROOT / about["license_file"]).is_file()
+
+
+def test_pages_say_how_to_install_as_the_code_does():
+    """Before a release no line installs what a stranger may have put under the name."""
+    readme, pages = (ROOT / "README.md").read_text(), [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    pages += [path for path in (ROOT / "docs").rglob("*") if path.suffix in (".md", ".txt", ".ipynb")]
+    commands = re.findall(r"^```bash\n(.*?)\n```", readme, re.M | re.S)
+    assert commands[0] == f"{installs()} && python train.py norm=layernorm"
+    assert commands[-1] == f"{installs('dev')} && pytest"
+    assert f"`{installs()}`" in (ROOT / "docs" / "llms.txt").read_text()
+    if INSTALL == ("pip install -e", "."):
+        assert not [path for path in pages if re.search(r"pip install (-q )?\"?normexp", path.read_text())]
+        assert "not yet on the package index" in readme
+    assert set(re.findall(r"`?pip install -e \"\.\[([\w,]+)\]", "".join(p.read_text() for p in pages))) <= {
+        *PROJECT["optional-dependencies"], "wandb,mlflow",
+    }  # fmt: skip
+
+
+def test_what_is_imported_is_declared():
+    """Every package that a file of the project imports is a dependency, an extra, or imported under `try`."""
+    names = {
+        "pyyaml": "yaml",
+        "pytorch-lightning": "pytorch_lightning",
+        "hydra-core": "hydra",
+        "pillow": "PIL",
+    }
+    names |= {"lightning-utilities": "lightning_utilities"}
+    asked = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
+    declared = {names.get(name := Requirement(text).name.lower(), name) for text in asked}
+    vendored = {"lightning_fabric"}  # in pytorch-lightning's wheel
+    hubs = {"timm", "transformers"}  # imported by name if a user names one of their networks
+    used = set()
+    for path in (ROOT / "normexp").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                used |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                used.add(node.module.split(".")[0])
+    third = used - set(sys.stdlib_module_names) - {"normexp"}
+    assert third <= declared | vendored | hubs
+    assert {name for name in (Requirement(text).name for text in PROJECT["dependencies"])} <= {
+        {v: k for k, v in names.items()}.get(name, name) for name in third
+    }

@@ -25,7 +25,6 @@ MUST = {
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
 }  # fmt: skip
-EXTRAS = ("joblib", "submitit")  # of launchers
 # The names of a union's members in the places of pydantic's errors.
 BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")
 
@@ -144,8 +143,6 @@ def one_line(error: BaseException) -> str:
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, choice = match[1], match[2]
         hint = brought_hint(group, choice) or f"no such choice; {suggest(choice, list(choices(group)))}"
-        if group == "hydra/launcher" and (extra := choice.partition("_")[0]) in EXTRAS:
-            hint = f'is not installed; pip install "normexp[{extra}]"'
         return f"{group}={choice}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m: {process.command('train')} -m {match[1]}"

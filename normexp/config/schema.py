@@ -16,6 +16,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from pydantic import BaseModel, ConfigDict, Field, create_model, field_validator
 
+from normexp.format import installs
+
 MOST_STEPS = 10**12  # a step of a microsecond would take twelve days
 MOST_THREADS = 1024  # more than any machine has cores; with 100,000 a process dies
 LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger one
@@ -64,7 +66,7 @@ class Root(BaseModel):
     def _installed(cls, logger: str | list[str]) -> str | list[str]:
         for name in {"wandb", "mlflow"} & set([logger] if isinstance(logger, str) else logger):
             if importlib.util.find_spec(name) is None:
-                raise ValueError(f"{name} is not installed; pip install normexp[{name}]")
+                raise ValueError(f"{name} is not installed; {installs(name)}")
         return logger
 
     @field_validator("accuracies")

@@ -59,6 +59,7 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "own_formats.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_formats", raising=False)  # of another test's folder
     return importlib.import_module("own_formats")
 
 

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def own(tmp_path, monkeypatch):
     (tmp_path / "own_rules.py").write_text(OWN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_rules", raising=False)  # of another test's folder
     return importlib.import_module("own_rules")
 
 

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
@@ -135,15 +134,18 @@ def test_universal_bounds_follow_the_factor_and_the_arm():
 
 def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
     p = [0.01, 0.04, 0.03]
-    ranked = sorted(p)
-    slow, running = {}, 0.0
-    for index, value in enumerate(ranked):
-        running = max(running, min(1.0, (len(p) - index) * value))
-        slow[value] = running
-    assert holm(p) == pytest.approx([slow[value] for value in p])
-    generator = np.random.default_rng(0)
-    many = generator.random(30)
-    assert holm(many) == pytest.approx(multipletests(many, method="holm")[1])
+    assert holm(p) == pytest.approx([0.03, 0.06, 0.06])
+    many = [*np.random.default_rng(0).random(30), 0.5, 0.5]
+    for level in (
+        *many,
+        0.001,
+    ):  # by the rule itself: reject from the smallest on until the first that is too large
+        rejected = set()
+        for index, place in enumerate(np.argsort(many, kind="stable")):
+            if many[place] > level / (len(many) - index):
+                break
+            rejected.add(place)
+        assert {place for place, value in enumerate(holm(many)) if value <= level} == rejected
     table = table_of(
         {"a": spread(1.0, 1.0), "b": ZERO, "c": spread(0.9, 1.0)[::-1]}
     )  # p = .025 for a against b
