@@ -23,9 +23,10 @@ from hydra.errors import OverrideParseException
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
+from normexp.config.errors import one_line
 from normexp.config.folder import CONFIGS, allowed_packages, config_file, own_folder
 from normexp.config.options import GROUPS as CHOSEN
-from normexp.config.options import choices, expanded, suggest
+from normexp.config.options import choices, expanded, quoted, suggest
 from normexp.config.schema import GROUPS, Root
 
 OPTIONAL = ("preset", "experiment", "debug")
@@ -51,6 +52,14 @@ def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
     except (OmegaConfBaseException, AttributeError):
         return _by_hydra(words)  # for Hydra's message
     return cfg, dict(chosen)
+
+
+def chosen_node(group: str, name: str) -> dict[str, Any]:
+    """The node of a choice, `norm=layernorm`, as a run would get it. Raises ValueError with one line."""
+    try:
+        return plain_values(compose([f"{group}={quoted(name)}"])[0])[group]
+    except Exception as error:  # Hydra's have many lines
+        raise ValueError(one_line(error)) from None
 
 
 def check_choices(overrides: Iterable[Override]) -> None:

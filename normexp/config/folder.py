@@ -7,10 +7,11 @@ both as environment variables. An installed package may bring such a folder, too
 and it is read only if the command line allows the package. Imports neither torch nor Hydra.
 """
 
+import contextlib
 import functools
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,22 @@ def allow_from(arguments: Iterable[str]) -> None:
         if not PACKAGE.fullmatch(name):
             raise ValueError(f"allow_targets=[{name}]: is no package; write allow_targets=[my_package]")
     os.environ[ALLOWED] = ",".join(packages)
+
+
+@contextlib.contextmanager
+def using(folder: str | Path | None = None, packages: Iterable[str] = ()) -> Iterator[None]:
+    """In this context a folder and packages are in use, if they are given; afterwards what was before. Raises
+    ValueError with one line as `use_folder` and `allow_from`."""
+    before = {name: os.environ.get(name) for name in (VARIABLE, ALLOWED)}
+    try:
+        if folder:
+            use_folder(folder)
+        if named := ",".join(packages):
+            allow_from([f"allow_targets=[{named}]"])
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 def listed(text: str) -> list[str]:
