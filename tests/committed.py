@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.conclude import judge_again
+from normexp.claims.judge.verdict import Verdict
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import documents, load_claims
@@ -30,5 +31,5 @@ def altered(model: Any, **new: Any) -> Any:
 
 
 @functools.cache
-def judged(name: str) -> dict[str, Any] | None:
+def judged(name: str) -> Verdict | None:
     return judge_again(CLAIMS[name])

@@ -1,21 +1,23 @@
 """From selected claims to verdicts on disk and a paragraph each on the screen. What trains is imported where a claim
 trains, since it takes more time than a law."""
 
-import json
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from normexp.claims.conclude import of_networks, of_runs
 from normexp.claims.evidence.registry import protocol_of
-from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph
-from normexp.claims.judge.verdict import judge
+from normexp.claims.judge.one_setting import judge_values
+from normexp.claims.judge.verdict import BEGUN, Verdict
 from normexp.claims.pages.figure import draw
+from normexp.claims.record import to_json
 from normexp.claims.spec.claim import Claim
+from normexp.claims.words import WIDTH, paragraph
 from normexp.config.errors import status_of, why
 from normexp.format import duration, pluralize, tell
 from normexp.runs.files import write_json
@@ -30,7 +32,7 @@ VERDICT = "verdict.json"
 def verified(
     claim: Claim, out: Path, command: str, registries: Sequence[Path] | None = None,
     training: "Training | None" = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> Verdict:  # fmt: skip
     """The verdict of a claim, by its runs if it trains, written to its folder below `out` with its evidence and figure.
     `command` is what was typed. Rows are looked for in `registries`, by default the user's own and that of the
     evidence."""
@@ -45,15 +47,13 @@ def verified(
             table, verdict = of_networks(claim, initial_table(claim), registries)
         else:
             table = search(claim) if claim.search else gather(claim)
-            verdict = judge(table, claim)
+            verdict = judge_values(claim, table)
     seconds = round(time.perf_counter() - start, 2)
-    verdict |= {"protocol": protocol_of(claim), "seconds": seconds, "command": command}
+    verdict = replace(verdict, protocol=protocol_of(claim), seconds=seconds, command=command)
     folder.mkdir(parents=True, exist_ok=True)
-    # JSON has no infinity, so numbers that are not finite become text.
-    plain = json.loads(json.dumps(verdict), parse_constant=lambda word: str(float(word)))
-    write_json(folder / VERDICT, plain)
+    write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)
-    if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
+    if verdict.word != BEGUN:  # nothing is shown of some settings, either
         draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
     return verdict
 
@@ -92,10 +92,10 @@ def verify_all(
         except Exception as error:
             failed[claim.id] = why(error), status_of(error)
             return
-        words[verdict["verdict"]] += 1
+        words[verdict.word] += 1
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
         print(f"\n{paragraph(verdict, width)}")
-        if len(verdict.get("numerics", ())) > 1:
+        if len(verdict.numerics) > 1:
             differences = "whose differences docs/data/numerics_2.json has"
             tell(f"    its runs were computed by numerics 1 and 2, {differences}")
         tell(f"    {out / claim.id / VERDICT}")

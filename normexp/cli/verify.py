@@ -105,7 +105,8 @@ def ledger(place: str) -> Path | None:
 def write_pages(paths: Sequence[Path]) -> None:
     """Write pages of verdicts of all claims, judged again from the kept runs."""
     from normexp.claims.conclude import judge_all_again
-    from normexp.claims.pages.verdicts_page import write_page
+    from normexp.claims.pages.findings import write_findings
+    from normexp.claims.pages.verdicts import write_verdicts
 
     for path in paths:
         if path.suffix != ".md":
@@ -113,7 +114,8 @@ def write_pages(paths: Sequence[Path]) -> None:
     claims = load_claims(CONFIGS)
     verdicts = judge_all_again(claims)
     for path in paths:
-        print(write_page(path, claims, verdicts), flush=True)
+        write = write_findings if path.stem == "findings" else write_verdicts
+        print(write(path, claims, verdicts), flush=True)
 
 
 def register(

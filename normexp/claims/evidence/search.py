@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from normexp.claims.evidence.initial import value_of_arm
-from normexp.claims.judge.verdict import outside
+from normexp.claims.judge.one_setting import outside
 from normexp.claims.laws import Network, modules_of
 from normexp.claims.spec.claim import Claim, Range, Search
 

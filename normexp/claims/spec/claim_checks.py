@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_SEEDS
@@ -99,12 +100,12 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
         yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
     of_share = isinstance(claim.metric, str) and claim.metric.endswith(("/error", "/accuracy"))
-    difference = comparison.baseline and not comparison.log and comparison.kind not in TRENDS
+    difference = comparison.baseline and not comparison.log and not comparison.rule.slope
     if of_share and difference and comparison.size >= 1:
         yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
-    if comparison.kind in TRENDS:
+    if comparison.rule.slope:
         numbers = [x for x in claim.levels if isinstance(x, int | float) and not isinstance(x, bool)]
         if not 1 < len(numbers) == len(claim.levels):
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
