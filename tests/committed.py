@@ -22,7 +22,7 @@ TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"
 
 def text_of(name: str) -> str:
     """The document of a claim of the project."""
-    return documents(FILES[name])[name]
+    return documents(FILES[name])[name].text
 
 
 def altered(model: Any, **new: Any) -> Any:

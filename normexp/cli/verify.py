@@ -146,8 +146,9 @@ def register(
         registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
     """
     from normexp.claims.evidence import registry as rows
-    from normexp.claims.evidence.disk import complete_cells
-    from normexp.claims.evidence.registry import protocol_of, protocol_of_bank, seeds_of
+    from normexp.claims.evidence.complete import complete_cells
+    from normexp.claims.evidence.protocol import protocol_of, protocol_of_bank
+    from normexp.claims.evidence.registry import seeds_of
     from normexp.claims.spec.bank import load_bank
 
     path = registry or rows.default_registry()

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.conclude import of_networks, of_runs
-from normexp.claims.evidence.initial import initial_table
+from normexp.claims.conclude import conclude
 from normexp.claims.evidence.registry import REGISTRY, registries_of
-from normexp.claims.evidence.table import kept_grid, read, runs_in
+from normexp.claims.gather import computed, kept
 from normexp.claims.judge.verdict import Verdict
 from normexp.claims.spec.claim import Claim
 from normexp.claims.verify import verified
@@ -21,8 +20,8 @@ def verify(claim: Claim, out: Path) -> Verdict:
 def over_settings(claim: Claim, root: Path) -> tuple[pd.DataFrame, Verdict]:
     """Table and verdict of a claim over settings; `root` holds registry and evidence."""
     if claim.evidence == "training":
-        folder = root / REGISTRY.parent
-        grid = kept_grid(claim, runs_in(folder))
-        return of_runs(claim, grid, read(folder, grid, claim=claim.id), registries_of())
+        found = kept(claim, root / REGISTRY.parent)
+        assert found is not None
+        return conclude(found, registries_of())
     paths = [path for path in [root / REGISTRY] if path.exists()]
-    return of_networks(claim, initial_table(claim), paths)
+    return conclude(computed(claim), paths)

@@ -3,7 +3,7 @@
 import pytest
 from committed import CLAIMS, altered
 
-from normexp.claims.evidence.registry import protocol_of
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.judge.limits import few_of, limits_of
 from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.words import does_not_show, few_settings

@@ -9,7 +9,7 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_all_again
-from normexp.claims.evidence.settings import NETWORK
+from normexp.claims.evidence.networks import NETWORK
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.pages.holm import Family
 from normexp.claims.pages.verdicts import table, write_verdicts

@@ -10,8 +10,9 @@ import torch
 from committed import CLAIMS, altered, text_of
 
 from normexp.claims.evidence.initial import network
-from normexp.claims.evidence.search import Weights, changed, draw, matrix, search
+from normexp.claims.evidence.search import changed, draw, search
 from normexp.claims.evidence.table import EVIDENCE, values_of
+from normexp.claims.evidence.weights import Weights, matrix
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.laws.depth import gradient_growth
 from normexp.claims.words import note, scope
