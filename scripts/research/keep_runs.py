@@ -12,10 +12,11 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.disk import NUMBERS, DiskRuns
-from normexp.claims.evidence.grid import RUN, grid_of, missing, runs_of
-from normexp.claims.evidence.registry import asked_of
-from normexp.claims.evidence.settings import failed_runs, widen
-from normexp.claims.evidence.table import EVIDENCE, RUNS, read
+from normexp.claims.evidence.grid import RUN, runs_of
+from normexp.claims.evidence.protocol import asked_of
+from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.table import EVIDENCE, RUNS
+from normexp.claims.gather import gathered
 from normexp.claims.spec.claim_files import load_claims
 from normexp.config.folder import CONFIGS
 
@@ -23,14 +24,10 @@ from normexp.config.folder import CONFIGS
 def main(name: str, cache: Path) -> None:
     """Write the table anew."""
     claim = load_claims(CONFIGS / "claims")[name]
-    disk, grid = DiskRuns(claim, cache), grid_of(claim)
-    while True:
-        table = read(EVIDENCE, grid, claim, disk.read(grid))
-        if len(lost := missing(grid, table)):
-            raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
-        if len(wider := widen(claim, grid, table)) == len(grid):
-            break
-        grid = wider
+    found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
+    if len(lost := found.missing):
+        raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
+    grid, table = found.grid, found.table
     kept = pd.read_parquet(EVIDENCE / RUNS)
     types, key = kept.dtypes, pd.MultiIndex.from_frame
     kept = kept.astype({column: object for column, type_ in types.items() if type_ == "category"})

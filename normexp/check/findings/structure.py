@@ -132,7 +132,9 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     alone = [p for p in dict.fromkeys(centered) if (by_other_input(network, x, [p]) or 0) > limit.restored]
     if not alone:
-        raise NotChecked("no input changes its output, with its norms or without; check again after some training")
+        raise NotChecked(
+            "no input changes its output, with its norms or without; check again after some training"
+        )
     yield Found(alone, changed, paths=repr([place.path for place in alone]))
 
 

@@ -1,5 +1,4 @@
-"""The runs of claims on this disk: what each is composed of, where it lies, and its row; and what a cell of a bank
-leaves out, found in its configuration and its data: rates, the kind of test, and facts."""
+"""The runs of claims on this disk: what each is composed of, where it lies, and its row in the table of runs."""
 
 import hashlib
 import math
@@ -11,11 +10,9 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import settings_of
 from normexp.claims.evidence.metric import ANEW, FINAL, SPEED, check_metric, late_gain, read_logged
-from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
-from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
 from normexp.runs.summary import REESTIMATED
 
@@ -24,43 +21,6 @@ if TYPE_CHECKING:
 
 METRICS = [metric for metric in (*FINAL, *ANEW) if "error" not in metric]
 NUMBERS = [metric.replace("/", "_") for metric in METRICS]
-
-
-def complete_cells(claim: Claim) -> Claim:
-    """The claim with complete cells. Raises ValueError with one line for data that cannot be read."""
-    if claim.evidence != "training":
-        return claim
-    cells = {name: complete(cell) for name, cell in claim.cells.items()}
-    return claim.model_copy(update={"cells": cells})
-
-
-def complete(cell: BankCell) -> BankCell:
-    """The cell with everything that it left out. It reads the data, with the seed 0.
-
-    Rates are the configuration's own, times 0.1, 0.3, 1, 3 and 10. The chance is the share of the most frequent answer
-    on validation; the loss of a guess is the entropy of the answers on the training split.
-    """
-    if cell.is_complete:
-        return cell
-    with fast_imports():
-        import torch
-
-        from normexp.claims.evidence.initial import plain
-        from normexp.config.targets import load_data
-
-    config = plain(cell.overrides)
-    data = load_data(config)
-    answers = data.splits["val"].y.flatten()
-    # Each seed cuts its own split where a setting of the data follows the seed.
-    cut_again = any(word.startswith("data.") and word.endswith("${seed}") for word in cell.overrides)
-    found = {
-        "rates": rates_around(config["lr"]),
-        "test": "blocks" if data.kind == "text" else "cut again" if cut_again else "test set",
-        "validation": len(answers),
-        "chance": torch.bincount(answers).max().item() / len(answers),
-        "guess_loss": data.chance_loss("train"),
-    }
-    return cell.model_copy(update={key: value for key, value in found.items() if not getattr(cell, key)})
 
 
 class DiskRuns:

@@ -9,21 +9,19 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import pandas as pd
 from torch import Tensor, nn
 
-from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
+from normexp.claims.evidence.networks import DIRECTIONS, NETWORK
+from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws import Network
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
 from normexp.config.targets import build_model, construct, refused, resolve_target
-
-if TYPE_CHECKING:
-    from normexp.claims.evidence.search import Weights
 
 
 def gather(claim: Claim) -> pd.DataFrame:
@@ -40,7 +38,7 @@ _measured: dict[str, float] = {}  # claims share networks, and a network always 
 
 
 def value_of_arm(
-    claim: Claim, arm: str, chosen: dict[str, Any], seed: int, weights: "Weights | None" = None
+    claim: Claim, arm: str, chosen: dict[str, Any], seed: int, weights: Weights | None = None
 ) -> float:
     """The measure of one arm with chosen values: a name with a dot is an override, any other an option of the function.
     `weights`: how those of a network begin, if not as its configuration says."""

@@ -8,7 +8,7 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
 from normexp.claims.evidence.metric import columns_anew
-from normexp.claims.evidence.registry import asked_of, protocol_of
+from normexp.claims.evidence.protocol import asked_of, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 

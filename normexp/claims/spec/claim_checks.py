@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
 from normexp.runs.summary import REESTIMATED
@@ -101,12 +102,12 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
     plain = claim.metric.removesuffix(f"_{REESTIMATED}") if isinstance(claim.metric, str) else ""
     of_share = plain.endswith(("/error", "/accuracy"))
-    difference = comparison.baseline and not comparison.log and comparison.kind not in TRENDS
+    difference = comparison.baseline and not comparison.log and not comparison.rule.slope
     if of_share and difference and comparison.size >= 1:
         yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
-    if comparison.kind in TRENDS:
+    if comparison.rule.slope:
         numbers = [x for x in claim.levels if isinstance(x, int | float) and not isinstance(x, bool)]
         if not 1 < len(numbers) == len(claim.levels):
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
