@@ -106,6 +106,9 @@ class DiskRuns:
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif metric.startswith("logged/"):
                 more[metric] = read_logged(metric, summary, folder)
+            elif metric.startswith("convergence/"):  # also a target that the evidence has no column for
+                name = metric.removeprefix("convergence/")
+                more[name] = _number(summary["convergence"].get(name))
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
