@@ -19,7 +19,7 @@ def pack(cache: Path, out: Path) -> None:
     """Write both files of the finished runs of a cache."""
     out.mkdir(parents=True, exist_ok=True)
     answers: dict[str, np.ndarray] = {}
-    with tarfile.open(out / TAR, "w:xz") as tar:
+    with tarfile.open(out / TAR, "w:xz", preset=2) as tar:
         for summary in sorted(cache.rglob("summary.json")):
             run = summary.parent
             for path in (summary, run / "metrics.csv", *sorted((run / ".hydra").glob("*"))):

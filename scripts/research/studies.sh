@@ -3,7 +3,7 @@
 # The same command goes on from there. Every finished run lies in OUT/gpu/cache or OUT/cpu/cache; OUT/log says the pace.
 #
 # Two lanes share the cores: MLPs in one, convolutions on the GPU in the other. First 30 short MLPs train on the GPU and
-# on the CPU, and MLPs go where these took less time.
+# on the CPU, and MLPs go where these took less time. NORMEXP_DATA has mnist/ and cifar10_jpeg.tar.gz.
 set -u
 OUT=$1 END=$((SECONDS + $2)) PYTHON=${3:-python} HERE=$(cd "$(dirname "$0")/../.." && pwd)
 CORES=$(nproc) && MOST=$((CORES * 2 / 3)) && REST=$((CORES - MOST))
@@ -26,17 +26,21 @@ lane() { # DEVICE WORKERS STUDY:CLAIMS ...
 }
 
 if [ ! -e "$OUT/mlps" ]; then
-  "$PYTHON" -c "from normexp.data import CIFAR10JPEG as D; D(batch_size=8, eval_batch_size=8, seed=0).load()" >>"$OUT/log" 2>&1 &
+  "$PYTHON" -c "from normexp.config.targets import construct as make, load_data
+from normexp.claims.evidence.initial import plain; load_data(plain(('data=cifar10_jpeg',)))" >>"$OUT/log" 2>&1 &
   for device in gpu cpu; do
-    start=$(date +%s%N)
     verify $device "$CORES" speed V1
-    echo "$((($(date +%s%N) - start) / 1000000)) $device" >>"$OUT/pace"
+    "$PYTHON" - "$OUT/$device" $device >>"$OUT/pace" <<'END'
+import json, pathlib, statistics, sys
+seconds = [json.loads(file.read_text())["seconds"] for file in pathlib.Path(sys.argv[1]).rglob("summary.json")]
+print(statistics.mean(seconds) if seconds else 1e9, sys.argv[2])
+END
   done
   wait
-  sort -n "$OUT/pace" | head -1 | cut -d' ' -f2 >"$OUT/mlps"
+  sort -g "$OUT/pace" | head -1 | cut -d' ' -f2 >"$OUT/mlps"
 fi
 cat "$OUT/pace" "$OUT/mlps"
-lane "$(cat "$OUT/mlps")" "$MOST" noise:N1 initialization:I1 layer_steps:L1 parts_of_batchnorm:B1 initialization:I2 noise:N5 \
+lane "$(cat "$OUT/mlps")" "$MOST" noise:N1 initialization:I1 layer_steps:L1 initialization:I2 parts_of_batchnorm:B1 noise:N5 \
   speed:V5,V3 layer_steps:L2 initialization:I5 initialization:I3 initialization:I4 &
 lane gpu "$REST" noise:N3 noise:N2 noise:N4 residuals:R1,R2 parts_of_batchnorm:B2 speed:V2,V4 &
 wait

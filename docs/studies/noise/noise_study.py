@@ -9,9 +9,9 @@ import torch
 from pytorch_lightning import Callback
 from torch import Tensor, nn
 
-from normexp.norms import BatchNorm, evaluation_mode, recompute_population_statistics
+from normexp.norms import BatchNorm, NoisyBatchNorm, evaluation_mode, recompute_population_statistics
 
-SPREADS = {"mean_range": 0.0, "scale_max": 1.0, "mean_spread": 0.0, "scale_spread": 0.0}  # of no displacement
+STILL = {"mean_range": 0.0, "scale_max": 1.0, "mean_spread": 0.0, "scale_spread": 0.0}  # of a NoisyBatchNorm
 TRAINED_ON = 10_000  # images of the training split for statistics anew
 
 
@@ -27,6 +27,8 @@ class Displaced(BatchNorm):
     In eval mode the spread of single values is off. A place that stays or walks is kept: later layers have followed it.
     One that is drawn anew is replaced by its mean, scale 1.125.
     """
+
+    still = False  # whether it displaces as in eval mode, with statistics of the batch
 
     def __init__(
         self, num_features: int, channel_dim: int = 1, *, layer: int = 1, eps: float = 1e-5, seed: int = 0,
@@ -56,6 +58,9 @@ class Displaced(BatchNorm):
             center, unit = self.along(mean, x), self.along(var.sqrt(), x)
         if x.is_meta:  # only shapes are computed
             return z
+        if self.still:
+            mean, scale = (self.along(values, x) for values in self.moments())
+            return z + (scale - 1) * (z - center) + mean * unit
         generator = self.generator(x.device, int(self.num_batches_tracked))
         mean, scale = self.moved(generator)
         m = self.along(mean, x) + self.mean_spread * torch.empty_like(x).uniform_(-1, 1, generator=generator)
@@ -89,20 +94,20 @@ class Displaced(BatchNorm):
 
 @contextlib.contextmanager
 def undisplaced(model: nn.Module) -> Iterator[None]:
-    """In this context no layer that draws its displacement anew has one; places that stay or walk remain."""
-    layers = [m for m in model.modules() if hasattr(m, "mean_range") and getattr(m, "pace", None) is None]
-    before = [{name: getattr(layer, name) for name in SPREADS} for layer in layers]
+    """In this context layers displace as in eval mode, also with statistics of the batch."""
+    layers = [m for m in model.modules() if isinstance(m, NoisyBatchNorm | Displaced)]
+    before = [{name: getattr(layer, name) for name in STILL} for layer in layers]
     for layer in layers:
-        vars(layer).update(SPREADS)
+        vars(layer).update({"still": True} if isinstance(layer, Displaced) else STILL)
     yield
     for layer, values in zip(layers, before, strict=True):
-        vars(layer).update(values)
+        vars(layer).update(values | ({"still": False} if isinstance(layer, Displaced) else {}))
 
 
 class ThreeTests(Callback):
-    """After the last step, accuracy on validation and test: `moving`, in eval mode with the running statistics of
-    training; `anew`, with statistics estimated anew without displacement; `displaced`, with that of training on, and
-    with statistics of the batch. It leaves the network as it was."""
+    """After the last step, accuracy on validation and test: `mixed`, in eval mode with statistics that displaced layers
+    gave, as running ones are; `anew`, with statistics as eval mode itself gives them; `displaced`, with displacement on
+    and statistics of the batch. It leaves the network as it was."""
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
         data, precision = trainer.datamodule, trainer.precision_plugin
@@ -121,7 +126,8 @@ class ThreeTests(Callback):
                     logger.log_metrics({f"{split}_{name}/accuracy": right[0] / right[1]}, trainer.global_step)
 
         with evaluation_mode(module), torch.no_grad(), precision.val_step_context():
-            test("moving")
+            recompute_population_statistics(module.model, batches("train", TRAINED_ON))
+            test("mixed")
             with undisplaced(module):
                 recompute_population_statistics(module.model, batches("train", TRAINED_ON))
                 test("anew")
