@@ -1,9 +1,15 @@
 """normexp: a laboratory for claims about normalization."""
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from normexp.api import report, sweep, train, verify
+
+if TYPE_CHECKING:
+    from normexp import norms, runs
+    from normexp.check import Check
+
+    check: Check  # the package, which is called
 
 __all__ = ["NUMERICS", "__version__", "check", "norms", "report", "runs", "sweep", "train", "verify"]
 __version__ = "0.2.0"

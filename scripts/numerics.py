@@ -1,13 +1,15 @@
 """Record what small runs compute on this processor: `python scripts/numerics.py` writes tests/numerics.json.
 
 tests/test_numerics.py trains the runs again. When bits have moved on purpose, raise `normexp.NUMERICS` and run this.
-Processors and versions of torch compute other bits, so each kind has its own record.
+Processors and versions of torch compute other bits, so each kind has its own record. Losses agree everywhere.
 """
 
 import contextlib
 import hashlib
 import io
+import itertools
 import json
+import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -15,9 +17,11 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from PIL import Image
 
 import normexp
+from normexp.runs.summary import REESTIMATED
 
 RECORD = Path(__file__).parents[1] / "tests" / "numerics.json"
 
@@ -53,8 +57,8 @@ RUNS = (
     "mlp none model.weight_norm={_target_:normexp.norms.WeightNormalization}",
     "cnn batchnorm data.augment=true", "cnn layernorm", "cnn layernorm_channels", "cnn layernorm_eps_outside",
     "cnn groupnorm", "cnn groupnorm channels_last=false", "cnn instancenorm", "cnn switchablenorm",
-    "cnn batchnorm_noisy", "cnn layernorm color", "cnn groupnorm color", "cnn instancenorm color",
-    "cnn layernorm_eps_outside color", f"resnet layernorm color {BF16}",
+    "cnn batchnorm_noisy norm.population_statistics=ema", "cnn layernorm color", "cnn groupnorm color",
+    "cnn instancenorm color", "cnn layernorm_eps_outside color", f"resnet layernorm color {BF16}",
     f"cnn groupnorm {BF16}", "cnn none model.weight_norm={_target_:normexp.norms.WeightStandardization}",
     "resnet none model.alpha=0.2", "resnet batchnorm", "resnet layernorm", "transformer layernorm",
     "transformer layernorm model.norm_position=post model.dropout=0.1", f"transformer layernorm {BF16}",
@@ -63,13 +67,49 @@ RUNS = (
 
 
 def kind() -> str:
-    """What decides the bits of a record: the processor's maker, its vector instructions, and the version of torch."""
-    vendor = "unknown"
+    """What decides the bits of a record: the processor's maker, its vector instructions, the version of torch, and what
+    torch alone computes there. Two processors of one maker may differ, and so may one under other variables."""
+    vendor = platform.machine()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         vendor = next((line.split()[-1] for line in lines if line.startswith("vendor_id")), vendor)
     release = ".".join(torch.__version__.split(".")[:2])
-    return f"{vendor} {torch.backends.cpu.get_cpu_capability()} torch {release}"
+    return f"{vendor} {torch.backends.cpu.get_cpu_capability()} torch {release} {of_torch_alone()}"
+
+
+def of_torch_alone() -> str:
+    """A hash of what plain torch computes on one thread: draws, sums, functions, products, attention, convolutions,
+    updates. No code of the project takes part, so it tells another machine from another program."""
+    content, threads = hashlib.sha256(), torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for dtype in (torch.float32, torch.bfloat16, torch.float64):
+            for form in (torch.contiguous_format, torch.channels_last):
+                images = torch.randn(16, 4, 8, 8).to(dtype).contiguous(memory_format=form).requires_grad_()
+                kernels, rows = torch.randn(4, 4, 3, 3).to(dtype), torch.randn(16, 64).to(dtype)
+                square = torch.randn(64, 64).to(dtype)
+                leaves = [images, *(leaf.requires_grad_() for leaf in (kernels, rows, square))]
+                convolved = F.group_norm(F.conv2d(images, kernels, padding=1), 2)
+                hidden = F.gelu(F.layer_norm(rows @ square, (64,))).tanh() + F.softmax(rows, -1)
+                loss = F.batch_norm(convolved, None, None, training=True).relu().exp().mean() + hidden.var()
+                tokens = rows.reshape(2, 2, 16, 16)
+                attended = F.scaled_dot_product_attention(tokens, tokens.sin(), tokens, is_causal=True)
+                loss = loss + F.cross_entropy(attended.reshape(16, 64) @ square.T, torch.arange(16)).to(dtype)
+                loss.backward()
+                torch.optim.AdamW(leaves, fused=True).step()
+                values = [loss, *leaves]
+                for n, k, m in itertools.product(
+                    (1, 16, 250), (16, 43, 64), (10, 26, 64)
+                ):  # sizes choose kernels
+                    left, right, back = (torch.randn(size).to(dtype) for size in ((n, k), (m, k), (n, m)))
+                    values += [left @ right.T, back @ right, back.T @ left]
+                for value in values:
+                    content.update(
+                        value.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+                    )
+    torch.set_num_threads(threads)
+    return content.hexdigest()[:6]
 
 
 def draw_images(folder: Path) -> Path:
@@ -103,7 +143,8 @@ def compute(run: str) -> dict[str, Any]:
         made = normexp.train(*words, outputs=place)
         assert made.folder is not None
         state = torch.load(made.folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
-    metrics = made.summary["metrics"]
+    found = made.summary["metrics"]
+    metrics = {name: value for name, value in found.items() if not name.endswith(REESTIMATED)}  # came later
     content = hashlib.sha256(json.dumps(metrics, sort_keys=True).encode())
     for name, tensor in sorted(state.items()):
         content.update(name.encode() + tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())

@@ -1,4 +1,4 @@
-"""The words of the command line, made into objects: `my_package:Model`, `file.py:Model`, a run's folder.
+"""The words of the command line, made into objects: `my_package:Model`, `file.py:Model`, `timm:NAME`, a run's folder.
 
 `package:name` is imported, and called if it is a class or function. Only the command line names it, never a file.
 Weights are loaded with `weights_only=True`.
@@ -13,6 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from normexp.check.inputs import is_batch
+from normexp.check.sources import written
+from normexp.models.hubs import from_hub, is_hub
 from normexp.runs import finished_summary
 from normexp.training.result import trained
 
@@ -55,15 +58,31 @@ def made(word: str, argument: str, *args: Any) -> Any:
 
 
 def network_named(word: str) -> tuple[nn.Module, Any]:
-    """(the network, the data that belongs to it or None) of `package:Model`, or of the folder of a run."""
+    """(the network, the data that belongs to it or None) of `package:Model`, a hub's name, or the folder of a run."""
     if ((folder := Path(word)) / "checkpoints").is_dir():
         parts = trained(folder, finished_summary(folder))
         return parts.module, parts.data
-    return made(word, "NETWORK"), None
+    return from_hub(word) if is_hub(word) else made(word, "NETWORK"), None
 
 
-def data_named(word: str) -> Any:
-    """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers."""
+def source_named(word: str) -> str:
+    """`file:line` in which the class or function of a network is written; empty for one of a hub, or of a run."""
+    if is_hub(word) or ":" not in word or (Path(word) / "checkpoints").is_dir():
+        return ""
+    return written(imported(word, "NETWORK"))
+
+
+def data_named(words: str) -> Any:
+    """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers. Several with
+    commas are batches, of which the first is trained on and the last held out; of a loader its first batch."""
+    if "," not in words:
+        return one_data(words)
+    parts = [one_data(word) for word in words.split(",")]
+    return [part if is_batch(part) else next(iter(part)) for part in parts]
+
+
+def one_data(word: str) -> Any:
+    """The data of one word."""
     if not SHAPE.fullmatch(word):
         return made(word, "--data")
     return torch.randn([int(n) for n in word.split("x")], generator=torch.Generator().manual_seed(0))
@@ -80,6 +99,8 @@ def state_named(path: Path, argument: str) -> Any:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise ValueError(f"{argument}={path}: no such file") from None
+    except ModuleNotFoundError as error:
+        raise ValueError(f"{argument}={path}: needs {error.name}; pip install {error.name}") from None
     except Exception as error:
         raise ValueError(
             f"{argument}={path}: cannot be read with weights_only=True ({shown(error)})"

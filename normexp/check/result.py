@@ -3,12 +3,12 @@
 import io
 import json
 import textwrap
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console, Group
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
 from normexp.format import printable
@@ -23,7 +23,9 @@ class NotChecked(Exception):
     """Raised by a finding that lacks an input. The message says what to pass."""
 
 
-# Of rich's export; it follows the reader's light or dark, and a phone scrolls the table alone.
+SCHEMA = 1  # of the JSON; raised when a key goes or means something else
+
+# Of rich's export; it follows the reader's light or dark, and a phone scrolls the text alone.
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>normexp check</title>
@@ -83,6 +85,10 @@ class Result:
         findings: what was found.
         not_checked: id -> what to pass.
         healthy: ids that were asked and found nothing.
+        ignored: findings that `ignore=` or the baseline knows; they do not count.
+        sources: layer -> `file.py:12`, where its class, or the class that holds it, is written. A path inside the
+            present folder is relative.
+        source: the same of the whole network, if the command line named it.
         facts: on what it was measured.
         seconds: that the check took.
     """
@@ -93,6 +99,9 @@ class Result:
     healthy: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    ignored: list[Finding] = field(default_factory=list)
+    sources: dict[str, str] = field(default_factory=dict)
+    source: str = ""
 
     def __getitem__(self, name: str) -> Finding:
         """The finding with this id.
@@ -120,11 +129,22 @@ class Result:
         """One line: how many findings of each severity, and how many were not checked."""
         counts = [(self.count(s), s) for s in SEVERITIES]
         listed = ", ".join(f"{n} {s}{'s' * (n != 1)}" for n, s in counts if n) or "nothing found"
-        return f"{self.name}: {listed}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked"
+        known = f", {len(self.ignored)} ignored" if self.ignored else ""
+        return (
+            f"{self.name}: {listed}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked{known}"
+        )
+
+    def source_of(self, finding: Finding) -> tuple[str, int]:
+        """(file, line) of the code of a finding's first layer: in the present folder if any is, else where the network
+        is written, else the layer's class; ("", 0) if nothing is known."""
+        found = [self.sources[layer] for layer in finding.layers if layer in self.sources]
+        own = [place for place in found if not Path(place).is_absolute()]
+        file, _, line = next(iter([*own, *filter(None, [self.source]), *found]), "").rpartition(":")
+        return file, int(line or 0)
 
     def to_json(self) -> str:
         """Everything as JSON. A number that is not finite becomes null."""
-        text = json.dumps(asdict(self) | {"ok": self.ok})
+        text = json.dumps({"schema": SCHEMA} | asdict(self) | {"ok": self.ok})
         return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=1)
 
     def page(self, folder: str | Path = "outputs/check", *, made_by: str = "normexp.check(...)") -> Path:
@@ -146,24 +166,29 @@ class Result:
 
 
 def show(result: Result, console: Console | None = None) -> None:
-    """Print the findings, worst first, and what was not checked."""
+    """Print the findings, worst first, and what was not checked: prose as wide as the terminal, code as it is."""
     console = console or Console()
-    console.print(shown(result.headline(), style="bold"))
+
+    def say(*parts: Text, code: bool = False) -> None:
+        console.print(Text.assemble(*parts), soft_wrap=code or not console.is_terminal)
+
+    say(shown(result.headline(), style="bold"))
     for fact in result.facts:
-        console.print(shown(fact, style="dim"))
-    if result.findings:
-        table = Table(show_edge=False, show_lines=True, pad_edge=False)
-        for column in ("", "finding"):
-            table.add_column(column, no_wrap=True)
-        table.add_column("what was measured, why, and what mends it")
-        for finding in result.findings:
-            severity = shown(finding.severity, style=COLORS[finding.severity])
-            table.add_row(severity, shown(finding.id), details(finding))
-        console.print(table)
+        say(shown(fact, style="dim"))
+    for finding in result.findings:
+        say()
+        say(shown(f"{finding.severity} {finding.id}: ", COLORS[finding.severity]), shown(finding.sentence))
+        for label, text in details(finding, result):
+            say(shown(f"  {label}: {text}", style="dim"))
+        say(shown("  fix:", style="dim"))
+        say(shown(finding.fix, style="bold"), code=True)  # at the margin, where it can be copied
+    say()
     if result.healthy:
-        console.print(shown(f"healthy: {', '.join(result.healthy)}", style="green"))
+        say(shown(f"healthy: {', '.join(result.healthy)}", style="green"))
+    if result.ignored:
+        say(shown(f"ignored: {', '.join(finding.id for finding in result.ignored)}", style="dim"))
     for name, what in result.not_checked.items():
-        console.print(shown(f"not checked: {name}: {what}", style="dim"))
+        say(shown(f"not checked: {name}: {what}", style="dim"))
 
 
 def shown(text: str, style: str = "") -> Text:
@@ -171,11 +196,14 @@ def shown(text: str, style: str = "") -> Text:
     return Text(printable(text), style)
 
 
-def details(finding: Finding) -> Group:
-    """The sentence, the layers, the reason with its verdicts, and the fix."""
-    parts = [shown(finding.sentence)]
+def details(finding: Finding, result: Result) -> Iterator[tuple[str, str]]:
+    """The layers, the reason, and the verdict that supports it, each with its label."""
     if finding.layers:
-        parts.append(shown(f"where: {finding.where()}", style="dim"))
-    verdicts = f" Evidence: normexp verify claim={finding.verdicts[0]}" if finding.verdicts else ""
-    parts.append(shown(f"why: {finding.why}{verdicts}", style="dim"))
-    return Group(*parts, shown(f"fix: {finding.fix}", style="bold"))
+        file, line = result.source_of(finding)
+        yield (
+            "where",
+            finding.where() + (f" [{file}:{line}]" if file and not Path(file).is_absolute() else ""),
+        )
+    yield "why", finding.why
+    if finding.verdicts:
+        yield "evidence", f"normexp verify claim={finding.verdicts[0]} (kept here; nothing is trained)"

@@ -2,18 +2,26 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
 from normexp.check.network import Network
+from normexp.check.own_optimizer import flat, joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
+from normexp.check.rules import Rules, read_baseline
+from normexp.check.sources import sources_of
+from normexp.config.errors import why
 from normexp.format import require_at_least
+from normexp.monitors.guard import passes_as_in
 
 
 def check(
@@ -22,6 +30,9 @@ def check(
     *,
     loss: Callable[..., Tensor] | None = None,
     samples: int = 32,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    baseline: str | Path | None = None,
     **options: Any,
 ) -> Result:
     """Find what is wrong with the norms of a network, by a few passes on a copy of its state. The network, its buffers,
@@ -34,41 +45,87 @@ def check(
         loss: `loss(output, target)`. Without it: the loss that the network returns, cross-entropy for targets of whole
             numbers, squared error for targets in the output's shape.
         samples: batches are cut to this many samples.
+        select: ids of the findings that are asked; all by default.
+        ignore: ids of findings that do not count, everywhere or at some layers: `small_batch`, `small_batch@stem.*`.
+        baseline: a file of `normexp check --write-baseline`; what it has does not count.
         options: what is known of the training: optimizer, precision, accumulate, devices, averaged, state_dict, mask,
-            steps; see `normexp.check.inputs.CheckOptions`.
+            steps, seed; see `normexp.check.inputs.CheckOptions`.
 
     Raises:
-        ValueError: an unknown precision, no parameter or no norm in the network, no samples, or a module whose input
-            is not known.
+        ValueError: an unknown precision or id, a baseline that cannot be read, no parameter or no norm in the network,
+            no samples, or a module whose input is not known.
         TypeError: another option.
     """
     begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
+    rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
     require_at_least("samples", samples, 1)
-    if not isinstance(module, nn.Module) or not any(p.is_floating_point() for p in module.parameters()):
-        raise ValueError(f"module={name}: has no parameters; pass a network or a LightningModule that trains")
-    if loss is None and not getattr(module, "automatic_optimization", True):
-        raise ValueError(
-            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
-        )
+    require_module(module, loss)
+    if given.averaged is not None and not matched(given.averaged, module):
+        raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
-    batches, batch_size, said = two_batches(loader, module, samples)
-    network = Network(step, batches, batch_size, loader, given)
+    if given.optimizer is None:
+        given.optimizer, reason = optimizer_of(module)
+    elif isinstance(given.optimizer, (list, tuple)):
+        given.optimizer, reason = joined(flat(given.optimizer)), None
+    else:
+        reason = None
+    data = two_batches(loader, module, samples, given.seed)
+    network = Network(step, data.batches, data.size, loader, given, samples)
+    if network.attempt.error is not None and data.size is not None and data.size > samples:
+        whole = Network(step, data.whole, data.size, loader, given)
+        if whole.attempt.error is None:  # its tensors do not all begin with samples
+            network, data.said = whole, ["batches are not cut: a part of one fails"]
+    data.said += [f"{reason}: pass optimizer="] if reason else []
     if not network.places:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
+        if not rules.asks(id):
+            continue
         try:
             findings = kind.findings(network)
             result.findings += findings
             result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
+        except (
+            Exception
+        ) as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
+            result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     counts = Counter(type(place.module).__name__ for place in network.places)
     norms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
+    result.facts = [
+        f"{norms}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        *data.said,
+    ]
+    rules.judge(result)
+    result.sources = sources_of(
+        network.root, [layer for f in result.findings + result.ignored for layer in f.layers]
+    )
     result.seconds = time.perf_counter() - begun
     return result
+
+
+def require_module(module: Any, loss: Any) -> None:
+    """Raise a ValueError with one line unless passes through a module can be made and watched."""
+    name = f"module={type(module).__name__}"
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"{name}: is no module; pass a network or a LightningModule")
+    if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
+        raise ValueError(
+            f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
+        )
+    if any(
+        isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
+    ):
+        raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
+    if not any(p.is_floating_point() for p in module.parameters()):
+        raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
+    if loss is None and not getattr(module, "automatic_optimization", True):
+        raise ValueError(
+            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
+        )
 
 
 class CheckNorms(Callback):
@@ -76,23 +133,38 @@ class CheckNorms(Callback):
 
     Args:
         strict: stop with an error if there is an error or a warning.
+        options: of `check`: select, ignore, baseline, mask, ...; what is not said is taken from the trainer.
     """
 
-    def __init__(self, *, strict: bool = False) -> None:
-        self.strict = strict
+    def __init__(self, *, strict: bool = False, **options: Any) -> None:
+        self.strict, self.options, self.asked = strict, options, False
+        Rules(
+            list(declared()), options.get("select", ()), options.get("ignore", ())
+        )  # a typo is said at once
         self.result: Result | None = None
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self.result is not None:
+        if self.asked:
             return
+        self.asked = True
         steps = trainer.num_training_batches  # infinite where a loader has no length
-        self.result = result = check(
-            module, [batch], optimizer=next(iter(trainer.optimizers), None), devices=trainer.world_size,
-            precision=trainer.precision if trainer.precision in PRECISIONS else None,
-            accumulate=trainer.accumulate_grad_batches, steps=steps if isinstance(steps, int) else None,
-        )  # fmt: skip
+        known = {
+            "optimizer": joined(trainer.optimizers),
+            "devices": trainer.world_size,
+            "precision": trainer.precision if trainer.precision in PRECISIONS else None,
+            "accumulate": trainer.accumulate_grad_batches,
+            "steps": steps if isinstance(steps, int) else None,
+        }
+        try:
+            with passes_as_in(trainer):
+                self.result = result = check(module, [batch], **known | self.options)
+        except Exception as error:  # an instrument ends no training
+            if self.strict:
+                raise
+            rank_zero_info(f"CheckNorms: nothing was checked, and the training goes on: {why(error)}")
+            return
         rank_zero_info(str(result))
         if self.strict and not result.ok:
             raise ValueError(str(result))

@@ -2,12 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from normexp.cli.words import Count, Packages, at_least
+from normexp.cli.words import SEVERAL, Count, Packages, at_least
 from normexp.config.process import typed
+from normexp.format import tell
 
-FOUND = 1  # exit status with --strict
+FOUND = 1  # exit status with --strict or --baseline
 
 
 def check(
@@ -18,6 +19,7 @@ def check(
     loss: str | None = None,
     weights: Path | None = None,
     optimizer: str | None = None,
+    mask: str | None = None,
     precision: str | None = None,
     accumulate: Annotated[int | None, at_least(1)] = None,
     devices: Annotated[int | None, at_least(1)] = None,
@@ -25,6 +27,13 @@ def check(
     state_dict: Path | None = None,
     steps: Annotated[int | None, at_least(1)] = None,
     samples: Count = 32,
+    seed: Annotated[int, at_least(0)] = 0,
+    select: Annotated[tuple[str, ...], SEVERAL] = (),
+    ignore: Annotated[tuple[str, ...], SEVERAL] = (),
+    baseline: Path | None = None,
+    write_baseline: bool = False,
+    explain: str | None = None,
+    format: Literal["text", "json", "github", "sarif"] = "text",
     json: bool = False,
     page: Path | None = None,
     strict: bool = False,
@@ -33,14 +42,20 @@ def check(
     """Find what is wrong with the norms of a network, by a few passes. Nothing of it is changed or written.
 
     - `normexp check my_package:Model --data my_package:loader`
-    - `normexp check torchvision.models:resnet18`
+    - `normexp check torchvision:resnet18`, `timm:convnext_atto`, `hf:path/to/config.json`
+
+    The keys select, ignore, baseline, format, strict and those of numbers may stand in `[tool.normexp.check]` of
+    pyproject.toml.
 
     Args:
-        network: package:Model or file.py:Model, which is imported and called; or a run's folder
-        data: package:loader, package:DataModule, or a shape for random numbers, 32x3x224x224
+        network: package:Model or file.py:Model, which is imported and called; torchvision:NAME, timm:NAME or
+            hf:CONFIG, with random weights; or a run's folder
+        data: package:loader, package:DataModule, or a shape for random numbers, 32x3x224x224; several batches with
+            commas
         loss: package:function(output, target); else guessed from the targets
         weights: a state dict or checkpoint for the network
-        optimizer: package:function(network) that makes the optimizer
+        optimizer: package:function(network) that makes the optimizer; else a LightningModule's own
+        mask: package:function(batch), True at real tokens; else the batch's attention_mask
         precision: of the training: 16-mixed, bf16-mixed, 16-true, ...
         accumulate: batches per step of the optimizer
         devices: processes that train together
@@ -48,17 +63,33 @@ def check(
         state_dict: what you save, such as an adapter
         steps: batches before the first validation
         samples: of a batch that are used
-        json: print the findings as JSON
-        page: a folder: write the table there as a page
+        seed: of the network's weights, the data and every pass
+        select: findings that are asked, small_batch,eps; else all
+        ignore: findings that do not count, or not at some layers, small_batch,eps@stem.*
+        baseline: a file of known findings; exit with 1 if there is another error or warning
+        write_baseline: write what is found into the file of --baseline
+        explain: say what a finding means, and stop
+        format: text; json; github, for annotations of a pull request; sarif, for code scanning
+        json: short for --format json
+        page: a folder: write the findings there as a page
         strict: exit with 1 if there is an error or a warning
     """
+    if explain:
+        from normexp.check.formats import explained
+
+        tell(explained(explain))
+        return 0
     if not network:
         raise ValueError("name one network, such as my_package:Model; --help explains")
-    from normexp.check import run
-    from normexp.check.inputs import matched
-    from normexp.check.resolve import data_named, imported, made, network_named, state_named
+    if write_baseline and not baseline:
+        raise ValueError("--write-baseline: no file; add --baseline FILE")
+    from normexp.check import formats, run
+    from normexp.check.inputs import matched, seed_all
+    from normexp.check.resolve import data_named, imported, made, network_named, source_named, state_named
     from normexp.check.result import show
+    from normexp.check.rules import write_baseline as write
 
+    seed_all(seed)
     model, own_data = network_named(network)
     if weights:
         tensors = matched(state_named(weights, "--weights"), model)
@@ -70,6 +101,7 @@ def check(
         data_named(data) if data else own_data,
         loss=imported(loss, "--loss") if loss else None,
         optimizer=made(optimizer, "--optimizer", model) if optimizer else None,
+        mask=imported(mask, "--mask") if mask else None,
         averaged=state_named(averaged, "--averaged") if averaged else None,
         state_dict=state_named(state_dict, "--state-dict") if state_dict else None,
         precision=precision,
@@ -77,12 +109,22 @@ def check(
         devices=devices,
         steps=steps,
         samples=samples,
+        seed=seed,
+        select=select,
+        ignore=ignore,
+        baseline=None if write_baseline else baseline,
     )
-    result.name = network
-    if json:
-        print(result.to_json())
+    result.name, result.source = network, source_named(network)
+    if write_baseline and baseline:
+        write(baseline, result.findings)
+        tell(f"baseline: {baseline}: {len(result.findings)} findings are known from now on")
+        return 0
+    texts = {"json": result.to_json, "github": lambda: formats.to_github(result)}
+    texts["sarif"] = lambda: formats.to_sarif(result)
+    if text := texts.get("json" if json else format):
+        print(text())
     else:
         show(result)
     if page:
         print(f"page: {result.page(page, made_by=typed(sys.argv))}", file=sys.stderr)
-    return FOUND if strict and not result.ok else 0
+    return FOUND if (strict or baseline) and not result.ok else 0

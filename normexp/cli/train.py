@@ -12,7 +12,7 @@ from normexp import __version__
 from normexp.config import process
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
-from normexp.config.options import quoted
+from normexp.config.options import expanded, quoted
 from normexp.format import tell
 
 OF_VERIFY = ("claim", "page")  # keys of another command
@@ -67,7 +67,7 @@ def train(arguments: list[str]) -> None:
     from normexp.config.compose import hydra_itself
 
     places = [f"{'++' * ('.' in key)}hydra.launcher.{key}={quoted(value)}" for key, value in placed]
-    words = [*flags.words, *places]
+    words = [*expanded(flags.words), *places] if many or flags.cfg else flags.words
     if flags.cfg and flags.multirun:
         raise ValueError(
             "--cfg: shows the configuration of one run; write one value for each key, without -m"

@@ -4,11 +4,14 @@ and `--key value` are the same, and every mistake is one line."""
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from cyclopts import App, Group, Parameter, validators
 from cyclopts import exceptions as mistakes
+from cyclopts.config import Dict
 
+from normexp.check.table import table
 from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
 from normexp.sweeps.options import Options, options_of, take_flags
@@ -75,8 +78,11 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
         rest, given = take_flags([f"--{word}" if word.startswith("workers=") else word for word in rest])
         more["engine"] = options_of(given)
     flags = [_as_flag(word, keys) for word in rest]
+    app = app_of(name, function)
+    if name == "check":
+        app.config = _project
     try:
-        _, bound, _ = app_of(name, function).parse_args(flags, print_error=False, exit_on_error=False)
+        _, bound, _ = app.parse_args(flags, print_error=False, exit_on_error=False)
     except mistakes.CycloptsError as mistake:
         raise ValueError(_line(mistake, keys)) from None
     if "allow_targets" in keys:
@@ -84,6 +90,14 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     if "config_dir" in keys:
         use_folder(bound.arguments.get("config_dir"))
     return function(*bound.args, **bound.kwargs, **more)
+
+
+def _project(app: App, commands: tuple[str, ...], arguments: Any) -> None:
+    """What the command line does not say, as the project's pyproject.toml says it."""
+    rows = {
+        key: ",".join(value) if isinstance(value, list) else value for key, value in table(Path.cwd()).items()
+    }
+    Dict(rows, source="pyproject.toml")(app, commands, arguments)
 
 
 def _as_flag(word: str, keys: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.folder import CONFIGS, allowed_packages, config_file, own_folder
 from normexp.config.options import GROUPS as CHOSEN
-from normexp.config.options import choices, suggest
+from normexp.config.options import choices, expanded, suggest
 from normexp.config.schema import GROUPS, Root
 
 OPTIONAL = ("preset", "experiment", "debug")
@@ -38,7 +38,7 @@ VALUES = frozenset(Root.model_fields) - {*GROUPS, "recipe"}
 
 def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
     """The configuration and the chosen names that `python train.py <overrides>` would get. Raises Hydra's errors."""
-    words = list(overrides)
+    words = expanded(overrides)
     parsed = list(map(_parsed, words))
     check_choices(parsed)
     values = [own for own in parsed if _is_value(own)]

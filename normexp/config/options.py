@@ -3,7 +3,7 @@ nothing heavy."""
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from normexp.config.folder import CONFIGS, brought, load_yaml
@@ -40,6 +40,31 @@ def suggest(word: str, names: list[str]) -> str:
     near = difflib.get_close_matches(re.sub(r"[^a-z0-9]", "", word.lower()), list(folded), n=1)
     hint = f"did you mean {folded[near[0]]}? " if near else ""
     return f"{hint}choose from: {', '.join(names[:8])}" + (", ..." if len(names) > 8 else "")
+
+
+# model=HUB:NAME -> the words that it stands for
+HUBS = {
+    "torchvision": ("model=torchvision", "model.name={}"),
+    "timm": ("model=module", "model.path=normexp.models.hubs.Timm", "+model.module.name={}"),
+    "hf": (
+        "model=module", "model.path=normexp.models.hubs.Transformers", "model.accepts=text", "+model.module.name={}",
+    ),
+}  # fmt: skip
+
+
+def expanded(words: Iterable[str]) -> list[str]:
+    """Words with `model=timm:NAME` as the choice and the options that it stands for. They come first, so that words of
+    the user's can change them."""
+    first, rest = [], []
+    for word in words:
+        plain = re.sub(r"\\(.)", r"\1", word)  # Hydra escapes signs in the cells of a sweep
+        found = re.fullmatch(rf"model=(['\"]?)({'|'.join(HUBS)}):(.+)\1", plain)
+        swept = found and re.search(r",(?![^(]*\))", found[3])  # its cells come here one by one
+        if found and not swept:
+            first += [own.format(quoted(found[3])) for own in HUBS[found[2]]]
+        else:
+            rest.append(word)
+    return first + rest
 
 
 def key_rows() -> dict[str, tuple[str, str]]:

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from normexp.format import require_at_least, require_choice
 from normexp.models.sites import names_its_sites, sites_of
+from normexp.monitors.axes import axis_at
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, all_gather
 from normexp.monitors.guard import guard_depth, loss_of, untouched
-from normexp.monitors.sites import Site, channel_dim, first_tensor, listen, to_rows, unheard
+from normexp.monitors.listen import listen, unheard
+from normexp.monitors.sites import Site, first_tensor, to_rows
 
 PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # as in Figure 1 of Ioffe & Szegedy 2015
 MARGIN = 0.05  # of the range: an output this close to a bound is saturated (sigmoid below 0.05 or above 0.95)
@@ -127,6 +129,7 @@ Statistic = Literal[
     "mean", "std", "skew", "kurtosis", "max_abs", "l2_norm", "channel_spread",
     "p15", "p50", "p85", "saturated_fraction", "derivative_near_zero_fraction", "dead_fraction",
 ]  # fmt: skip
+OF_CHANNELS = ("l2_norm", "channel_spread", "dead_fraction")
 OF_ACTIVATIONS = ("saturated_fraction", "derivative_near_zero_fraction", "dead_fraction")
 PLACES = {
     "norm_input": ("norm", "input"), "norm_output": ("norm", "output"), "preactivation": ("activation", "input"),
@@ -142,8 +145,9 @@ class Activations(StepMonitor):
         places: preactivation and activation are the input and output of a non-linearity.
         sample_size: number of random values for percentiles. Other statistics use every value.
 
-    Saturation is measured only for activations that are bounded on both sides. After the last step, the last training
-    batch is measured again.
+    Saturation is measured only for activations that are bounded on both sides. Where no layer says which axis holds the
+    channels (see `axes`), there is no `l2_norm`, `channel_spread` and `dead_fraction`. After the last step, the last
+    training batch is measured again.
     """
 
     def __init__(
@@ -171,12 +175,11 @@ class Activations(StepMonitor):
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         self._values, self._step = {}, step
-        sites = sites_of(module)
+        sites, self._declared = sites_of(module), names_its_sites(module)
         for site in sites:
             for end, record in self._measures(site):
                 self._attach(site, end, record)
-        if not names_its_sites(module):
-            self.handles.append(listen(module, sites, self._heard))
+        self.handles.append(listen(module, sites, None if self._declared else self._heard))
 
     def _measures(self, site: Site) -> Iterator[tuple[str, Callable[[Tensor], None]]]:
         """What is recorded at a site: its input or its output, and by what."""
@@ -214,26 +217,29 @@ class Activations(StepMonitor):
 
         self.hear(site.module, heard, before=end == "input")
 
-    def _rows(self, site: Site, x: Tensor) -> Tensor:
+    def _rows(self, site: Site, x: Tensor, values: Tensor | None = None) -> tuple[Tensor, Sequence[str]]:
+        """The rows of x, or of `values` in its shape, and the statistics that can be computed of them."""
+        axis = axis_at(site, x, self._declared)
+        values = x if values is None else values
         # An extra pass already has the batch of all processes.
-        return to_rows(x if guard_depth() else all_gather(x), channel_dim(site.module, x.ndim))
+        rows = to_rows(values if guard_depth() else all_gather(values), -1 if axis is None else axis)
+        names = [name for name in self.statistics if axis is not None or name not in OF_CHANNELS]
+        return rows, names
 
     def _describe(self, site: Site, place: str, x: Tensor) -> None:
-        rows = self._rows(site, x)
-        for name, value in describe(rows, self.statistics).items():
-            self._values[f"{place}_{name}/{site.layer}"] = value
-        if set(self.statistics) & set(PERCENTILES):
-            found = percentiles(random_sample(rows, self.sample_size, seed=self._step))
-            for name in [name for name in self.statistics if name in found]:
-                self._values[f"{place}_{name}/{site.layer}"] = found[name]
+        rows, names = self._rows(site, x)
+        found = describe(rows, names)
+        if set(names) & set(PERCENTILES):
+            found |= percentiles(random_sample(rows, self.sample_size, seed=self._step))
+        self._values |= {f"{place}_{name}/{site.layer}": found[name] for name in names if name in found}
 
     def _flat(self, site: Site, x: Tensor) -> None:
-        fractions = flat_fractions(self._rows(site, derivative(site.module, x)))
-        for name in [name for name in self.statistics if name in fractions]:
-            self._values[f"{name}/{site.layer}"] = fractions[name]
+        rows, names = self._rows(site, x, derivative(site.module, x))
+        fractions = flat_fractions(rows)
+        self._values |= {f"{name}/{site.layer}": fractions[name] for name in names if name in fractions}
 
     def _saturated(self, site: Site, x: Tensor) -> None:
-        fraction = saturated_fraction(self._rows(site, x), *bounds(site.module))  # type: ignore[misc]
+        fraction = saturated_fraction(self._rows(site, x)[0], *bounds(site.module))  # type: ignore[misc]
         self._values[f"saturated_fraction/{site.layer}"] = fraction
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:

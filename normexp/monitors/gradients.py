@@ -3,7 +3,7 @@ noise of a batch's gradient.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,12 @@ from pytorch_lightning import LightningModule
 from torch import Tensor, nn
 
 from normexp.format import require_at_least
-from normexp.models.sites import names_its_sites, sites_of
+from normexp.models.sites import Site, names_its_sites, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
 from normexp.monitors.guard import gradients_of, guard_depth, loss_of, reached_gradients, trained_parameters
-from normexp.monitors.sites import layer_weights, listen
+from normexp.monitors.listen import listen
+from normexp.monitors.sites import layer_weights
 
 
 def norms_of(tensors: Sequence[Tensor]) -> Tensor:
@@ -97,9 +98,10 @@ class Gradients(StepMonitor):
             if site.kind == "activation":
                 self.hear(site.module, lambda _, named, output, layer=site.layer: self._hear(layer, output))  # type: ignore[misc]
         if not names_its_sites(module):
-            self.handles.append(
-                listen(module, sites, lambda site, x: functools.partial(self._hear, site.layer))  # type: ignore[misc]
-            )
+            self.handles.append(listen(module, sites, self._called))
+
+    def _called(self, site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
+        return functools.partial(self._hear, site.layer) if site.kind == "activation" else None
 
     def _hear(self, layer: str, output: Tensor) -> None:
         # On the tensor: a module's backward hook would wrap its output and break in-place layers.

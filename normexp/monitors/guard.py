@@ -51,27 +51,33 @@ def untouched(module: nn.Module) -> Iterator[None]:
 
 def _own(value: Any, made: dict[int, Any]) -> Any:
     """A copy of the tensors and containers in a value. `made` holds the copies, by the id of what they copy, so that a
-    tensor of two places, such as a buffer of two layers, stays one."""
-    if id(value) in made:
-        return made[id(value)]
+    tensor of two places, such as a buffer of two layers, stays one.
+
+    What refuses to be copied, as a frozen configuration does, is left as it is: it refuses to be changed, too."""
+    if id(value) not in made:
+        try:
+            made[id(value)] = _copied(value, made)
+        except Exception:  # a class of the user's may raise anything
+            made[id(value)] = value
+    return made[id(value)]
+
+
+def _copied(value: Any, made: dict[int, Any]) -> Any:
     if isinstance(value, Tensor):
-        own: Any = value if isinstance(value, nn.Parameter) else value.detach().clone()
-    elif isinstance(value, dict):  # buffers, parameters, submodules and hooks are held in dictionaries
-        own = copy.copy(value)
-        own.update({key: _own(item, made) for key, item in value.items() if isinstance(item, COPIED)})
-    elif isinstance(value, (list, deque)):
-        own = copy.copy(value)
-        for place, item in enumerate(value):
-            if isinstance(item, COPIED):
-                own[place] = _own(item, made)
-    elif type(value) is tuple:
-        own = tuple(_own(item, made) for item in value)
-    elif isinstance(value, RANDOM):
-        own = copy.deepcopy(value)
-    else:
-        return copy.copy(value) if isinstance(value, set) else value
-    made[id(value)] = own
-    return own
+        return value if isinstance(value, nn.Parameter) else value.detach().clone()
+    if isinstance(
+        value, (dict, list, deque)
+    ):  # a module holds buffers, parameters, submodules and hooks in these
+        own = made[id(value)] = copy.copy(value)  # noted first: it may hold itself
+        for key, item in list(dict.items(value) if isinstance(value, dict) else enumerate(value)):
+            if isinstance(item, COPIED) and (copied := _own(item, made)) is not item:
+                own[key] = copied
+        return own
+    if type(value) is tuple:
+        return tuple(_own(item, made) for item in value)
+    if isinstance(value, RANDOM):
+        return copy.deepcopy(value)
+    return copy.copy(value) if isinstance(value, set) else value
 
 
 def _silent(*args: Any, **kwargs: Any) -> None:

@@ -17,7 +17,8 @@ from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
-from normexp.monitors.sites import Site, channel_dim, listen, to_rows, wide
+from normexp.monitors.listen import listen
+from normexp.monitors.sites import Site, channel_dim, to_rows, wide
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:
@@ -85,7 +86,9 @@ class Representation(Monitor):
                 # `untouched` drops this hook at its end.
                 site.module.register_forward_hook(self._record(values, site.layer, site.kind))
 
-        def heard(site: Site, x: Tensor) -> Callable[[Tensor], None]:
+        def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
+            if site.kind != "activation":
+                return None
             return lambda output: self._record(values, site.layer, site.kind)(site.module, (), output)
 
         called = None if names_its_sites(module) else listen(module, sites, heard)
@@ -216,6 +219,12 @@ class Stream(Monitor):
                         functools.partial(self._stream, values, added, site)
                     )
                 )
+
+        def heard(site: Site, x: Tensor) -> None:
+            if site.kind == kind:
+                self._stream(values, added, site, site.module, (x,))
+
+        handles.append(listen(module, sites, None if names_its_sites(module) else heard))
 
         def attends(*args: Any, **options: Any) -> None:
             with torch.autocast(args[0].device.type, enabled=False):

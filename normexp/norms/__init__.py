@@ -1,7 +1,7 @@
 """Normalization layers. Each is built as `norm(num_features, channel_dim=1, *, layer=1)`; see `base.Norm`."""
 
 from normexp.norms.base import Norm, evaluation_mode
-from normexp.norms.batch_norm import BatchNorm, recompute_population_statistics
+from normexp.norms.batch_norm import BatchNorm, followers, recompute_population_statistics
 from normexp.norms.batch_norm_variants import BatchRenorm, NoisyBatchNorm, SyncBatchNorm
 from normexp.norms.group_norm import GroupNorm, InstanceNorm
 from normexp.norms.layer_norm import AdaNorm, LayerNorm
@@ -34,6 +34,7 @@ __all__ = [
     "WeightNormalization",
     "WeightStandardization",
     "evaluation_mode",
+    "followers",
     "norm_named",
     "recompute_population_statistics",
     "swap",

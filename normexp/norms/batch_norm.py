@@ -1,45 +1,59 @@
 """BatchNorm: the statistics of each channel over the batch, and an estimate of them over the population."""
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from normexp.format import require_at_least, require_choice
 from normexp.norms import functional, kernels
 from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept, evaluation_mode
 
 PopulationStatistics = Literal["ema", "cumulative", "precise"]
+Moments = tuple[int, Tensor, Tensor]  # count, mean and variance (correction 0) of each channel
 
 
-def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None:
+def recompute_population_statistics(model: nn.Module, batches: Iterable, *, training: bool = True) -> None:
     """Set `running_mean` and `running_var` of every norm of `model` to the mean and variance of its inputs.
 
     `batches` yields inputs, or tuples that begin with them. Every sample has the same weight, however it is batched:
     batch statistics (n_i, mean_i, var_i) merge into mean = sum n_i mean_i / n and
     var = sum n_i (var_i + (mean_i - mean)^2) / (n - running_correction). Meanwhile the norms normalize with the batch's
-    statistics, as in training; the rest of the model is in eval mode. Modes, other buffers and random streams are put
-    back. If a batch fails, everything is put back.
+    statistics; the rest of the model is in eval mode. Modes, other buffers and random streams are put back. If a batch
+    fails, everything is put back.
     Source: Wu, Johnson 2021, Rethinking "Batch" in BatchNorm.
-    """
-    layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
-    merged: dict[nn.Module, tuple[int, Tensor, Tensor]] = {}
 
-    def measure(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        x = inputs[0] if layer.channel_dim == 1 else inputs[0].flatten(0, -2)
+    Args:
+        training: the norms run as in training, with whatever noise or virtual batches that brings. Otherwise they run
+            as in eval mode, with the moments of each batch in place of the running ones: see `followers`, torch's
+            layers among them.
+    """
+    if training:
+        layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
+    else:
+        layers = followers(model)
+    merged: dict[nn.Module, Moments] = {}
+
+    def measure(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
+        x = inputs[0] if inputs else next(iter(named.values()))
+        x = x if getattr(layer, "channel_dim", 1) == 1 else x.flatten(0, -2)
         dims, deviation = [0, *range(2, x.dim())], getattr(layer, "deviation", "l2")
         mean, var = (
             m.flatten() for m in functional.moments(functional.at_least_float32(x), dims, 0, deviation)
         )
-        merged[layer] = merge(merged.get(layer), (x.numel() // len(mean), mean, var))
+        own = x.numel() // len(mean), mean, var
+        merged[layer] = merge(merged.get(layer), own)
+        if not training:
+            store(layer, own)
 
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-    hooks = [layer.register_forward_pre_hook(measure) for layer in layers]
+    hooks = [layer.register_forward_pre_hook(measure, with_kwargs=True) for layer in layers]
     gpus = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
     try:
         with evaluation_mode(model), torch.no_grad(), torch.random.fork_rng(gpus):
-            for layer in layers:
+            for layer in layers if training else ():
                 layer.train()
             for batch in batches:
                 model(batch[0] if isinstance(batch, tuple | list) else batch)
@@ -48,12 +62,33 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable) -> None
             hook.remove()
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
-    for layer, (n, mean, var) in merged.items():
-        layer.running_mean.copy_(mean)
-        layer.running_var.copy_(var * (n / (n - layer.running_correction)))
+    for layer, moments in merged.items():
+        store(layer, moments)
 
 
-def merge(a: tuple[int, Tensor, Tensor] | None, b: tuple[int, Tensor, Tensor]) -> tuple[int, Tensor, Tensor]:
+def followers(model: nn.Module) -> list[nn.Module]:
+    """The norms that normalize with the batch while `model` trains and with `running_mean` and `running_var` in eval
+    mode: those of this package and torch's BatchNorm. A layer that is kept in eval mode while the rest trains, or that
+    `freeze_after` has frozen, is none. A model that is in eval mode as a whole does not tell, and all count."""
+    found = [
+        layer
+        for layer in model.modules()
+        if (isinstance(layer, _BatchNorm) or getattr(layer, "batch_statistics", False))
+        and isinstance(getattr(layer, "running_mean", None), Tensor)
+    ]
+    if not any(layer.training for layer in model.modules()):
+        return found
+    return [layer for layer in found if layer.training and getattr(layer, "uses_batch", lambda: True)()]
+
+
+def store(layer: Any, moments: Moments) -> None:
+    """Make moments the running ones of a layer."""
+    n, mean, var = moments
+    layer.running_mean.copy_(mean)
+    layer.running_var.copy_(var * (n / max(n - getattr(layer, "running_correction", 1), 1)))
+
+
+def merge(a: Moments | None, b: Moments) -> Moments:
     """Count, mean and variance (correction 0) of the union of two sets of values."""
     if a is None:
         return b
@@ -92,6 +127,7 @@ class BatchNorm(Norm):
     """
 
     batch_statistics = True
+    noisy = False  # whether training adds what eval mode lacks
     recompute_population_statistics = staticmethod(recompute_population_statistics)
 
     def __init__(

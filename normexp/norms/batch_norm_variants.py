@@ -8,7 +8,7 @@ from torch import Tensor
 from normexp.format import require_at_least
 from normexp.norms import functional
 from normexp.norms.base import Affine, EpsPosition
-from normexp.norms.batch_norm import BatchNorm
+from normexp.norms.batch_norm import BatchNorm, PopulationStatistics
 from normexp.norms.functional import inverse_deviation
 
 
@@ -117,7 +117,9 @@ class NoisyBatchNorm(BatchNorm):
         per step and channel     mean ~ U(-mean_range, mean_range),   scale ~ U(1, scale_max),
         per value                m ~ U(mean - mean_spread, mean + mean_spread),   s ~ N(scale, scale_spread^2).
 
-    In eval mode the layer is BatchNorm. Shape: as BatchNorm.
+    In eval mode the layer is BatchNorm. But what training collects behind another noisy layer has the noise in it, so
+    the running estimate is not that of the network in eval mode. With `population_statistics="precise"`, which
+    `norm=batchnorm_noisy` sets, it is recomputed without noise before each evaluation. Shape: as BatchNorm.
     Source: Santurkar et al. 2018, How Does Batch Normalization Help Optimization?, appendix.
 
     The noise depends on `seed`, `layer` and `num_batches_tracked` alone. It takes nothing from torch's random stream,
@@ -125,6 +127,8 @@ class NoisyBatchNorm(BatchNorm):
     Layers of equal size with the same `layer` draw the same noise. A pass that is repeated from the same buffers has
     the same noise again; `next_noise` moves it on by a step.
     """
+
+    noisy = True
 
     def __init__(
         self,
@@ -138,6 +142,7 @@ class NoisyBatchNorm(BatchNorm):
         affine: Affine = "trained",
         ema_keep: float = 0.9,
         running_correction: int = 1,
+        population_statistics: PopulationStatistics = "ema",
         seed: int = 0,
         mean_range: float = 0.5,
         scale_max: float = 1.25,
@@ -146,6 +151,7 @@ class NoisyBatchNorm(BatchNorm):
     ) -> None:
         shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
         shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
+        shared |= {"population_statistics": population_statistics}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
         require_at_least("scale_max", scale_max, 1)
         require_at_least("mean_range", mean_range, 0)
@@ -156,8 +162,10 @@ class NoisyBatchNorm(BatchNorm):
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         y = super().from_batch(x, groups)
-        if x.is_meta:  # only shapes are computed, and the count of steps has no value
-            return y
+        return y if x.is_meta else self.with_noise(y)  # there the count of steps has no value
+
+    def with_noise(self, x: Tensor) -> Tensor:
+        """x with the noise of the last batch, for channels at axis 1."""
         batch = int(self.num_batches_tracked)
         place = f"{self.seed} {self.layer} {self.num_features} {batch}"
         seed = int.from_bytes(hashlib.sha256(place.encode()).digest()[:7])
@@ -172,7 +180,7 @@ class NoisyBatchNorm(BatchNorm):
         m = mean + self.mean_spread * uniform(*x.shape)
         normal = torch.empty(x.shape, device=x.device).normal_(generator=generator)
         s = scale + self.scale_spread * normal
-        return s * y + m
+        return s * x + m
 
     def next_noise(self) -> None:
         """Let the next batch have the noise of the batch after it. The running estimate stays."""

@@ -138,7 +138,7 @@ def swap(
         )
     factory = norm_named(norm, **options) if isinstance(norm, str) else norm
     found = [(paths, old) for paths, old in _places(module) if _chosen(where, paths[0], old)]
-    layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old)) is not None]
+    layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old, paths[0])) is not None]
     if not layers:
         sought = "inside it" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
@@ -152,7 +152,8 @@ def swap(
     for (paths, old, is_a), (new, carried, note) in zip(layers, made, strict=True):
         name = type(old).__name__
         if new is None:
-            rows.append(Swap(", ".join(paths), name, None, "", str(is_a)))
+            reason = is_a if isinstance(is_a, str) else is_a.stays
+            rows.append(Swap(", ".join(paths), name, None, "", reason))
             continue
         for path in paths:
             put(module, path, new)
@@ -193,7 +194,7 @@ def _new(
 ) -> tuple[nn.Module | None, list[str], str]:
     """(the new layer, what it kept of `old`, a note on what it could not keep). `options` is None for a user's factory,
     whose options are not changed."""
-    if isinstance(is_a, str):
+    if isinstance(is_a, str) or is_a.stays:
         return None, [], ""
     carried, notes = [], []
     kept = {} if options is None else _kept_options(factory, is_a, options)
@@ -219,7 +220,7 @@ def _new(
                 if (value := getattr(old, name, None)) is not None:
                     getattr(new, name).copy_(value)
             carried.append("running statistics")
-            if not is_a.trained and is_a.keep is None:
+            if is_a.frozen:
                 notes.append("was frozen, follows the batch while training")
         elif getattr(new, "running_mean", None) is not None:
             notes.append("running statistics begin anew")
@@ -249,14 +250,14 @@ def _moved(old: nn.Module) -> bool:
 def _kept_options(factory: functools.partial, old: NormLayer, options: dict[str, Any]) -> dict[str, Any]:
     """Options of a named norm that follow from the old layer, unless the user set them."""
     takes = inspect.signature(factory.func).parameters
-    kept: dict[str, Any] = {"eps": old.eps} if old.kind != "project" or old.eps else {}
+    kept: dict[str, Any] = {"eps": old.eps} if old.kind != "pointwise" else {}
     if (
         old.kind == "batch"
         and old.keep is not None
         and factory.keywords.get("population_statistics") == "ema"
     ):
         kept["ema_keep"] = old.keep
-    if old.gain is None and old.shift is None and old.kind != "project":
+    if old.gain is None and old.shift is None and old.kind != "pointwise":
         kept["affine"] = "none"
     if "num_groups" in takes:
         kept["num_groups"] = math.gcd(factory.keywords["num_groups"], old.num_features)

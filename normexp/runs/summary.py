@@ -8,6 +8,8 @@ from typing import Any
 from normexp.runs.files import write_json
 
 SUMMARY = "summary.json"
+# Behind the name of a metric: with running statistics that are estimated anew in eval mode.
+REESTIMATED = "reestimated"
 MOST_LOSS = 10.0  # times the loss of guessing
 # With a final training loss above this share of that of guessing, a run has learned almost nothing. Chosen on the runs
 # behind docs/models.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.

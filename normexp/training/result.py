@@ -4,25 +4,30 @@ with their last weights."""
 import datetime
 import math
 import platform
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 import torchvision
-from torch import Tensor
+from pytorch_lightning.utilities.seed import isolate_rng
+from torch import Tensor, nn
 
 from normexp import NUMERICS, __version__
+from normexp.config.errors import one_line
 from normexp.config.identity import changes
 from normexp.config.run_spec import saved_spec
 from normexp.data.base import DataModule
 from normexp.machine import processor
 from normexp.monitors import convergence
 from normexp.monitors.charts import callbacks_of
-from normexp.norms import evaluation_mode, recompute_population_statistics
+from normexp.monitors.guard import untouched
+from normexp.monitors.run_measure import FinishedRun, RunMeasure
+from normexp.norms import evaluation_mode, followers, recompute_population_statistics
 from normexp.runs import TestExamples
-from normexp.runs.summary import failed
+from normexp.runs.summary import REESTIMATED, failed
 from normexp.training.build import Parts, build
 from normexp.training.checkpoint import RunState, load_checkpoint
 from normexp.training.lightning import Pace
@@ -34,7 +39,8 @@ POPULATION_SAMPLES = 10_000  # Wu & Johnson 2021: 1,000 to 10,000 samples are en
 
 
 def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], TestExamples]:
-    """Loss and accuracy on all three splits with the final weights in evaluation mode, and each test example."""
+    """Loss and accuracy on all three splits with the final weights in evaluation mode, and each test example; those of
+    validation and test also with running statistics that are estimated anew."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
     update_population_statistics(parts.module, parts.data, trainer)
     results = {
@@ -45,6 +51,7 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
         f"{split}/{name}": value for split, (found, *_) in results.items() for name, value in found.items()
     }
     _, right, loss = results["test"]
+    metrics |= reestimated(parts.module, parts.data, trainer, metrics)
     return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)
 
 
@@ -61,6 +68,27 @@ def evaluate(
     right, loss = (torch.cat(parts).cpu() for parts in zip(*module.examples, strict=True))
     module.examples = None
     return module.evaluation_result(), right, loss
+
+
+def measure_finished(parts: Parts, trainer: pl.Trainer, metrics: Mapping[str, float]) -> None:
+    """Log what each `RunMeasure` finds. One that fails says why, and the run ends as without it."""
+
+    def final(split: str) -> dict[str, float]:
+        limit = TRAIN_SAMPLES if split == "train" else None
+        return evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)[0]
+
+    run = FinishedRun(parts.module, parts.data, final, metrics)
+    for measure in callbacks_of(trainer):
+        if isinstance(measure, RunMeasure):
+            values: Mapping[str, float] = {}
+            with isolate_rng(), untouched(parts.module):
+                try:
+                    values = measure.measure_run(run)
+                except Exception as error:  # of a user's own code
+                    said = f"monitor {type(measure).__name__}: recorded nothing: {one_line(error)}"
+                    warnings.warn(said, stacklevel=2)
+            for logger in trainer.loggers if values else ():
+                logger.log_metrics(dict(values), trainer.global_step)
 
 
 def summarize(
@@ -128,11 +156,42 @@ def summarize(
 def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
     """Precise BatchNorm: recompute the running statistics of a model whose norms need it, in the precision of training.
     Do nothing to other models."""
-    if any(getattr(layer, "population_statistics", None) == "precise" for layer in module.model.modules()):
-        precision = trainer.precision_plugin
-        batches = map(precision.convert_input, data.evaluation_loader("train", POPULATION_SAMPLES))
-        with precision.val_step_context():
-            recompute_population_statistics(module.model, batches)
+    layers = list(module.model.modules())
+    if any(getattr(layer, "population_statistics", None) == "precise" for layer in layers):
+        noisy = any(getattr(layer, "noisy", False) for layer in layers)
+        estimate_statistics(module.model, data, trainer, training=not noisy)
+
+
+def estimate_statistics(model: nn.Module, data: DataModule, trainer: pl.Trainer, *, training: bool) -> None:
+    """Estimate the running statistics of a model from the first training samples, without augmentation, in the
+    precision of training. See `recompute_population_statistics`."""
+    precision = trainer.precision_plugin
+    batches = map(precision.convert_input, data.evaluation_loader("train", POPULATION_SAMPLES))
+    with precision.val_step_context():
+        recompute_population_statistics(model, batches, training=training)
+
+
+def reestimated(
+    module: LitModel, data: DataModule, trainer: pl.Trainer, metrics: Mapping[str, float]
+) -> dict[str, float]:
+    """`test/accuracy_reestimated` and the like: the metrics of validation and test with running statistics that are
+    estimated anew in eval mode's own conditions, with dropout and noise off. Training collects them from weights of
+    many steps, few samples each and with its noise, so they may be those of another network.
+
+    The module keeps its own statistics. Without any, the numbers are those of `metrics`.
+    """
+    found = {name: value for name, value in metrics.items() if not name.startswith("train/")}
+    if followers(module):
+        buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        try:
+            estimate_statistics(module, data, trainer, training=False)
+            for split in ("val", "test"):
+                own, *_ = evaluate(module, data.evaluation_loader(split), trainer)
+                found |= {f"{split}/{name}": value for name, value in own.items()}
+        finally:
+            for name, buffer in module.named_buffers():
+                buffer.copy_(buffers[name])
+    return {f"{name}_{REESTIMATED}": value for name, value in found.items()}
 
 
 class PopulationStatistics(pl.Callback):

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +15,12 @@ from rich.text import Text
 from normexp.config.identity import changes, model_label
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
-from normexp.runs.summary import failed, finished_summary, learning_rate
+from normexp.runs.summary import REESTIMATED, failed, finished_summary, learning_rate
 
 if TYPE_CHECKING:
     from normexp.training.build import Parts
+
+MOST_GAP = 0.01  # of the accuracy with running statistics from that with statistics estimated anew
 
 
 def make_console(*, quiet: bool = False) -> Console:
@@ -87,9 +89,23 @@ def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None
     if found.get("best") is not None:
         best = f"best validation accuracy {found['best']:.2%}, at step {found['best_step']:,}"
         say(console, f"{best}; the table is of the last step")
+    if (gap := mode_gap(metrics)) is not None:
+        say(console, gap)
     say(console, f"{status_line(summary)} · {took}")
     study = folder if summary["config"].get("run_dir") else folder.parents[1]
     say(console, f"folder: {folder}", *how_to_look(summary["config"], study))
+
+
+def mode_gap(metrics: Mapping[str, float | None]) -> str | None:
+    """A line on running statistics that are not those of the network; None where they are, or nobody knows."""
+    found, anew = metrics.get("test/accuracy"), metrics.get(f"test/accuracy_{REESTIMATED}")
+    if found is None or anew is None or abs(found - anew) <= MOST_GAP:
+        return None
+    return (
+        f"the running statistics are not those of this network: estimated anew from training samples, they give a test"
+        f" accuracy of {anew:.2%} and not {found:.2%}; compare test/accuracy_{REESTIMATED}, or train with precise ones"
+        " (docs/norms.md)"
+    )
 
 
 def show_finished(parts: "Parts", console: Console) -> dict[str, Any]:

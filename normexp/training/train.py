@@ -34,6 +34,7 @@ from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
 from normexp.training.result import (
     PopulationStatistics,
     final_metrics,
+    measure_finished,
     summarize,
 )
 
@@ -143,6 +144,7 @@ class PreparedRun:
             else:
                 trainer.fit(parts.module, datamodule=parts.data, ckpt_path=path if resumed else None)
             metrics, examples = final_metrics(parts, trainer)
+            measure_finished(parts, trainer, metrics)
             summary = summarize(parts, trainer, self.recorder, self.state, metrics)
             if own_rank() == 0:
                 write_test_examples(self.folder, examples)

@@ -1,10 +1,11 @@
 """Ten verdicts counted again from the tables alone, with nothing of normexp: `python scripts/research/recount.py`.
 
-Prints each number beside the kept one (tests/frozen/verdicts.json, docs/verdicts.md); exits 1 where one differs.
+Prints each number beside the kept one (tests/frozen/verdicts.json.xz, docs/verdicts.md); exits 1 where one differs.
 """
 
 # mypy: ignore-errors
 import json
+import lzma
 import re
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from scipy import stats
 
 ROWS = ("P08", "P06a", "P10b", "P01a", "S22", "S90", "S91", "S32", "P05h", "S21")
 ROOT = Path(__file__).parents[2]
-RESULT, KEPT = ROOT / "docs/data/recount.json", json.loads((ROOT / "tests/frozen/verdicts.json").read_text())
+RESULT = ROOT / "docs/data/recount.json"
+KEPT = json.loads(lzma.decompress((ROOT / "tests/frozen/verdicts.json.xz").read_bytes()))
 CLAIMS = [yaml.safe_load_all(file.read_text()) for file in (ROOT / "configs/claims").glob("*.yaml")]
 CLAIMS = {claim["id"]: claim for claims in CLAIMS for claim in claims if claim}
 PILOTS = (ROOT / "configs/banks/drawn.pilots.jsonl").read_text().splitlines()
@@ -118,8 +120,9 @@ if __name__ == "__main__":
     result = {}
     for name, part in [(row, part) for row in ROWS for part in range(len(KEPT[row]["comparisons"]))]:
         own, said = count(CLAIMS[name], np.atleast_1d(CLAIMS[name]["comparison"])[part])
-        first = pd.Series({key: x[0] for key, x in KEPT[name]["settings"].items()}, dtype=float).sort_index()
-        kept = KEPT[name]["comparisons"][part] | {"settings": own["settings"] if part else first}
+        kept = KEPT[name]["comparisons"][part]
+        numbers = {row["name"]: row["number"] for row in kept["settings"]}
+        kept |= {"settings": pd.Series(numbers, dtype=float).sort_index()}
         row = " ".join(line for line in PAGE if re.match(rf"\| {name}(, part \d)? \|", line)).lower()
         apart = [key for key in own if not np.allclose(own[key], kept[key], 1e-4, 1e-9, equal_nan=True)]
         apart += [words for words in said if words not in row]

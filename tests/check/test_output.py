@@ -3,11 +3,13 @@
 import importlib
 import io
 import json
+import random
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -27,6 +29,12 @@ Model = lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.
 class Healthy(nn.Sequential):
     def __init__(self):
         super().__init__(nn.Linear(6, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 3))
+class Dropped(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(6, 8), nn.Dropout(0.5), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
+def shuffled():
+    rows = torch.utils.data.TensorDataset(torch.randn(64, 6), torch.randint(0, 3, (64,)))
+    return torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True)
 def loader():
     return [(torch.randn(4, 6), torch.randint(0, 3, (4,)))]
 def loss(output, target):
@@ -77,6 +85,32 @@ def test_json_is_the_result(own, capsys):
     assert {"small_batch", "statistics_cold", "decay_on_norms"} <= {f["id"] for f in found["findings"]}
     assert found["facts"][0].endswith("loss: loss")
     assert not found["ok"]
+
+
+def numbers(capsys, *options):
+    assert command("own_network:Dropped", "--data", "own_network:shuffled", "--json", *options) == 0
+    return {f["id"]: f["number"] for f in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_same_command_gives_same_numbers_whatever_was_drawn_before(own, capsys):
+    first = numbers(capsys)
+    assert {"dropout_before_batchnorm", "mode_gap"} & set(first)
+    torch.rand(3)
+    np.random.rand(3)
+    random.random()
+    assert numbers(capsys) == numbers(capsys, "--seed", "0") == first
+    assert numbers(capsys, "--seed", "1") != first
+    assert command("own_network:Dropped", "--seed", "-1") == 2
+
+
+def test_equal_network_gives_equal_numbers_and_no_random_state_moves(own):
+    network, batch = importlib.import_module(own).Dropped(), (torch.randn(16, 6), torch.randint(0, 3, (16,)))
+    torch.manual_seed(1)
+    first = check(network, batch)
+    drawn = torch.rand(3)
+    assert [f.number for f in check(network, batch).findings] == [f.number for f in first.findings]
+    torch.manual_seed(1)
+    assert torch.equal(torch.rand(3), drawn)
 
 
 def test_page_has_the_findings(own, capsys, tmp_path):
@@ -186,11 +220,22 @@ def test_fixture_fails_a_test_of_a_faulty_network(pytester):
             normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6))
         def test_allowed(normexp_check):
             normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), allow=("small_batch",))
+        def test_ignored(normexp_check):
+            normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), ignore=("small_batch@1",))
+        def test_ignored_elsewhere(normexp_check):
+            normexp_check(build(nn.BatchNorm1d(8)), torch.randn(4, 6), ignore=("small_batch@2",))
+        def test_typo(normexp_check):
+            normexp_check(build(nn.LayerNorm(8)), torch.randn(4, 6), allow=("small_bach",))
+        def test_by_the_table(normexp_check):
+            normexp_check(build(nn.LayerNorm(8, eps=100.0)), torch.randn(4, 6))
     """)
+    pytester.makepyprojecttoml('[tool.normexp.check]\nignore = ["eps"]')
     found = pytester.runpytest_inprocess(
         "-p", "no:normexp", "-p", "normexp.check.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:xdist"
     )
-    found.assert_outcomes(passed=2, failed=1)
+    found.assert_outcomes(passed=4, failed=3)
+    found.stdout.fnmatch_lines(["*did you mean small_batch*"])
+    found.stdout.fnmatch_lines(['*normexp_check(..., ignore=("small_batch",))*'])
     found.stdout.fnmatch_lines(["*warning small_batch: BatchNorm normalizes over 4 samples*"])
 
 

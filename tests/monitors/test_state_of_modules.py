@@ -1,6 +1,6 @@
 """Monitors leave training as it is where a module keeps state in unusual places, and measure what training sees."""
 
-from collections import deque
+from collections import OrderedDict, deque
 from random import Random
 
 import numpy as np
@@ -139,3 +139,56 @@ def test_a_buffer_of_two_layers_is_one_in_an_extra_pass():
     with untouched(module):
         found = loss_of(module, batch)
     assert found.item() == module.loss(batch).item()
+
+
+def refuse(*args, **named):
+    raise RuntimeError("frozen")
+
+
+def holder(base, *refused):
+    """A container of an own class whose methods raise, once it is made."""
+    made = type("Own", (base,), {})
+
+    def make(*args):
+        made_one = made(*args)
+        for name in refused:
+            setattr(made, name, refuse)
+        return made_one
+
+    return make
+
+
+HELD = {
+    "dict without update": lambda: holder(dict, "update")({"width": torch.ones(2)}),
+    "dict without items": lambda: holder(dict, "items", "__iter__")({"a": [torch.ones(2)]}),
+    "dict that cannot be written": lambda: holder(dict, "__setitem__")({"a": [1], "b": torch.ones(2)}),
+    "ordered dict that cannot be written": lambda: holder(OrderedDict, "__setitem__")({"a": torch.ones(2)}),
+    "dict that cannot be copied": lambda: holder(dict, "__copy__", "__reduce_ex__")({"a": 1}),
+    "list that cannot be written": lambda: holder(list, "__setitem__", "append", "extend")([torch.ones(2)]),
+    "tuple of its own class": lambda: holder(tuple, "__new__")([torch.ones(2)]),
+    "set that cannot be copied": lambda: holder(set, "__reduce_ex__", "copy", "__iter__")({1}),
+    "random numbers that cannot be copied": lambda: holder(Random, "__deepcopy__", "__reduce__")(0),
+}
+HELD["all of them, one in another"] = lambda: {"a": [make() for key, make in list(HELD.items())[:9]]}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_a_module_holds_may_refuse_anything(kind):
+    module = nn.Linear(2, 2)
+    module.held = original = HELD[kind]()
+    with untouched(module):
+        module.state = 1
+    assert module.held is original
+    assert not hasattr(module, "state")
+
+
+def test_a_container_that_holds_itself_is_copied_once():
+    module = nn.Linear(2, 2)
+    module.held = held = {"count": [torch.zeros(1)]}
+    held["self"] = [held]
+    with untouched(module):
+        assert module.held["self"][0] is module.held is not held
+        module.held["count"][0] += 1
+        module.held["new"] = 1
+    assert held["count"][0] == 0
+    assert held.keys() == {"count", "self"}

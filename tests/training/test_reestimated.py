@@ -1,0 +1,195 @@
+"""Final metrics with running statistics that are estimated anew in eval mode, against plain loops."""
+
+import copy
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+from pytorch_lightning import Callback
+from torch import nn
+
+import normexp
+from normexp.monitors import RunMeasure
+from normexp.norms import NoisyBatchNorm
+from normexp.training.screen import mode_gap
+
+NAMES = [f"{split}/{name}_reestimated" for split in ("val", "test") for name in ("loss", "accuracy")]
+
+
+class Keep(Callback):
+    """Keeps the module and the data of a run."""
+
+    def on_train_end(self, trainer, module):
+        self.module, self.data = module, trainer.datamodule
+
+
+def layer_by_layer(network: nn.Module, train: torch.Tensor, test: torch.Tensor) -> torch.Tensor:
+    """Logits for `test` of an MLP whose BatchNorms have the moments of all of `train` behind the layers before them,
+    each computed as eval mode would, in float64."""
+    layers = [m for m in network.modules() if not list(m.children())]
+    x, y = train.double().flatten(1), test.double().flatten(1)
+    for layer in layers:
+        weight, bias = (
+            value.double() if isinstance(value, torch.Tensor) else None
+            for value in (getattr(layer, name, None) for name in ("weight", "bias"))
+        )
+        if isinstance(layer, nn.Linear):
+            x, y = F.linear(x, weight, bias), F.linear(y, weight, bias)
+        elif hasattr(layer, "running_mean"):
+            mean, var = x.mean(0), x.var(0)
+            x, y = ((z - mean) / (var + layer.eps).sqrt() * weight + bias for z in (x, y))
+        elif isinstance(layer, nn.ReLU):
+            x, y = x.relu(), y.relu()
+        else:
+            assert isinstance(layer, nn.Flatten | nn.Dropout | nn.Identity), layer
+    return y
+
+
+@pytest.mark.parametrize("norm", ["batchnorm", "batchnorm_noisy norm.population_statistics=ema"])
+def test_numbers_are_those_of_a_plain_loop_over_layers(train, norm):
+    """Also with noise and dropout in training, which eval mode lacks."""
+    keep = Keep()
+    words = [
+        f"norm={norm.split()[0]}",
+        *norm.split()[1:],
+        "batch_size=8",
+        "model.depth=3",
+        "model.activation=relu",
+    ]
+    summary, _ = train(*words, callbacks=[keep])
+    splits = {name: (rows.x, rows.y) for name, rows in keep.data.splits.items()}
+    inputs = {split: keep.data.rows(split, torch.device("cpu")).take(slice(10_000)) for split in splits}
+    for split in ("val", "test"):
+        x, y = inputs[split]
+        logits = layer_by_layer(keep.module.model, inputs["train"][0], x)
+        found = summary["metrics"]
+        assert found[f"{split}/loss_reestimated"] == pytest.approx(
+            F.cross_entropy(logits, y).item(), rel=1e-4
+        )
+        right = (logits.argmax(1) == y).double().mean().item()
+        assert found[f"{split}/accuracy_reestimated"] == pytest.approx(right, abs=1e-9)
+        assert found[f"{split}/loss_reestimated"] != found[f"{split}/loss"]
+
+
+class Compare(RunMeasure):
+    """What the measure sees is what the checkpoint holds."""
+
+    def measure_run(self, run):
+        self.state = copy.deepcopy(run.module.state_dict())
+        return {"seen/network": run.evaluate("test")["accuracy"]}
+
+
+@pytest.mark.parametrize(
+    "norm", ["batchnorm", "batchrenorm", "batchnorm_noisy norm.population_statistics=ema"]
+)
+def test_the_runs_own_network_keeps_its_statistics(train, norm):
+    compare = Compare()
+    summary, folder = train(f"norm={norm.split()[0]}", *norm.split()[1:], callbacks=[compare])
+    saved = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    assert all(torch.equal(saved[name], value) for name, value in compare.state.items())
+    rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+    (row,) = [row for row in rows if "seen/network" in row]
+    assert float(row[-1]) == summary["metrics"]["test/accuracy"]
+    assert int(row[0]) == summary["steps"]
+
+
+@pytest.mark.parametrize("norm", ["none", "layernorm", "groupnorm", "batchnorm norm.freeze_after=1"])
+def test_without_statistics_of_the_batch_the_numbers_are_equal(train, norm):
+    found = train(f"norm={norm.split()[0]}", *norm.split()[1:], "max_epochs=1")[0]["metrics"]
+    assert all(found[name] == found[name.removesuffix("_reestimated")] for name in NAMES)
+
+
+def test_noisy_batchnorm_estimates_without_noise_by_default(train):
+    """Its own numbers are those that are estimated anew, in validation too; with `ema` they are not."""
+    default, _ = train("norm=batchnorm_noisy", "max_epochs=1")
+    assert default["config"]["norm"]["population_statistics"] == "precise"
+    found = default["metrics"]
+    assert all(
+        found[name] == pytest.approx(found[name.removesuffix("_reestimated")], rel=1e-6) for name in NAMES
+    )
+    other, _ = train("norm=batchnorm_noisy", "norm.population_statistics=ema", "max_epochs=1")
+    assert other["hash"] != default["hash"]
+    assert other["metrics"]["train/loss"] != found["train/loss"]
+
+
+OWN = """
+from torch import nn
+class Net(nn.Module):
+    def __init__(self, input_shape, num_classes):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(input_shape[0], 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5),
+                                 nn.Flatten(), nn.Linear(144, 8), nn.BatchNorm1d(8, momentum=1e-4),
+                                 nn.Linear(8, num_classes))
+    def forward(self, x):
+        return self.net(x)
+"""
+
+
+def test_a_network_of_ones_own_with_torchs_batchnorm_is_estimated_and_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "own_reestimated.py").write_text(OWN)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = ["model=module", "model.path=own_reestimated.Net", "norm=original"]
+    run = normexp.train(
+        *words, "allow_targets=[own_reestimated]", "max_epochs=2", "monitor=none", outputs=str(tmp_path)
+    )
+    found = run.summary["metrics"]
+    assert (
+        found["test/accuracy_reestimated"] > found["test/accuracy"] + 0.05
+    )  # such a momentum follows nothing
+    line = mode_gap(found)
+    assert line is not None
+    assert f"{found['test/accuracy_reestimated']:.2%}" in line
+    assert mode_gap({"test/accuracy": 0.9, "test/accuracy_reestimated": 0.905}) is None
+    assert mode_gap({"test/accuracy": 0.9}) is None  # of a run from before there was the number
+    assert mode_gap({"test/accuracy": None, "test/accuracy_reestimated": None}) is None  # diverged
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "estimated anew from training samples" in printed
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("precision", ["64-true", "bf16-true", "bf16-mixed"])
+def test_every_precision(train, precision):
+    found = train("norm=batchnorm", f"trainer.precision={precision}", "max_steps=4")[0]["metrics"]
+    wide = train("norm=batchnorm", "max_steps=4")[0]["metrics"]
+    assert found["test/loss_reestimated"] == pytest.approx(wide["test/loss_reestimated"], rel=0.05)
+
+
+class NoiseOn(RunMeasure):
+    """Accuracy in eval mode with the noise of training behind every norm: the mean of three draws."""
+
+    def measure_run(self, run):
+        layers = [layer for layer in run.module.modules() if isinstance(layer, NoisyBatchNorm)]
+        for layer in layers:
+            layer.register_forward_hook(with_noise)
+        found = [run.evaluate("test")["accuracy"] for _ in range(3)]
+        self.images = sum(len(y) for _, y in run.data.evaluation_loader("train", 100))
+        return {"accuracy_with_noise/network": sum(found) / len(found)}
+
+
+def with_noise(layer, inputs, output):
+    layer.next_noise()
+    return layer.with_noise(output)
+
+
+class Broken(RunMeasure):
+    def measure_run(self, run):
+        run.module.eval()
+        for buffer in run.module.buffers():
+            buffer.zero_()
+        torch.manual_seed(0)
+        raise KeyError("no such layer")
+
+
+def test_a_measure_of_ones_own_changes_nothing_and_ends_nothing(train, tmp_path):
+    words = ["norm=batchnorm_noisy", "max_epochs=1"]
+    plain, _ = train(*words)
+    noise = NoiseOn()
+    with pytest.warns(UserWarning, match="Broken: recorded nothing.*no such layer"):
+        watched, folder = train(*words, f"outputs={tmp_path / 'watched'}", callbacks=[Broken(), noise])
+    assert watched["metrics"] == plain["metrics"]
+    assert noise.images == 100
+    rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+    (value,) = [float(row[-1]) for row in rows if "accuracy_with_noise/network" in row]
+    assert value != plain["metrics"]["test/accuracy"]
+    assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
