@@ -94,7 +94,7 @@ def judge_again(claim: Claim) -> dict[str, Any] | None:
         grid = kept_grid(claim, runs_in(EVIDENCE))
         if grid.empty:
             return None
-        return of_runs(claim, grid, read(EVIDENCE, grid, claim=claim.id))[1] | costs
+        return of_runs(claim, grid, read(EVIDENCE, grid, claim))[1] | costs
     values = values_of(EVIDENCE, claim)
     if values is None:
         return None

@@ -38,9 +38,9 @@ class Training:
     def update(self) -> pd.DataFrame:
         """Read what is finished, widen the grid by it, and return the rows that are missing."""
         while True:
-            self.table = read(self.evidence, self.grid, claim=self.claim.id)
+            self.table = read(self.evidence, self.grid, self.claim)
             if len(todo := missing(self.grid, self.table)):
-                self.table = read(self.evidence, self.grid, self.disk.read(todo), self.claim.id)
+                self.table = read(self.evidence, self.grid, self.claim, self.disk.read(todo))
             wider = self.grid if self.is_kept else widen(self.claim, self.grid, self.table)
             if len(wider) == len(self.grid):
                 return missing(self.grid, self.table)

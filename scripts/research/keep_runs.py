@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.disk import DiskRuns
+from normexp.claims.evidence.disk import NUMBERS, DiskRuns
 from normexp.claims.evidence.grid import RUN, grid_of, missing, runs_of
 from normexp.claims.evidence.registry import asked_of
 from normexp.claims.evidence.settings import failed_runs, widen
@@ -25,7 +25,7 @@ def main(name: str, cache: Path) -> None:
     claim = load_claims(CONFIGS / "claims")[name]
     disk, grid = DiskRuns(claim, cache), grid_of(claim)
     while True:
-        table = read(EVIDENCE, grid, disk.read(grid), claim=claim.id)
+        table = read(EVIDENCE, grid, claim, disk.read(grid))
         if len(lost := missing(grid, table)):
             raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
         if len(wider := widen(claim, grid, table)) == len(grid):
@@ -43,7 +43,8 @@ def main(name: str, cache: Path) -> None:
         bank=claim.bank,
         mode="alone",
     )
-    all_runs = pd.concat([kept, new.reindex(columns=kept.columns)], ignore_index=True)
+    later = [name for name in NUMBERS if name not in kept and name in new]  # older runs have none
+    all_runs = pd.concat([kept, new.reindex(columns=[*kept.columns, *later])], ignore_index=True)
     asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), asked_of(claim)
     marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
     all_runs["asked_by"] = [

@@ -88,6 +88,21 @@ def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
     assert whole(claim, grid, table)["setting"].unique().tolist() == ["d002"]
 
 
+def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
+    """It would count as diverged otherwise. One that did diverge has no number, and needs none."""
+    own = claim.model_copy(update={"metric": "test/error_reestimated"})
+    grid = grid_of(own)
+    older = made(grid, lambda row: 0.5)
+    diverged = older.index[:2]
+    older.loc[diverged, "status"] = "diverged"
+    assert missing(grid, read(None, grid, own, older)).index.tolist() == older.index[2:].tolist()
+    assert missing(grid, read(None, grid, claim, older)).empty
+    newer = older.assign(test_accuracy_reestimated=0.7)
+    assert missing(grid, read(None, grid, own, newer)).empty
+    found = settings(own, judged(own, whole(own, grid, read(None, grid, own, newer))))
+    assert found[0].measure == "error"
+
+
 def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):
     grid = grid_of(claim)
     sizes = []
@@ -149,7 +164,7 @@ def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
         return
     grid = grid_of(claim)
     while True:
-        table = read(EVIDENCE, grid, claim=claim.id)
+        table = read(EVIDENCE, grid, claim)
         assert missing(grid, table).empty
         if len(wider := widen(claim, grid, table)) == len(grid):
             break

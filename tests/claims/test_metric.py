@@ -50,7 +50,14 @@ def test_what_was_not_logged_is_named(folder):
 
 
 RUNS = pd.DataFrame(
-    {"steps": [100, 100], "steps_to_0.9": [math.nan, 40.0], "auc": [0.5, 0.6], "test_accuracy": [0.9, 0.8]}
+    {
+        "steps": [100, 100],
+        "steps_to_0.9": [math.nan, 40.0],
+        "auc": [0.5, 0.6],
+        "test_accuracy": [0.9, 0.8],
+        "test_accuracy_reestimated": [0.95, 0.7],
+        "val_loss_reestimated": [0.1, 0.2],
+    }
 )
 
 
@@ -61,6 +68,8 @@ RUNS = pd.DataFrame(
         ("convergence/auc", [0.5, 0.6]),
         ("test/accuracy", [0.9, 0.8]),
         ("test/error", [0.1, 0.2]),
+        ("test/error_reestimated", [0.05, 0.3]),
+        ("val/loss_reestimated", [0.1, 0.2]),
     ],
 )
 def test_the_numbers_of_a_metric_in_a_table(metric, values):

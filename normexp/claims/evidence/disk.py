@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.grid import settings_of
-from normexp.claims.evidence.metric import SPEED, check_metric, late_gain, read_logged
+from normexp.claims.evidence.metric import ANEW, FINAL, SPEED, check_metric, late_gain, read_logged
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
+from normexp.runs.summary import REESTIMATED
 
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
 
-NUMBERS = [f"{split}_{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy")]
+METRICS = [metric for metric in (*FINAL, *ANEW) if "error" not in metric]
+NUMBERS = [metric.replace("/", "_") for metric in METRICS]
 
 
 def complete_cells(claim: Claim) -> Claim:
@@ -101,7 +103,7 @@ class DiskRuns:
         more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
         more |= {"answers": math.nan, "late_gain": math.nan}
         for metric in filter(None, (self.claim.metric_of(arm), self.claim.check_of(arm))):
-            if metric == "test/error" and self.claim.settings:
+            if metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.settings:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif metric.startswith("logged/"):
@@ -147,7 +149,10 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "key": summary["hash"],
         "norm": summary["choices"]["norm"],
         "status": summary["status"],
-        **{name: _number(summary["metrics"].get(name.replace("_", "/"))) for name in NUMBERS},
+        **{
+            name: _number(summary["metrics"].get(metric))
+            for name, metric in zip(NUMBERS, METRICS, strict=True)
+        },
         "steps": summary["steps"],
         **{name: _number(summary["convergence"].get(name)) for name in SPEED},
         "seconds": round(summary["seconds"], 2),

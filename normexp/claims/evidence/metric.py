@@ -1,6 +1,7 @@
 """The number of a finished run that a training claim compares, named by its `metric`:
 
-- `test/error`, `train/loss` and the like: the final metric; `failed`: whether the run learned nothing
+- `test/error`, `train/loss` and the like: the final metric; `test/error_reestimated` and the like, of validation too:
+  with running statistics that are estimated anew; `failed`: whether the run learned nothing
 - `convergence/steps_to_0.9` (or any of `accuracies`): if the run never reached the target, all its steps;
   `convergence/auc`
 - `logged/<glob>`: the mean of all matching rows of metrics.csv; `logged/last:<glob>`: of the last row of each tag
@@ -20,12 +21,15 @@ import pandas as pd
 from normexp.claims.spec.claim import Claim
 from normexp.config.options import suggest
 from normexp.runs.read import read_metrics
+from normexp.runs.summary import REESTIMATED
 
 # Of validation accuracy, columns of a table of runs.
 SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
-KNOWN = [*FINAL, "failed", *(f"convergence/{name}" for name in SPEED)]
-STEPS_TO = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names a target
+- `test/error`, `train/loss` and the like: the final metric; `test/error_reestimated` and the like, of validation too:
+  with running statistics that are estimated anew; `failed`: whether the run learned nothing
+- `convergence/steps_to_0.9` (or any of `accuracies`): if the run never reached the target, all its steps;
+  `convergence/auc`
 LAST = "last:"  # before a glob
 # Tags that every run logs; others are a monitor's.
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
@@ -34,7 +38,7 @@ ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
 def measure_of(claim: Claim) -> str:
     """The measure of a claim's first metric. `error` and `loss` on test have examples. `fit` is the loss on the
     training split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
-    metric = claim.metric_of(next(iter(claim.arms)))
+    metric = claim.metric_of(next(iter(claim.arms))).removesuffix(f"_{REESTIMATED}")
     measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
     return measures.get(metric, "steps" if metric.startswith("convergence/steps_to_") else "value")
 
@@ -58,13 +62,17 @@ def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     group, _, name = metric.partition("/")
     if metric in runs:
         return runs[metric]
-    if name == "error":
-        return 1 - runs[f"{group}_accuracy"]
     if group == "convergence":
         return runs[name].fillna(runs["steps"]) if name.startswith("steps_to_") else runs[name]
-    if (column := f"{group}_{name}") in runs:
-        return runs[column]
+    if (column := f"{group}_{name}".replace("error", "accuracy")) in runs:
+        return 1 - runs[column] if name.startswith("error") else runs[column]
     raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
+
+
+def columns_anew(claim: Claim) -> list[str]:
+    """The columns of a claim's metrics that runs from before there were such numbers lack."""
+    asked = {claim.metric_of(arm) for arm in claim.arms} | {claim.check_of(arm) for arm in claim.arms}
+    return sorted({metric.replace("/", "_").replace("error", "accuracy") for metric in asked & set(ANEW)})
 
 
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
+from normexp.claims.evidence.metric import columns_anew
 from normexp.claims.evidence.registry import asked_of, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -17,16 +18,22 @@ NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 
 
 def read(
-    evidence: Path | None, grid: pd.DataFrame, disk: pd.DataFrame = NO_RUNS, claim: str = ""
+    evidence: Path | None, grid: pd.DataFrame, claim: Claim, disk: pd.DataFrame = NO_RUNS
 ) -> pd.DataFrame:
-    """The finished runs of a grid, each once. Where a run exists several times, that which the evidence has for the
-    claim of this id comes first, then that of a bank's grid, then any other of the evidence, then that of this disk."""
+    """The finished runs of a claim's grid, each once. Where a run exists several times, that which the evidence has for
+    the claim comes first, then that of a bank's grid, then any other of the evidence, then that of this disk. A
+    completed run that lacks a number of the claim, since it is older than the number, is none of them."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    order = 2 * asked.str.contains(rf"\b{re.escape(claim)}:") + asked.str.contains(OF_BANK)
+    order = 2 * asked.str.contains(rf"\b{re.escape(claim.id)}:") + asked.str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
-    tables = [table for table in (kept, disk) if len(table)]
+    columns = columns_anew(claim)
+    whole = [
+        table[(table["status"] != "completed") | table.reindex(columns=columns).notna().all(axis=1)]
+        for table in (kept, disk)
+    ]
+    tables = [table for table in whole if len(table)]
     runs = pd.concat(tables, ignore_index=True) if tables else kept
     return runs.drop_duplicates(RUN, ignore_index=True)
 

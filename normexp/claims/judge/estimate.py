@@ -11,7 +11,7 @@ import pandas as pd
 from scipy import stats
 
 from normexp.claims.judge.comparison import Comparison, Region
-from normexp.runs.table import t_quantile
+from normexp.runs.table import FEWEST_FOR_INTERVAL, t_quantile
 
 ALPHA = 0.05
 Ends = tuple[float, float]
@@ -26,8 +26,8 @@ KINDS = {  # label -> its values on the first side, and the names of both
 class SeedMean:
     """The mean of paired effects, one a seed, with Student's t interval, exact for normal effects at every n.
 
-    An error of 0 means that the measure resolved nothing: the interval is infinite and p is 1. If values are `exact`,
-    it is a proof: the interval has width 0.
+    An error of 0 means that the measure resolved nothing: the interval is infinite and p is 1, as of fewer than three
+    seeds. If values are `exact`, it is a proof: the interval has width 0.
     """
 
     effect: float
@@ -45,7 +45,7 @@ class SeedMean:
 
     def interval(self, level: float) -> Ends:
         """The ends of the interval."""
-        if not self.error or self.df < 1:
+        if not self.error or self.df < FEWEST_FOR_INTERVAL - 1:
             return (self.effect, self.effect) if self.exact else (-math.inf, math.inf)
         half = self.error * float(t_quantile(level, self.df))
         return self.effect - half, self.effect + half
@@ -53,7 +53,8 @@ class SeedMean:
     def p_within(self, region: Region) -> float:
         """The smallest alpha whose (1 - alpha) interval lies within one part of the region; 1 if none does."""
         distance = max(min(self.effect - low, high - self.effect) for low, high in region)
-        if not distance > 0 or not (self.error or self.exact) or self.df < 1:
+        few = not self.exact and self.df < FEWEST_FOR_INTERVAL - 1
+        if not distance > 0 or not (self.error or self.exact) or few:
             return 1.0
         return float(2 * stats.t.sf(distance / self.error, self.df)) if self.error else 0.0
 

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
+from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
 
-OF_TEST = ("test/error", "test/loss")
-POINTS = ("test/accuracy", "val/accuracy")
+OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{REESTIMATED}")
+POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 
 def mistakes(claim: Claim) -> Iterator[str]:
@@ -98,7 +99,8 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
     if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
         yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    of_share = isinstance(claim.metric, str) and claim.metric.endswith(("/error", "/accuracy"))
+    plain = claim.metric.removesuffix(f"_{REESTIMATED}") if isinstance(claim.metric, str) else ""
+    of_share = plain.endswith(("/error", "/accuracy"))
     difference = comparison.baseline and not comparison.log and comparison.kind not in TRENDS
     if of_share and difference and comparison.size >= 1:
         yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
@@ -111,7 +113,7 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
     if comparison.practical and not (claim.cells and claim.metric in OF_TEST):
-        place = f"{' and '.join(OF_TEST)} over settings"
+        place = f"{' and '.join(OF_TEST[:2])} over settings"
         yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {place}; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
