@@ -26,10 +26,9 @@ from normexp.runs.summary import REESTIMATED
 # Of validation accuracy, columns of a table of runs.
 SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
-- `test/error`, `train/loss` and the like: the final metric; `test/error_reestimated` and the like, of validation too:
-  with running statistics that are estimated anew; `failed`: whether the run learned nothing
-- `convergence/steps_to_0.9` (or any of `accuracies`): if the run never reached the target, all its steps;
-  `convergence/auc`
+ANEW = [f"{metric}_{REESTIMATED}" for metric in FINAL if not metric.startswith("train/")]
+KNOWN = [*FINAL, *ANEW, "failed", *(f"convergence/{name}" for name in SPEED)]
+STEPS_TO = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names a target
 LAST = "last:"  # before a glob
 # Tags that every run logs; others are a monitor's.
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
