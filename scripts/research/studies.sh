@@ -41,8 +41,8 @@ END
 fi
 cat "$OUT/pace" "$OUT/mlps"
 lane "$(cat "$OUT/mlps")" "$MOST" noise:N1 initialization:I1 layer_steps:L1 initialization:I2 parts_of_batchnorm:B1 noise:N5 \
-  speed:V5,V3 layer_steps:L2 initialization:I5 initialization:I3 initialization:I4 &
-lane gpu "$REST" noise:N3 noise:N2 noise:N4 residuals:R1,R2 parts_of_batchnorm:B2 speed:V2,V4 &
+  speed:V5,V3 layer_steps:L2 initialization:I5 initialization:I3 more_seeds:M2 initialization:I4 &
+lane gpu "$REST" noise:N3 noise:N2 noise:N4 more_seeds:M1 residuals:R1,R2 parts_of_batchnorm:B2 speed:V2,V4 &
 wait
 find "$OUT" -name "*.log" -exec tail -n 3 {} +
 cat "$OUT/log"
