@@ -10,7 +10,7 @@ from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.registry import before, registration
 from normexp.claims.evidence.settings import different, judged, settings, settings_of_values, whole
-from normexp.claims.evidence.table import EVIDENCE, kept_grid, read, runs_in, values_of
+from normexp.claims.evidence.table import CPU, EVIDENCE, kept_grid, read, runs_in, values_of
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.judge.verdict import judge
 from normexp.claims.spec.claim import Claim
@@ -70,8 +70,8 @@ def of_networks(
 
 
 def _of_runs(claim: Claim, runs: pd.DataFrame) -> dict[str, Any]:
-    """Number and seconds of these runs, and the versions of arithmetic that computed them. Raises ValueError for
-    versions that were never compared."""
+    """Number and seconds of these runs, and the versions of arithmetic that computed them; the devices, if runs of
+    several are compared. Raises ValueError for versions that were never compared."""
     numerics = {int(number) for number in runs["numerics"]} if len(runs) else set()
     if len(numerics) > 1 and not numerics <= MEASURED:
         raise ValueError(
@@ -79,7 +79,10 @@ def _of_runs(claim: Claim, runs: pd.DataFrame) -> dict[str, Any]:
             "train them anew with evidence=none and another out="
         )
     cost = {"count": len(runs), "training_seconds": round(float(runs["seconds"].sum()), 1)}
-    return {"runs": cost, "numerics": sorted(numerics)}
+    own = runs.get("device", pd.Series(CPU, runs.index)).fillna(CPU)
+    mixed = own.groupby(runs["setting"]).transform("nunique") > 1
+    devices = {"devices": sorted(set(own[mixed]))} if mixed.any() else {}
+    return {"runs": cost, "numerics": sorted(numerics)} | devices
 
 
 def judge_all_again(claims: dict[str, Claim]) -> dict[str, dict[str, Any]]:

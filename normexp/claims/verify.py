@@ -98,6 +98,10 @@ def verify_all(
         if len(verdict.get("numerics", ())) > 1:
             differences = "whose differences docs/data/numerics_2.json has"
             tell(f"    its runs were computed by numerics 1 and 2, {differences}")
+        if devices := verdict.get("devices"):
+            tell(
+                f"    it compares runs of {' and '.join(devices)}; evidence=none and another out= train all here"
+            )
         tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:

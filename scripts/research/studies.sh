@@ -6,7 +6,7 @@
 # on the CPU, and MLPs go where these took less time. NORMEXP_DATA has mnist/ and cifar10_jpeg.tar.gz.
 set -u
 OUT=$1 END=$((SECONDS + $2)) PYTHON=${3:-python} HERE=$(cd "$(dirname "$0")/../.." && pwd)
-CORES=$(nproc) && MOST=$((CORES * 2 / 3)) && REST=$((CORES - MOST))
+CORES=$(env -u OMP_NUM_THREADS nproc) && MOST=$((CORES * 2 / 3)) && REST=$((CORES - MOST))
 mkdir -p "$OUT" && export OMP_NUM_THREADS=1 PYTHONPATH=$HERE${PYTHONPATH:+:$PYTHONPATH}
 
 verify() { # DEVICE WORKERS STUDY CLAIMS

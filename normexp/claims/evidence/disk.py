@@ -12,7 +12,7 @@ import pandas as pd
 from normexp.claims.evidence.grid import settings_of
 from normexp.claims.evidence.metric import ANEW, FINAL, SPEED, check_metric, late_gain, read_logged
 from normexp.claims.evidence.rates import rates_around
-from normexp.claims.evidence.table import NO_RUNS
+from normexp.claims.evidence.table import CPU, NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
@@ -157,6 +157,7 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         **{name: _number(summary["convergence"].get(name)) for name in SPEED},
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
+        "device": str(execution.get("device", CPU)).partition(":")[0],
         "finished": summary["finished"],
         "started": first.get("started") or summary["finished"],
         "commit": checkout.get("commit", ""),
