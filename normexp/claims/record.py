@@ -34,6 +34,7 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
     }
     left_out = {"word", "counts", "judgements", *(IN_ONE_SETTING if verdict.counts else OVER_SETTINGS)}
     left_out |= set() if verdict.runs else {"runs", "numerics"}
+    left_out |= set() if verdict.devices else {"devices"}
     names = [field.name for field in dataclasses.fields(verdict) if field.name not in left_out]
     found = {name: getattr(verdict, name) for name in names} | found
     if verdict.counts:

@@ -92,6 +92,10 @@ def verify_all(
         if len(verdict.numerics) > 1:
             differences = "whose differences docs/data/numerics_2.json has"
             tell(f"    its runs were computed by numerics 1 and 2, {differences}")
+        if devices := verdict.devices:
+            tell(
+                f"    it compares runs of {' and '.join(devices)}; evidence=none and another out= train all here"
+            )
         tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:

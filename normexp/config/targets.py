@@ -2,7 +2,8 @@
 
 A name in `_target_` must begin with an allowed prefix, which is judged before anything is imported: the rooms of
 normexp whose classes are parts of a run, torch's modules and optimizers, the list LIGHTNING, and packages that the user
-allows on the command line or as a Python argument. That is the whole promise about files of others.
+allows on the command line or as a Python argument. That is the whole promise about files of others. An allowed package
+or module may lie in the folder of `--config-dir`, beside its yaml files; one that is installed comes first.
 """
 
 import contextlib
@@ -10,10 +11,11 @@ import functools
 import json
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from normexp.config.folder import allowed_packages, lies_in
+from normexp.config.folder import allowed_packages, lies_in, own_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,6 +46,8 @@ def resolve_target(path: str, name: Any) -> type:
         raise ValueError(f"{where}: is no class; write package.module.Class")
     if name not in LIGHTNING and not lies_in(name, homes):
         raise ValueError(f"{where}: {_remedy(name)}")
+    if (folder := own_folder()) and str(folder) not in sys.path and lies_in(name, allowed_packages()):
+        sys.path.append(str(folder))
     try:
         target = pkgutil.resolve_name(name)
     except Exception as error:  # the import runs a user's code

@@ -17,7 +17,7 @@ from normexp.data.base import DataModule
 from normexp.training.lightning import quiet_lightning, total_steps
 from normexp.training.lit_model import LitModel
 
-WHITENED_BY = 5000  # training images
+STARTED_BY = 5000  # training samples
 
 
 @dataclass(kw_only=True)
@@ -77,8 +77,8 @@ def build(spec: RunSpec, *, command: str = "") -> Parts:
     check_kinds(config, spec.choices)
     data = load_data(config)
     model = build_model(config, data)
-    if whitening := getattr(model, "whitening", None):
-        whitening.fit(data.rows("train", torch.device("cpu")).take(slice(WHITENED_BY))[0])
+    if start := getattr(model, "start_from", None):  # weights that depend on data
+        start(data.rows("train", torch.device("cpu")).take(slice(STARTED_BY))[0])
     with refused("model", type(model).__name__):
         rehearse(model, data, config["batch_size"])
     module = LitModel(

@@ -106,7 +106,7 @@ def test_metrics_that_runs_will_have_pass(metric):
         ("steps_to_0.91", "no run will have it; "),
         (
             "convergence/steps_to_0.91",
-            "no run will have it; did you mean convergence/steps_to_0.9",
+            "no run will have it; add the target to accuracies=",
         ),
         ("logged/hessian*", r"nothing logs hessian\*; add its monitor"),
     ],

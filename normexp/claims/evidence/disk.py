@@ -10,7 +10,7 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import settings_of
 from normexp.claims.evidence.metric import ANEW, FINAL, SPEED, check_metric, late_gain, read_logged
-from normexp.claims.evidence.table import NO_RUNS
+from normexp.claims.evidence.table import CPU, NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import load_test_examples, read_summary
@@ -68,6 +68,9 @@ class DiskRuns:
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif metric.startswith("logged/"):
                 more[metric] = read_logged(metric, summary, folder)
+            elif metric.startswith("convergence/"):  # also a target that the evidence has no column for
+                name = metric.removeprefix("convergence/")
+                more[name] = _number(summary["convergence"].get(name))
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
@@ -114,6 +117,7 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         **{name: _number(summary["convergence"].get(name)) for name in SPEED},
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
+        "device": str(execution.get("device", CPU)).partition(":")[0],
         "finished": summary["finished"],
         "started": first.get("started") or summary["finished"],
         "commit": checkout.get("commit", ""),

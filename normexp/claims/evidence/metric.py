@@ -2,13 +2,15 @@
 
 - `test/error`, `train/loss` and the like: the final metric; `test/error_reestimated` and the like, of validation too:
   with running statistics that are estimated anew; `failed`: whether the run learned nothing
-- `convergence/steps_to_0.9` (also 0.5, 0.8): if the run never reached the target, all its steps; `convergence/auc`
+- `convergence/steps_to_0.9` (or any of `accuracies`): if the run never reached the target, all its steps;
+  `convergence/auc`
 - `logged/<glob>`: the mean of all matching rows of metrics.csv; `logged/last:<glob>`: of the last row of each tag
 - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
 """
 
 import fnmatch
 import math
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
 ANEW = [f"{metric}_{REESTIMATED}" for metric in FINAL if not metric.startswith("train/")]
 KNOWN = [*FINAL, *ANEW, "failed", *(f"convergence/{name}" for name in SPEED)]
+STEPS_TO = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names a target
 LAST = "last:"  # before a glob
 # Tags that every run logs; others are a monitor's.
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
@@ -76,13 +79,14 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     run."""
     group, _, name = metric.partition("/")
     where = f"claim={claim.id}: metric={metric}: "
-    if group != "logged" and metric not in KNOWN:
+    steps = group == "convergence" and STEPS_TO.fullmatch(name)
+    if group != "logged" and metric not in KNOWN and not steps:
         raise ValueError(f"{where}no run will have it; {suggest(metric, KNOWN)}")
-    if name.startswith("steps_to_") and config.get("early_stopping") is not None:
+    if steps and config.get("early_stopping") is not None:
         raise ValueError(
             f"{where}a run that stops before its target counts as fast; leave early_stopping out"
         )
-    if name.startswith("steps_to_") and float(name.removeprefix("steps_to_")) not in config["accuracies"]:
+    if steps and float(steps[1]) not in config["accuracies"]:
         raise ValueError(f"{where}no run will have it; add the target to accuracies=[...] among fixed")
     for tag in name.split(" - ") if group == "logged" and not config.get("monitor") else ():
         if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), pattern) for pattern in ALWAYS_LOGGED):

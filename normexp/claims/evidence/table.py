@@ -14,6 +14,7 @@ from normexp.config.folder import CONFIGS
 
 EVIDENCE = CONFIGS.parent / "docs" / "evidence"  # in a wheel the package carries it beside its configurations
 RUNS, VALUES = "runs.parquet", "values.parquet"
+CPU = "cpu"  # the device of rows from before there was such a column
 NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 
 

@@ -39,7 +39,7 @@ def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame
 def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataFrame) -> list[pd.DataFrame]:
     """The rows that these arms, which share one grid of rates, still need: first every seed at each rate, then rates
     beyond an edge. No row while a run has no result."""
-    if claim.rate != "own":
+    if claim.rate != "own" or not cell.widen:
         return []
     names = [(arm, level) for arm, level, _ in arms]
     runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]

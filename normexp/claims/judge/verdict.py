@@ -310,6 +310,8 @@ class Verdict:
     """None without trained networks."""
     numerics: tuple[int, ...] = ()
     """Versions of arithmetic that computed them."""
+    devices: tuple[str, ...] = ()
+    """If runs of several are compared in one setting."""
     protocol: str = ""
     """Hash of what decides the verdict."""
     seconds: float = 0.0
