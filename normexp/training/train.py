@@ -37,6 +37,7 @@ from normexp.training.result import (
     measure_finished,
     summarize,
 )
+from normexp.training.threads import set_threads
 
 WRITTEN_FOR = "2.6."  # of Lightning, whose private loops epoch_loop.py builds on; another trains with its own
 
@@ -89,8 +90,7 @@ class PreparedRun:
     def __init__(self, parts: Parts, folder: Path, console: Console):
         keep_freed_memory()
         config = parts.config
-        if config["threads"] is not None:
-            torch.set_num_threads(config["threads"])
+        set_threads(parts)
         self.parts, self.folder, self.console = parts, folder, console
         self.no_step = config["max_steps"] == 0
         self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()
