@@ -89,13 +89,26 @@ def _of_project(module: Any) -> NormLayer:
     )  # fmt: skip
     if module.pointwise:
         return replace(said, kind="pointwise")
+    # Layers of one class with the same options are of one kind, whatever their size.
+    options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
+    key = (type(module), module.channel_dim, said.groups, said.frozen, *options.items())
+    if key not in _kinds:
+        _kinds[key] = _kind_of_project(module, said)
+    return replace(said, **_kinds[key])
+
+
+_kinds: dict[tuple, dict[str, Any]] = {}
+
+
+def _kind_of_project(module: Any, said: NormLayer) -> dict[str, Any]:
+    """The fields of `said` that its outputs show."""
     batch = module.batch_statistics
     found, _ = match(module, [(module.num_features,)], module.eps, said.groups)
     exact = found is not None and found.channel_dim == module.channel_dim and not found.stays
     if exact and (found.kind == "batch") == batch:
-        return replace(said, kind=found.kind, per_position=found.per_position, groups=found.groups)
+        return {"kind": found.kind, "per_position": found.per_position, "groups": found.groups}
     grouped = "group" if hasattr(module, "num_groups") else "layer" if _centers(module) else "rms"
-    return replace(said, kind="batch" if batch else grouped, exact=said.frozen)
+    return {"kind": "batch" if batch else grouped, "exact": said.frozen}
 
 
 def _centers(module: Any) -> bool:
