@@ -234,8 +234,8 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
     follows = [place for place in network.tracked if place.follows_batches]
-    if not follows:
-        return
+    if not follows or not network.trace.random:
+        return  # nothing is drawn
     off = {path: calls[0][1] for path, calls in network.modes.moments.items()}
     on = {call.place.path: call.var for call in reversed(network.calls) if call.place in follows}
     if max(ratios(on, off).values(), default=0.0) <= limit.factor:
