@@ -11,8 +11,10 @@ from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import mask_of, real_statistics
 from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
 from normexp.check.network import Network
+from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
+from normexp.norms.layers import NormLayer
 from normexp.norms.layers.recognize import EPS
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
@@ -35,6 +37,11 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(layers, 1.0, case, inside=inside, name=type(error).__name__, text=text)
 
 
+def roots(place: Place) -> bool:
+    """Whether a norm takes the root of the variance alone, whose derivative at 0 is infinite."""
+    return place.eps == 0 or (isinstance(place.layer, NormLayer) and place.layer.eps_position == "outside")
+
+
 @finding
 def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic that is infinite or not a number spreads to everything behind it."""
@@ -48,13 +55,14 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if size is not None and not math.isfinite(size)
     ]
     if bad and not stored and not arriving and math.isfinite(network.attempt.loss):
-        exact = [
+        root = [
             c
             for c in network.attempt.calls
-            if c.understood and not c.place.eps and bool((c.spread == 0).any())
+            if c.understood and roots(c.place) and bool((c.spread == 0).any())
         ]
         words = {"parameter": bad[0], "tensors": len(bad)}
-        yield Found(exact, len(bad), "no_eps" if exact else "gradient", **words)
+        case = "root" if root and all(call.place.swappable for call in root) else "gradient"
+        yield Found(root, len(bad), case, **words)
     if negative and not stored:
         yield Found(negative, case="negative")
     elif stored or arriving:
