@@ -56,6 +56,11 @@ class Place:
         return self.layer if isinstance(self.layer, str) else self.layer.stays
 
     @property
+    def swappable(self) -> bool:
+        """Whether `normexp.norms.swap` can put another norm in its place."""
+        return isinstance(self.layer, NormLayer) and not self.layer.stays and ":" not in self.path
+
+    @property
     def centers(self) -> bool:
         """Whether it subtracts a mean."""
         return isinstance(self.layer, NormLayer) and self.layer.kind != "rms"

@@ -1,6 +1,7 @@
 """One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
 import copy
+import functools
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -84,6 +85,7 @@ class Trace:
     Attributes:
         loss_by: how the loss was computed, in words.
         skipped: whether the step gave no loss.
+        random: whether the step drew random numbers, as dropout does; told with `hear`.
         gradients: name -> norm of the gradient of each trained parameter; None where there is none.
         heard: norms that are called as functions, or that run and are not held.
         inside: path of the norm in which the pass failed.
@@ -92,6 +94,7 @@ class Trace:
     loss: float = float("nan")
     loss_by: str = ""
     skipped: bool = False
+    random: bool = False
     calls: list[Call] = field(default_factory=list)
     gradients: dict[str, float | None] = field(default_factory=dict)
     heard: list[Place] = field(default_factory=list)
@@ -157,6 +160,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         )
         handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
     if hear:
+        step.__dict__["training_step"] = watched_random(step, seen)
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
         handles += [handle, register_module_forward_hook(made)]
     try:
@@ -179,6 +183,24 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         for each in handles:
             each.remove()
     return seen
+
+
+def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
+    """The step, which also notes whether it drew random numbers."""
+    original = step.training_step
+
+    def states() -> Any:
+        cuda = next(root_of(step).parameters()).is_cuda
+        return torch.get_rng_state(), torch.cuda.get_rng_state() if cuda else torch.empty(0)
+
+    @functools.wraps(original)
+    def training_step(*args: Any, **kwargs: Any) -> Any:
+        before = states()
+        output = original(*args, **kwargs)
+        seen.random = not all(map(torch.equal, before, states()))
+        return output
+
+    return training_step
 
 
 def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:
