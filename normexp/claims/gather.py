@@ -44,7 +44,7 @@ def kept(claim: Claim, folder: Path) -> Evidence | None:
     the more seeds that `widen` once asked for."""
     if claim.evidence == "training":
         grid = kept_grid(claim, runs_in(folder))
-        return None if grid.empty else Evidence(claim, read(folder, grid, claim=claim.id), grid)
+        return None if grid.empty else Evidence(claim, read(folder, grid, claim), grid)
     values = values_of(folder, claim)
     if values is None:
         return None
@@ -58,9 +58,9 @@ def gathered(
     it was before."""
     grid = grid_of(claim) if grid is None else grid
     while True:
-        table = read(folder, grid, claim=claim.id)
+        table = read(folder, grid, claim)
         if len(todo := missing(grid, table)):
-            table = read(folder, grid, disk.read(todo), claim.id)
+            table = read(folder, grid, claim, disk.read(todo))
         wider = widen(claim, grid, table)
         if len(wider) == len(grid):
             return Evidence(claim, table, grid)

@@ -50,7 +50,7 @@ def test_what_was_not_logged_is_named(folder):
 
 
 RUNS = pd.DataFrame(
-    {"steps": [100, 100], "steps_to_0.9": [math.nan, 40.0], "auc": [0.5, 0.6], "test_accuracy": [0.9, 0.8]}
+    {"steps": [100, 100], "steps_to_0.9": [math.inf, 40.0], "auc": [0.5, 0.6], "test_accuracy": [0.9, 0.8]}
 )
 
 

@@ -1,7 +1,9 @@
 """The number of a finished run that a training claim compares, named by its `metric`:
 
 - `test/error`, `train/loss` and the like: the final metric; `failed`: whether the run learned nothing
-- `convergence/steps_to_0.9` (also 0.5, 0.8): if the run never reached the target, all its steps; `convergence/auc`
+- `convergence/steps_to_0.9` (also 0.5, 0.8): if the run never reached the target, all its steps; `convergence/auc`.
+  A table has three values of it: the steps, infinity of a target that was never reached, nan of one that the run did
+  not look for. What a run records is no part of its identity, so it may be any of the three.
 - `logged/<glob>`: the mean of all matching rows of metrics.csv; `logged/last:<glob>`: of the last row of each tag
 - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
 """
@@ -23,6 +25,8 @@ from normexp.runs.read import read_metrics
 SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
 KNOWN = [*FINAL, "failed", *(f"convergence/{name}" for name in SPEED)]
+STEPS_TO = "steps_to_"
+NEVER = math.inf  # steps to a target that was never reached; nan: nobody looked for it
 LAST = "last:"  # before a glob
 # Tags that every run logs; others are a monitor's.
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
@@ -58,10 +62,31 @@ def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     if name == "error":
         return 1 - runs[f"{group}_accuracy"]
     if group == "convergence":
-        return runs[name].fillna(runs["steps"]) if name.startswith("steps_to_") else runs[name]
+        return _steps(metric, runs) if name.startswith(STEPS_TO) else runs[name]
     if (column := f"{group}_{name}") in runs:
         return runs[column]
     raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
+
+
+def _steps(metric: str, runs: pd.DataFrame) -> pd.Series:
+    """The steps to a target; all steps of a run that never reached it."""
+    steps = runs[metric.partition("/")[2]]
+    if unknown := int(steps.isna().sum()):
+        raise ValueError(
+            f"metric={metric}: {unknown} of {len(steps)} runs did not look for this target; evidence=none and another "
+            "out= train them anew"
+        )
+    return steps.where(steps != NEVER, runs["steps"])
+
+
+def steps_to(folder: Path, target: float) -> float:
+    """The steps to a target by the validations that a run wrote down. Raises ValueError if it wrote none."""
+    rows = _logged(folder)
+    curve = rows[rows["metric"] == "val/accuracy"].sort_values("step")
+    if curve.empty:
+        raise ValueError(f"metric=convergence/{STEPS_TO}{target:g}: {folder} wrote down no validation")
+    reached = curve.loc[curve["value"] >= target, "step"]
+    return NEVER if reached.empty else float(reached.iloc[0])
 
 
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
@@ -71,11 +96,11 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     where = f"claim={claim.id}: metric={metric}: "
     if group != "logged" and metric not in KNOWN:
         raise ValueError(f"{where}no run will have it; {suggest(metric, KNOWN)}")
-    if name.startswith("steps_to_") and config.get("early_stopping") is not None:
+    if name.startswith(STEPS_TO) and config.get("early_stopping") is not None:
         raise ValueError(
             f"{where}a run that stops before its target counts as fast; leave early_stopping out"
         )
-    if name.startswith("steps_to_") and float(name.removeprefix("steps_to_")) not in config["accuracies"]:
+    if name.startswith(STEPS_TO) and float(name.removeprefix(STEPS_TO)) not in config["accuracies"]:
         raise ValueError(f"{where}no run will have it; add the target to accuracies=[...] among fixed")
     for tag in name.split(" - ") if group == "logged" and not config.get("monitor") else ():
         if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), pattern) for pattern in ALWAYS_LOGGED):
