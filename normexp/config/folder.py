@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
 FOLDERS = {"claim": "claims", "bank": "banks"}  # of a group; Hydra's groups have their own names
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # eight times as fast with libyaml
+MOST_VALUES = 100_000  # of a yaml with its aliases written out
+TOO_LARGE = f"has more than {MOST_VALUES:,} values once its aliases are written out; use fewer"
+READ_AS_ANOTHER = re.compile(r"[-+]?(0[0-7_]+|[0-9_]+(:[0-5]?[0-9])+)")  # octal, and base 60, of YAML 1.1
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -35,6 +39,8 @@ def use_folder(folder: str | Path | None) -> None:
         raise ValueError(
             f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
         )
+    for path in Path(folder).glob("*/*.yaml") if folder else ():
+        require_small(path)
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 
 
@@ -147,25 +153,63 @@ def load_yaml(text: str) -> Any:
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """The content of a file's text. Raises ValueError with one line for a text that is no yaml, or has a key twice."""
+    """The content of a file's text. Raises ValueError with one line for a text that is no yaml, has a key twice, is
+    too large once its aliases are written out, or has a number that is read as another one."""
     try:
-        if twice := _key_twice(yaml.compose(text, LOADER)):
-            raise yaml.YAMLError(twice)
-        return load_yaml(text)
+        root = yaml.compose(text, LOADER)
+        mistake = _mistake_in(root)
+        node = None if mistake else load_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
         raise ValueError(
             f"{path}: cannot be read ({said}); close brackets and quote text that has a colon"
         ) from None
+    if mistake:
+        raise ValueError(f"{path}: {mistake}")
+    return node
 
 
-def _key_twice(node: Any) -> str:
-    """Says which key of a mapping stands twice, of which a loader would keep the last; empty if none does."""
-    seen: set[str] = set()
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    for key, _ in pairs:
-        if str(key.value) in seen and key.value != "<<":
-            return f"line {key.start_mark.line + 1}: {key.value} stands there twice; keep one"
-        seen.add(str(key.value))
-    inner = [value for _, value in pairs] or (node.value if isinstance(node, yaml.SequenceNode) else [])
-    return next(filter(None, map(_key_twice, inner)), "")
+def require_small(path: Path) -> None:
+    """Raise ValueError with one line for a yaml whose aliases of aliases are too many values once they are written
+    out, as OmegaConf does. What is no yaml is left to its reader."""
+    text = read_text(path)
+    if "&" not in text or "*" not in text:
+        return
+    try:
+        nodes = list(yaml.compose_all(text, LOADER))
+    except (yaml.YAMLError, RecursionError):
+        return
+    if any(_size(node, {}) > MOST_VALUES for node in nodes):
+        raise ValueError(f"{path}: {TOO_LARGE}")
+
+
+def _mistake_in(root: Any) -> str:
+    """What is wrong with a yaml that can be read: its size, a key that stands twice, of which a loader would keep the
+    last, or a number that is read as another one. Empty if nothing is."""
+    if _size(root, {}) > MOST_VALUES:
+        return TOO_LARGE
+    waiting = [] if root is None else [root]
+    for node in waiting:  # which grows; the size is bounded
+        line = f"line {node.start_mark.line + 1}: "
+        if isinstance(node, yaml.MappingNode):
+            keys = [str(key.value) for key, _ in node.value]
+            if twice := next((key for key, n in Counter(keys).items() if n > 1 and key != "<<"), None):
+                last = [key for key, _ in node.value if str(key.value) == twice][-1]
+                return f"line {last.start_mark.line + 1}: {twice} stands there twice; keep one"
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif node.tag.endswith(":int") and READ_AS_ANOTHER.fullmatch(node.value):
+            read = yaml.load(node.value, LOADER)
+            return f"{line}{node.value} is read as {read}; write {read}, or the number that you mean"
+    return ""
+
+
+def _size(node: Any, sizes: dict[int, int]) -> int:
+    """How many values a node has once its aliases are written out."""
+    if id(node) not in sizes:
+        sizes[id(node)] = MOST_VALUES + 1  # of a node within itself
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        parts = [part for pair in parts for part in pair] if isinstance(node, yaml.MappingNode) else parts
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]

@@ -213,6 +213,9 @@ class DataModule(LightningDataModule):
                 f"are trained on; choose at most {order.num_rows}"
             )
         self.splits = splits
+        if int((self.class_counts("train") > 0).sum()) < 2:  # a constant answer would be perfect
+            self.splits = {}
+            raise ValueError("data: all samples of the training split have one class; give it two or more")
 
     def chance_loss(self, split: str) -> float:
         """Entropy in nats of a split's class frequencies, or of a text's character frequencies.

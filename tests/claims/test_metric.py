@@ -52,7 +52,7 @@ def test_what_was_not_logged_is_named(folder):
 RUNS = pd.DataFrame(
     {
         "steps": [100, 100],
-        "steps_to_0.9": [math.nan, 40.0],
+        "steps_to_0.9": [math.inf, 40.0],
         "auc": [0.5, 0.6],
         "test_accuracy": [0.9, 0.8],
         "test_accuracy_reestimated": [0.95, 0.7],

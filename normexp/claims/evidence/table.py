@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
-from normexp.claims.evidence.metric import columns_anew
+from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
 from normexp.claims.evidence.protocol import asked_of, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -22,12 +22,15 @@ def read(
     evidence: Path | None, grid: pd.DataFrame, claim: Claim, disk: pd.DataFrame = NO_RUNS
 ) -> pd.DataFrame:
     """The finished runs of a claim's grid, each once. Where a run exists several times, that which the evidence has for
-    the claim comes first, then that of a bank's grid, then any other of the evidence, then that of this disk. A
-    completed run that lacks a number of the claim, since it is older than the number, is none of them."""
+    the claim comes first, then that of a bank's grid, then any other of the evidence, then that of this disk. Runs that
+    were kept for others count only if they recorded what this claim reads, and a completed run that is older than a
+    number of the claim counts as none."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    order = 2 * asked.str.contains(rf"\b{re.escape(claim.id)}:") + asked.str.contains(OF_BANK)
+    own = asked.str.contains(rf"\b{re.escape(claim.id)}:")
+    kept = kept[own | ~_lacks(claim, grid, kept)]
+    order = 2 * own[kept.index] + asked[kept.index].str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
     columns = columns_anew(claim)
     whole = [
@@ -37,6 +40,18 @@ def read(
     tables = [table for table in whole if len(table)]
     runs = pd.concat(tables, ignore_index=True) if tables else kept
     return runs.drop_duplicates(RUN, ignore_index=True)
+
+
+def _lacks(claim: Claim, grid: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
+    """Which finished runs have no number of a tag that an arm of the claim reads, since nobody asked for it."""
+    lacks = pd.Series(False, index=runs.index)
+    for arm in claim.arms if claim.evidence == "training" else ():
+        for metric in (claim.metric_of(arm), claim.check_of(arm)):
+            if metric and metric.startswith("logged/"):
+                texts = grid.loc[grid["arm"] == arm, "overrides"].unique()
+                absent = runs[metric].isna() if metric in runs else True
+                lacks |= runs["overrides"].isin(texts) & (runs["status"] == "completed") & absent
+    return lacks
 
 
 def runs_in(evidence: Path | None) -> pd.DataFrame:
@@ -79,4 +94,7 @@ def level_text(level: object) -> str:
 def _read(path: Path) -> pd.DataFrame:
     if not path.exists():
         raise ValueError(f"{path}: no such file; name a folder with {RUNS} and {VALUES}, or evidence=none")
-    return pd.read_parquet(path)
+    table = pd.read_parquet(path)
+    # All kept runs looked for these targets; the file has no number where one was never reached.
+    steps = [str(name) for name in table if str(name).startswith(STEPS_TO)]
+    return table.fillna(dict.fromkeys(steps, NEVER))
