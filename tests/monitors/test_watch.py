@@ -1,7 +1,9 @@
 """A loop of one's own is watched: the numbers, tags and bits of a fit, whatever the network takes."""
 
 import copy
+import inspect
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -236,3 +238,62 @@ def test_a_network_with_its_loss_in_its_output_needs_nothing_else():
             optimizer.step()
     assert {tag.split("/")[0] for tag in watched.recorded} >= {"mean_drift", "input_std", "ics_distance"}
     assert [step for step, _ in watched.recorded["input_std/layer00_model_a"]] == [0, 1, 2]
+
+
+def test_the_loop_of_the_docs(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "monitors.md").read_text()
+    snippet = page.split("<!-- tested loop -->\n```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    model = network()
+    names = {
+        "model": model,
+        "loader": batches(3),
+        "F": F,
+        "optimizer": torch.optim.SGD(model.parameters(), 0.1),
+    }
+    exec(snippet, names)
+    assert [step for step, _ in names["w"].recorded["gradient_norm/network"]] == [0]
+    assert EventAccumulator(str(tmp_path / "runs" / "x")).Reload().Tags()["scalars"]
+
+
+def test_watch_is_part_of_the_api():
+    assert "watch" in dir(normexp)
+    assert "every" in inspect.signature(normexp.watch).parameters
+    assert normexp.watch is normexp.monitors.watch
+
+
+@pytest.mark.integration
+def test_a_trainer_of_transformers_is_watched(tmp_path):
+    transformers = pytest.importorskip("transformers")
+
+    def trained(callbacks):
+        torch.manual_seed(0)
+        sizes = {
+            "hidden_size": 16,
+            "intermediate_size": 32,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+        }
+        model = transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(vocab_size=31, num_hidden_layers=2, max_position_embeddings=16, **sizes)
+        )
+        texts = torch.randint(31, (24, 8), generator=torch.Generator().manual_seed(0))
+        options = transformers.TrainingArguments(
+            output_dir=str(tmp_path), max_steps=4, per_device_train_batch_size=4, report_to=[], use_cpu=True,
+            save_strategy="no", logging_strategy="no", disable_tqdm=True,
+        )  # fmt: skip
+        data = [{"input_ids": text, "labels": text} for text in texts]
+        transformers.Trainer(model, options, train_dataset=data, callbacks=callbacks).train()
+        return model.state_dict()
+
+    weights = trained([])
+    monitors = [make(2) for make in EVERY.values()] + [Stream(every_n_steps=2)]
+    callback = normexp.monitors.trainer_callback(monitors=monitors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(trained([callback]), weights)
+    watched = callback.watch
+    assert watched.global_step == 4
+    assert [step for step, _ in watched.recorded["gradient_norm/network"]] == [0, 2, 4]
+    assert any(tag.startswith("attention_entropy/") for tag in watched.recorded)
+    assert EventAccumulator(str(tmp_path / "runs")).Reload().Tags()["scalars"]
