@@ -57,7 +57,7 @@ class Watch:
         done = max(0, self.global_step - 1)
         if done % pace == 0:
             for logger in self.loggers:
-                logger.log_metrics({"Loss/train": float(loss)}, done)
+                logger.log_metrics({"Loss/train": torch.as_tensor(loss).item()}, done)
 
     def __enter__(self) -> "Watch":
         if self._to is not None:
@@ -118,7 +118,7 @@ class Watch:
         if self._begun and self._updates(optimizer):
             self.global_step += 1
             self._begun = False
-            self._call("on_train_batch_end")
+            self._call("on_train_batch_end", None, None, 0)
 
 
 def watch(
