@@ -158,7 +158,7 @@ class Digits(ImageData):
     The set has no standard splits. `split_seed` cuts all three, so another seed has other test images.
     """
 
-    max_pixel = 16
+    standard, max_pixel = True, 16
 
     def read_images(self) -> Images:
         from sklearn.datasets import load_digits  # a second of imports
