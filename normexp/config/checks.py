@@ -42,8 +42,8 @@ def validate(config: dict[str, Any], groups: Sequence[str] = GROUPS) -> None:
         for path, part in parts.items():
             if not isinstance(part, dict) or "_target_" not in part:
                 raise ValueError(f"{path}: names no class; choose {group}=<name> or write _target_")
-            own = class_options(part) if group == "optimizer" else part
-            check_node(path, own, INJECTED.get(group, ()))
+            options = class_options(part) if group == "optimizer" else part
+            check_node(path, options, INJECTED.get(group, ()))
     size = config["data"].get("batch_size", config["batch_size"])
     if size != config["batch_size"]:
         raise ValueError(
@@ -73,10 +73,10 @@ def check_node(path: str, node: Any, given: tuple[str, ...] = ()) -> None:
     if "_target_" not in node:
         return
     target = resolve_target(path, node["_target_"])
-    if own := [key for key in given if key in node]:
-        instead = OF_TRAINER.get(own[0]) if path == "trainer" else None
+    if fixed := [key for key in given if key in node]:
+        instead = OF_TRAINER.get(fixed[0]) if path == "trainer" else None
         remedy = f"write {instead}=VALUE instead" if instead else "leave it out"
-        raise ValueError(f"{path}.{own[0]}={node[own[0]]!s:.60}: is given by normexp; {remedy}")
+        raise ValueError(f"{path}.{fixed[0]}={node[fixed[0]]!s:.60}: is given by normexp; {remedy}")
     if model := options_of(target, given, bool(node.get("_partial_", False))):
         checked(model, options, path)
 

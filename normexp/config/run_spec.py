@@ -83,7 +83,9 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     may not be installed here. Raises ValueError with one line for a configuration of another version."""
     known = {key: value for key, value in summary["config"].items() if key in Root.model_fields}
     config = OFF | known | {"logger": [], "monitor": {}, "allow_targets": []}
-    config["data"] = {key: value for key, value in config["data"].items() if key != "cache"}  # a place alone
+    config["data"] = {
+        key: value for key, value in config["data"].items() if key != "cache"
+    }  # of this machine alone
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
 
@@ -92,5 +94,7 @@ def choices_of(config: dict[str, Any], known: Mapping[str, str]) -> dict[str, st
     """The choice of each group in a configuration, and its recipe. `known` is what Hydra keeps of them: nothing for a
     list, `monitor=[light,hessian]`, which is named by its members, and for a node that was written without a choice."""
     nodes = {group: config.get(group) or {} for group in GROUPS}
-    own = {group: "own" if "_target_" in node else "+".join(node) or "none" for group, node in nodes.items()}
-    return {group: known.get(group) or own[group] for group in GROUPS} | {"recipe": config["recipe"]}
+    unnamed = {
+        group: "own" if "_target_" in node else "+".join(node) or "none" for group, node in nodes.items()
+    }
+    return {group: known.get(group) or unnamed[group] for group in GROUPS} | {"recipe": config["recipe"]}
