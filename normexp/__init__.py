@@ -8,7 +8,6 @@ from normexp.api import report, sweep, train, verify
 if TYPE_CHECKING:
     from normexp import norms, runs
     from normexp.check import Check
-    from normexp.monitors import watch
 
     check: Check  # the package, which is called
 

@@ -79,7 +79,7 @@ def using(folder: str | Path | None = None, packages: Iterable[str] = ()) -> Ite
 def listed(text: str) -> list[str]:
     """The parts of a list on the command line, with or without brackets and quotes."""
     inner = text.strip().removeprefix("[").removesuffix("]")
-    return [part for found in inner.split(",") if (part := found.strip(" '\""))]
+    return [part for item in inner.split(",") if (part := item.strip(" '\""))]
 
 
 def allowed_packages() -> tuple[str, ...]:
@@ -92,17 +92,17 @@ def brought() -> dict[tuple[str, str], list[str]]:
     """What installed packages say they bring: (group, name) -> packages. Nothing of theirs is imported or read."""
     from importlib.metadata import entry_points  # slow: it reads a file of each package
 
-    found: dict[tuple[str, str], list[str]] = {}
+    packages: dict[tuple[str, str], list[str]] = {}
     points = entry_points()
     for group in BROUGHT:
-        for own in points.select(group=f"normexp.{group}s"):
-            found.setdefault((group, own.name), []).append(own.value)
-    return found
+        for point in points.select(group=f"normexp.{group}s"):
+            packages.setdefault((group, point.name), []).append(point.value)
+    return packages
 
 
 def brought_hint(group: str, name: str) -> str:
     """What to add to a command that names a choice of an installed package which it does not allow; else empty."""
-    packages = [own for own in brought().get((group, name), ()) if not lies_in(own, allowed_packages())]
+    packages = [p for p in brought().get((group, name), ()) if not lies_in(p, allowed_packages())]
     if not packages:
         return ""
     return f"an installed package brings it; if you trust {packages[0]}, add allow_targets=[{packages[0]}]"
@@ -110,10 +110,10 @@ def brought_hint(group: str, name: str) -> str:
 
 def more_folders() -> list[Path]:
     """The folders beside the project's: the user's own, and those of the installed packages that are allowed."""
-    own, allowed = own_folder(), allowed_packages()
+    user, allowed = own_folder(), allowed_packages()
     named = [package for packages in brought().values() for package in packages] if allowed else []
     packages = dict.fromkeys(package for package in named if lies_in(package, allowed))
-    return [*([own] if own else []), *map(_folder_of, packages)]
+    return [*([user] if user else []), *map(_folder_of, packages)]
 
 
 def _folder_of(package: str) -> Path:
@@ -160,9 +160,9 @@ def parse_yaml(text: str, path: Path) -> Any:
         mistake = _mistake_in(root)
         node = None if mistake else load_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        reason = " ".join(str(error).replace('in "<unicode string>", ', "").split())
         raise ValueError(
-            f"{path}: cannot be read ({said}); close brackets and quote text that has a colon"
+            f"{path}: cannot be read ({reason}); close brackets and quote text that has a colon"
         ) from None
     if mistake:
         raise ValueError(f"{path}: {mistake}")

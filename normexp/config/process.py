@@ -32,8 +32,8 @@ def command(name: str) -> str:
     path = Path(sys.argv[0])
     if path.suffix != ".py" or path.stem not in SCRIPTS:
         return f"normexp {name}"
-    own = f"python scripts/{name}.py" if name in SCRIPTS else f"python -m normexp {name}"
-    return "python train.py" if name == "train" else own
+    script = f"python scripts/{name}.py" if name in SCRIPTS else f"python -m normexp {name}"
+    return "python train.py" if name == "train" else script
 
 
 def typed(argv: Sequence[str]) -> str:

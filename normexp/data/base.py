@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -146,6 +146,10 @@ class DataModule(LightningDataModule):
         covered: what of a user's own data the fingerprint covers, "" where it always covers all.
         test_set: digest of the test examples and their order. Options that scale them do not change it.
     """
+
+    standard: ClassVar[bool] = (
+        False  # the same data everywhere, so no part of a run's identity: no fingerprint
+    )
 
     batch_size: Count  # of all processes together
     eval_batch_size: Count

@@ -67,15 +67,16 @@ class Parts:
         return trainer
 
 
-def build(spec: RunSpec, *, command: str = "") -> Parts:
-    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic.
+def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -> Parts:
+    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic. `data` are those of the
+    run, if they were loaded before.
 
     Raises ValueError with one line.
     """
     quiet_lightning()
     config = spec.config
     check_kinds(config, spec.choices)
-    data = load_data(config)
+    data = data or load_data(config)
     model = build_model(config, data)
     if start := getattr(model, "start_from", None):  # weights that depend on data
         start(data.rows("train", torch.device("cpu")).take(slice(STARTED_BY))[0])
