@@ -28,7 +28,9 @@ lane() { # DEVICE WORKERS STUDY:CLAIMS ...
 if [ ! -e "$OUT/mlps" ]; then
   "$PYTHON" -c "from normexp.config.targets import construct as make, load_data
 from normexp.claims.evidence.initial import plain; load_data(plain(('data=cifar10_jpeg',)))" >>"$OUT/log" 2>&1 &
+  whole=$END
   for device in gpu cpu; do
+    END=$((SECONDS + 45))
     verify $device "$CORES" speed V1
     "$PYTHON" - "$OUT/$device" $device >>"$OUT/pace" <<'END'
 import json, pathlib, statistics, sys
@@ -36,6 +38,7 @@ seconds = [json.loads(file.read_text())["seconds"] for file in pathlib.Path(sys.
 print(statistics.mean(seconds) if seconds else 1e9, sys.argv[2])
 END
   done
+  END=$whole
   wait
   sort -g "$OUT/pace" | head -1 | cut -d' ' -f2 >"$OUT/mlps"
 fi
@@ -44,5 +47,5 @@ lane "$(cat "$OUT/mlps")" "$MOST" noise:N1 initialization:I1 layer_steps:L1 init
   speed:V5,V3 layer_steps:L2 initialization:I5 initialization:I3 more_seeds:M2 initialization:I4 &
 lane gpu "$REST" noise:N3 noise:N2 noise:N4 more_seeds:M1 residuals:R1,R2 parts_of_batchnorm:B2 speed:V2,V4 &
 wait
-find "$OUT" -name "*.log" -exec tail -n 3 {} +
+find "$OUT" -maxdepth 1 -name "*.log" -exec tail -n 3 {} +
 cat "$OUT/log"

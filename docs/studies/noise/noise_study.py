@@ -63,8 +63,9 @@ class Displaced(BatchNorm):
             return z + (scale - 1) * (z - center) + mean * unit
         generator = self.generator(x.device, int(self.num_batches_tracked))
         mean, scale = self.moved(generator)
-        m = self.along(mean, x) + self.mean_spread * torch.empty_like(x).uniform_(-1, 1, generator=generator)
-        s = self.along(scale, x) + self.scale_spread * torch.empty_like(x).normal_(generator=generator)
+        of_value = torch.empty_like(x, dtype=torch.float32)
+        m = self.along(mean, x) + self.mean_spread * of_value.uniform_(-1, 1, generator=generator)
+        s = self.along(scale, x) + self.scale_spread * of_value.normal_(generator=generator)
         return z + (s - 1) * (z - center) + m * unit
 
     def from_population(self, x: Tensor) -> Tensor:

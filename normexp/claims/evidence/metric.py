@@ -65,7 +65,7 @@ def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     group, _, name = metric.partition("/")
     if metric in runs:
         return runs[metric]
-    if group == "convergence":
+    if group == "convergence" and name in runs:
         return _steps(metric, runs) if name.startswith(STEPS_TO) else runs[name]
     if (column := f"{group}_{name}".replace("error", "accuracy")) in runs:
         return 1 - runs[column] if name.startswith("error") else runs[column]
