@@ -15,7 +15,7 @@ from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.registry import REGISTRY, latest, protocol_of, read_registry
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import load_each
+from normexp.claims.spec.claim_files import documents_in, read_all
 from normexp.config.folder import allow_from, use_folder
 from normexp.optimizers import parameter_groups
 
@@ -46,9 +46,10 @@ def study(monkeypatch):
 def test_a_study_composes_and_is_registered_as_it_stands(folder, study, tmp_path):
     study(folder.name)
     sys.path[:] = [place for place in sys.path if place != str(folder)]  # `_target_` finds the module itself
-    claims, broken = load_each(folder / "claims", bank=load_bank(folder.name))
+    sources, broken = documents_in(folder / "claims")
+    claims, mistakes = read_all(sources, load_bank(folder.name))
     assert claims
-    assert not broken
+    assert not broken | mistakes
     rows = read_registry(ROOT / REGISTRY)
     for claim in claims.values():
         row = latest(rows, claim.id)

@@ -20,7 +20,7 @@ from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.evidence.table import EVIDENCE, RUNS
 from normexp.claims.gather import gathered
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import load_each
+from normexp.claims.spec.claim_files import documents_in, read_all
 from normexp.config.folder import CONFIGS, allow_from, use_folder
 
 
@@ -30,7 +30,7 @@ def main(name: str, cache: Path, study: Path | None = None) -> None:
         use_folder(study)
         allow_from([f"allow_targets={study.name}_study"])
     bank = load_bank(study.name) if study else None
-    claim = load_each((study or CONFIGS) / "claims", bank=bank)[0][name]
+    claim = read_all(documents_in((study or CONFIGS) / "claims")[0], bank)[0][name]
     found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
     if len(lost := found.missing):
         raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
