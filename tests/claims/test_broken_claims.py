@@ -288,7 +288,11 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     ("function", "more", "message"),
     [
         ("invariances.nope", "", "function=invariances.nope: no such law"),
-        ("invariances.alone", "options: {bach_size: 3}", "function: invariances.alone fails .* 'bach_size'"),
+        (
+            "invariances.smaller_batch",
+            "options: {bach_size: 3}",
+            "function: invariances.smaller_batch fails .* 'bach_size'",
+        ),
         ("invariances.weight_gradient_ratio", "", "function: .* argument: 'scale'"),
     ],
 )
