@@ -64,7 +64,7 @@ def verify_all(
     ids = [claim.id for claim in claims]
     named = ", ".join(ids) if len(ids) <= 8 else pluralize(len(ids), "claim")
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
-    computing = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
+    computing = f", about {duration(seconds)}{'' if nothing else ' without training'}" if seconds else ""
     tell(f"plan: {named}{nothing}{computing}")
     ready: list[Evidence | Claim] = [*plain]
     lacking = []

@@ -140,7 +140,7 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
     else:
         told = [stated(verdict.comparison, measure, verdict.effect, verdict.interval)]
     questions = dict.fromkeys(question(result.comparison, measure) for result in verdict.comparisons)
-    told += [f"the claim: {', '.join(questions)}"] * asked
+    told += [f"the claim: {', '.join(questions)}"] if asked else []
     texts = [text for text in told if text]
     return ". ".join([*texts[:1], *map(capital, texts[1:])])
 

@@ -9,7 +9,7 @@ from committed import CLAIMS, altered
 
 from normexp.claims.evidence import table
 from normexp.claims.evidence.complete import complete_cells
-from normexp.claims.evidence.disk import DiskRuns, row_of, words_of
+from normexp.claims.evidence.disk import DiskRuns, overrides_of, row_of
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import column_of, steps_to
 from normexp.claims.evidence.table import read
@@ -105,7 +105,7 @@ def test_what_a_run_did_not_look_for_is_in_its_validations(tmp_path):
 )
 def test_runs_that_record_something_else_lie_in_a_folder_of_their_own(word, tmp_path):
     plain, other = (
-        set(words_of("\n".join(words), tmp_path)) for words in (["norm=none"], ["norm=none", word])
+        set(overrides_of("\n".join(words), tmp_path)) for words in (["norm=none"], ["norm=none", word])
     )
     assert "name=runs" in plain
     assert not any(part == "name=runs" for part in other)

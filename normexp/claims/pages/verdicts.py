@@ -57,7 +57,7 @@ def shares(verdicts: dict[str, Verdict], family: Family) -> str:
     rows = []
     for (key, result), one in zip(family.tested.items(), q, strict=True):
         name = key[0] if len(verdicts[key[0]].comparisons) == 1 else f"{key[0]}, part {key[1]}"
-        withdrawn = " (withdrawn)" * (verdicts[key[0]].word == WITHDRAWN)
+        withdrawn = " (withdrawn)" if verdicts[key[0]].word == WITHDRAWN else ""
         rows.append(
             (
                 name,
