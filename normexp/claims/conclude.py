@@ -11,7 +11,7 @@ from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.networks import different, settings_of_values
 from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.evidence.registry import before, registration
-from normexp.claims.evidence.settings import judged, settings, whole
+from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
@@ -58,8 +58,8 @@ def _in_one_setting(evidence: Evidence, registries: Sequence[Path] | None) -> Co
 
 def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
     claim = evidence.claim
-    every = whole(claim, evidence.grid, evidence.table)
-    runs = judged(claim, every)
+    every = finished_settings(claim, evidence.grid, evidence.table)
+    runs = compared_runs(claim, every)
     row, why = registration(claim, registries)
     late = None
     if row and len(runs):

@@ -15,7 +15,7 @@ import pandas as pd
 
 from normexp.claims.evidence.disk import NUMBERS, DiskRuns
 from normexp.claims.evidence.grid import RUN, runs_of
-from normexp.claims.evidence.protocol import asked_of
+from normexp.claims.evidence.protocol import evidence_tag
 from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.evidence.table import EVIDENCE, RUNS
 from normexp.claims.gather import gathered
@@ -52,7 +52,7 @@ def main(name: str, cache: Path, study: Path | None = None) -> None:
         name for name in (*NUMBERS, "device", *more) if name not in kept and name in new
     ]  # older runs have none
     all_runs = pd.concat([kept, new.reindex(columns=[*kept.columns, *later])], ignore_index=True)
-    asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), asked_of(claim)
+    asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), evidence_tag(claim)
     marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
     all_runs["asked_by"] = [
         " ".join(sorted(own | ({words} if here else set()))) for own, here in zip(marks, asked, strict=True)

@@ -110,6 +110,19 @@ def test_p_value_is_scipys_and_agrees_with_the_interval():
     assert estimate.p_within([(-math.inf, 0)]) == 1.0
 
 
+def test_equal_effects_have_no_error_and_none_have_no_mean():
+    assert SeedMean.of(np.array([0.1, 0.1, 0.1])).error == 0  # whatever the rounding of their mean
+    nothing = SeedMean.of(np.array([]))
+    assert math.isnan(nothing.effect)
+    assert nothing.interval(0.95) == (-math.inf, math.inf)
+
+
+def test_a_value_without_a_logarithm_is_refused():
+    ratio = Comparison(kind="greater", arm="a", baseline="b", log=True)
+    with pytest.raises(ValueError, match="a value of 0 or below has no logarithm"):
+        judge(table_of({"a": [1.0, 2.0, 0.0, 1.0, 1.0], "b": [1.0] * 5}), [ratio])
+
+
 def test_fewer_than_five_seeds_rank_nothing():
     with pytest.raises(ValueError, match="seeds=4"):
         judge(

@@ -1,15 +1,19 @@
 """What a run recorded is no part of its identity: reached, never reached and not looked for are three values."""
 
 import math
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 from committed import CLAIMS, altered
 
 from normexp.claims.evidence import table
-from normexp.claims.evidence.disk import row_of, words_of
+from normexp.claims.evidence.complete import complete_cells
+from normexp.claims.evidence.disk import DiskRuns, overrides_of, row_of
+from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import column_of, steps_to
 from normexp.claims.evidence.table import read
+from normexp.claims.spec.cell import BankCell
 
 SUMMARY = {
     "hash": "h", "choices": {"norm": "none"}, "status": "completed", "metrics": {"test/accuracy": 0.7}, "steps": 60,
@@ -28,6 +32,53 @@ def test_a_target_is_reached_never_reached_or_not_looked_for(convergence, kept):
     row = row_of(SUMMARY | {"convergence": convergence})
     assert row["steps_to_0.9"] == kept
     assert math.isnan(row["steps_to_0.5"])
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_a_row_has_the_commit_and_whether_its_tree_was_changed(dirty):
+    told = {"checkout": {"commit": "c0ffee", "dirty": dirty}, "first": {"started": "then"}}
+    row = row_of(SUMMARY | {"convergence": {"auc": 0.5}} | told)
+    assert (row["commit"], row["dirty"], row["started"]) == ("c0ffee", dirty, "then")
+    assert (row["auc"], row["test_accuracy"], row["numerics"]) == (0.5, 0.7, 1)
+    alone = row_of(SUMMARY | {"convergence": {}})
+    assert (alone["commit"], alone["dirty"], alone["started"]) == ("", True, SUMMARY["finished"])
+
+
+def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(tmp_path, monkeypatch):
+    metrics = {"a": "logged/one/*", "b": "logged/two/*"}
+    claim = altered(CLAIMS["P14"], cells={}, metric=metrics, arms={"a": [], "b": []}, manipulation=None)
+    rows = [("", arm, "", "norm=none", seed, math.nan) for arm in "ab" for seed in (3, 4)]
+    grid = pd.DataFrame(rows, columns=["setting", "arm", "level", "overrides", "seed", "lr"])
+    disk = DiskRuns(claim, tmp_path)
+    folders = {seed: SimpleNamespace(folder=tmp_path / str(seed)) for seed in (3, 4)}
+    monkeypatch.setattr(disk, "specs", lambda grid: [folders[seed] for seed in grid["seed"]])
+    logged = "step,epoch,seconds,metric,value\n1,1,1,one/x,{0}\n1,1,1,two/x,{0}0\n"
+    for seed in (3, 4):
+        folders[seed].folder.mkdir()
+        (folders[seed].folder / "metrics.csv").write_text(logged.format(seed))
+    monkeypatch.setattr(
+        "normexp.claims.evidence.disk.read_summary", lambda folder: SUMMARY | {"convergence": {}}
+    )
+    found = disk.read(grid)
+    assert found["seed"].tolist() == [3, 4]
+    assert found[[*metrics.values()]].to_numpy().tolist() == [[3.0, 30.0], [4.0, 40.0]]
+
+
+def test_a_metric_that_no_run_will_have_stops_before_the_first_run(tmp_path):
+    claim = altered(CLAIMS["P14"], metric="test/errors")
+    with pytest.raises(ValueError, match="claim=P14: metric=test/errors: no run will have it"):
+        DiskRuns(claim, tmp_path).specs(grid_of(claim).iloc[:1])
+
+
+def test_cells_are_completed_where_runs_are_trained():
+    cell = BankCell(
+        name="x", overrides=("model=mlp", "data=digits"), labels={"model": "MLP", "data": "digits"}
+    )
+    claim = altered(CLAIMS["P14"], cells={"x": cell})
+    (found,) = complete_cells(claim).cells.values()
+    assert (found.test, len(found.rates), found.is_complete) == ("test set", 5, True)
+    law = altered(claim, evidence="law")
+    assert complete_cells(law) is law
 
 
 def test_all_steps_count_where_it_was_never_reached_and_nothing_does_where_nobody_looked():
@@ -54,7 +105,7 @@ def test_what_a_run_did_not_look_for_is_in_its_validations(tmp_path):
 )
 def test_runs_that_record_something_else_lie_in_a_folder_of_their_own(word, tmp_path):
     plain, other = (
-        set(words_of("\n".join(words), tmp_path)) for words in (["norm=none"], ["norm=none", word])
+        set(overrides_of("\n".join(words), tmp_path)) for words in (["norm=none"], ["norm=none", word])
     )
     assert "name=runs" in plain
     assert not any(part == "name=runs" for part in other)

@@ -50,7 +50,7 @@ class DiskRuns:
         keys = keys_of(grid)
         new = grid.loc[[key not in self._specs for key in keys]]  # with its columns, also of no row
         for text, rows in new.groupby("overrides", sort=False):
-            words = words_of(str(text), self.cache)
+            words = overrides_of(str(text), self.cache)
             rates = sorted(rows["lr"].dropna().unique().tolist()) or None
             for spec in specs(words, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
                 self._specs[text, spec.config["seed"], spec.config["lr"] if rates else None] = spec
@@ -112,7 +112,7 @@ def keys_of(grid: pd.DataFrame) -> list[tuple]:
     return [(text, seed, None if math.isnan(lr) else lr) for text, seed, lr in rows]
 
 
-def words_of(text: str, cache: Path) -> list[str]:
+def overrides_of(text: str, cache: Path) -> list[str]:
     """The overrides of a run of a claim. What a run records is no part of its identity, but a claim that reads it
     needs a run that recorded it, so runs that record something else lie in a folder of their own."""
     # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.

@@ -54,6 +54,6 @@ def _cell(cell: BankCell) -> list[Any]:
     return [list(cell.overrides), cell.updates, list(cell.rates), rates, *fixed]
 
 
-def asked_of(claim: Claim) -> str:
+def evidence_tag(claim: Claim) -> str:
     """The word in the column `asked_by` of the runs on which the kept verdict of the claim, as it is now, rests."""
     return f"{claim.id}:{protocol_of(claim)[:8]}"

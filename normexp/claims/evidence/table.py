@@ -8,7 +8,7 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
 from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
-from normexp.claims.evidence.protocol import asked_of, protocol_of
+from normexp.claims.evidence.protocol import evidence_tag, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 
@@ -62,7 +62,7 @@ def runs_in(evidence: Path | None) -> pd.DataFrame:
 def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
     """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It holds
     the wider rates and the more seeds that `widen` once asked for."""
-    asked = asked_of(claim)
+    asked = evidence_tag(claim)
     rows = table.loc[[asked in words.split() for words in table["asked_by"]], RUN]
     arms = [(cell.name, *arm) for cell in settings_of(claim) for arm in arms_in(claim, cell)]
     arms_table = pd.DataFrame(arms, columns=[*ARM, "overrides"]).astype({"level": object})

@@ -63,11 +63,12 @@ def other_samples(norm: NormFactory, *, seed: int) -> float:
     return apart(output(norm, x)[:2], output(norm, x[:2]))
 
 
-def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
-    """As `other_samples`, for the first sample alone; infinite if the norm refuses a single sample."""
+def smaller_batch(norm: NormFactory, *, seed: int, samples: int, batch_size: int = 64) -> float:
+    """Largest change of an output of the first samples of a batch when they are a batch of their own; infinite if the
+    norm refuses so few."""
     x = sample(seed, batch_size, C)
     try:
-        return apart(output(norm, x)[:1], output(norm, x[:1]))
+        return apart(output(norm, x)[:samples], output(norm, x[:samples]))
     except ValueError:
         return float("inf")
 

@@ -9,7 +9,7 @@ from normexp.claims.pages.holm import Family
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
-from normexp.claims.words import note, numbers_of, with_scope
+from normexp.claims.words import by_arm, note, numbers_of, with_scope
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
 from normexp.runs.files import write_text
@@ -57,7 +57,7 @@ def shares(verdicts: dict[str, Verdict], family: Family) -> str:
     rows = []
     for (key, result), one in zip(family.tested.items(), q, strict=True):
         name = key[0] if len(verdicts[key[0]].comparisons) == 1 else f"{key[0]}, part {key[1]}"
-        withdrawn = " (withdrawn)" * (verdicts[key[0]].word == WITHDRAWN)
+        withdrawn = " (withdrawn)" if verdicts[key[0]].word == WITHDRAWN else ""
         rows.append(
             (
                 name,
@@ -77,8 +77,11 @@ def table(claims: dict[str, Claim], verdicts: dict[str, Verdict], letter: str, f
         verdict = verdicts.get(claim.id)
         said = [f"**{cell(with_scope(verdict))}**", family.in_words(verdict)] if verdict else [NOT_RUN]
         word = "; ".join(filter(None, said))
-        told = (numbers_of(verdict, asked=False), note(verdict)) if verdict else ()
-        says = ". ".join(capital(text) for text in told if text)
+        says = ""
+        if verdict:
+            numbers, beside = numbers_of(verdict, asked=False), capital(note(verdict))
+            by_name = bool(by_arm(verdict))  # it begins with the name of an arm, which stays as it is
+            says = ". ".join(filter(None, (numbers if by_name else capital(numbers), beside)))
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 

@@ -16,7 +16,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Whole = Annotated[int, Field(ge=1)]
 Some = Annotated[list[Any], Field(min_length=1)]
-Words = list[Text]  # overrides of `normexp train`
+Overrides = list[Text]  # overrides of `normexp train`
 AS_TUPLE = BeforeValidator(lambda node: tuple(node) if isinstance(node, list) else node)
 Rates = Annotated[tuple[Positive, ...], AS_TUPLE]
 
