@@ -112,6 +112,8 @@ class Watch:
 
     def _before_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
         if self._begun and self._updates(optimizer):
+            scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which unscales by itself
+            self.precision_plugin.scaler = scale is not None and SimpleNamespace(get_scale=scale.item)
             self._call("on_before_optimizer_step", optimizer)
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
@@ -129,7 +131,7 @@ def watch(
     monitors: Sequence[Monitor] | None = None,
     loss: Callable[[Any, Any], Tensor] | None = None,
     validation: Any = None,
-    only: str | Sequence[str] = "*",
+    only: str | Sequence[str] | None = None,
     strict: bool = False,
 ) -> Watch:
     """Watch a network in a loop of your own. It trains to the same bits as without.
@@ -161,7 +163,8 @@ def watch(
         [Activations(every_n_steps=every), Gradients(every_n_steps=every)] if monitors is None else monitors
     )
     for monitor in chosen:
-        monitor.only, monitor.strict = [only] if isinstance(only, str) else list(only), strict
+        monitor.only = [only] if isinstance(only, str) else only or monitor.only
+        monitor.strict |= strict
     return Watch(model, chosen, to, loss, validation)
 
 
