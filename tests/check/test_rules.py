@@ -101,7 +101,7 @@ def test_baseline_fails_on_what_is_new_alone(own, capsys):
     capsys.readouterr()
     assert command(*other, "--json") == 1
     told = json.loads(capsys.readouterr().out)
-    assert [f["id"] for f in told["findings"]] == ["eps"]
+    assert [f["id"] for f in told["findings"]] == ["eps", "norm_of_norm"]
     assert any("are gone" in fact for fact in told["facts"])  # of the second block
     Path("known.json").write_text("[]")
     assert command(*CALL, "--baseline", "known.json") == 2
