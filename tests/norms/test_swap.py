@@ -255,7 +255,7 @@ def test_mistakes_are_refused_in_one_line_and_leave_the_network_as_it_was():
     net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
     layer = net[1]
     for arguments, message in (
-        (("bathnorm", {}), "norm=bathnorm: unknown; use one of"),
+        (("bathnorm", {}), "norm=bathnorm: unknown; did you mean batchnorm? use one of"),
         (("groupnorm", {"groups": 2}), "groups=2: no option of groupnorm"),
         (("layernorm", {"where": "encoder.*"}), r"no normalization layer where=encoder\.\*"),
         ((nn.Identity, {"eps": 1.0}), "options go with the name"),
