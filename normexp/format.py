@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # Of a checkout. After a release ("pip install", "normexp"), and tests/test_package.py names the pages that say it.
 INSTALL = ("pip install -e", ".")
 COLUMN = re.compile(r" *(?:\S+(?: \S+)*?  +)?")  # the start of a line up to its second column
-# They move the cursor or end the line, where names are shown on screens and in tables.
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# They move the cursor, end the line or turn what stands behind them around, where names are shown.
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:

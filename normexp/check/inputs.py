@@ -1,6 +1,7 @@
 """What a user gives, made into one form: a module with a `training_step`, and two batches."""
 
 import contextlib
+import inspect
 import itertools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,7 +19,7 @@ from torch.nn import functional as F
 from normexp.check.result import NotChecked
 from normexp.format import require_at_least, require_choice
 from normexp.models.sites import EMBEDDINGS, LINEAR_MAPS
-from normexp.monitors.batches import Batches, leading_size, rows_of
+from normexp.monitors.batches import Batches
 from normexp.monitors.guard import to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
@@ -25,6 +27,7 @@ MOST_TEXTS = 8  # made up, as attention takes much memory
 PROBE = "a fixed random sum of the outputs, since no loss is known"
 TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64": torch.float64}
 PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
+HALF = (torch.float16, torch.bfloat16)
 PRECISIONS |= {str(kind).removeprefix("torch."): kind for kind in TYPES.values()}
 NEEDED = {
     "averaged": "averaged= (--averaged FILE), the averaged model (EMA, SWA) or its state dict",
@@ -105,14 +108,26 @@ class Step(nn.Module):
         self.origin = SimpleNamespace(how="")
 
     def training_step(self, batch: Any) -> dict[str, Tensor]:
-        inputs, target = split(batch)
+        inputs, target = split(batch, self.model)
         loss, self.origin.how = loss_of_output(called_with(self.model, inputs), target, self.loss)
         return {"loss": loss}
 
 
+def needed(network: nn.Module) -> list[str]:
+    """The arguments that a network's forward cannot do without."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(network.forward).parameters.values()
+    return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
+
+
 def called_with(network: nn.Module, inputs: Any) -> Any:
-    """The output of a network for its inputs, by name if they have names."""
-    return network(**inputs) if isinstance(inputs, Mapping) else network(inputs)
+    """The output of a network for its inputs: by name if they have the names of its arguments, by position if they are
+    as many as it needs, else as one."""
+    names = needed(network)
+    if isinstance(inputs, Mapping) and all(name in inputs for name in names):
+        return network(**inputs)
+    several = isinstance(inputs, (tuple, list)) and len(inputs) == len(names) > 1
+    return network(*inputs) if several else network(inputs)
 
 
 def root_of(step: nn.Module) -> nn.Module:
@@ -126,11 +141,15 @@ def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:
     return module if own else Step(module, loss)
 
 
-def split(batch: Any) -> tuple[Any, Any]:
-    """(inputs, target) of a batch: a tensor, (x, y, ...), or a mapping, whose names the network takes."""
+def split(batch: Any, network: nn.Module) -> tuple[Any, Any]:
+    """(inputs, target) of a batch: a tensor, (x, y, ...), a mapping, whose names the network takes, or a class of one's
+    own. A network that needs two inputs gets the first two."""
     if isinstance(batch, Mapping):
         return dict(batch), batch.get("labels")
     if isinstance(batch, (tuple, list)):
+        count = len(needed(network))
+        if isinstance(batch[0], Tensor) and 1 < count <= len(batch):
+            return tuple(batch[:count]), batch[count] if len(batch) > count else None
         return batch[0], batch[1] if len(batch) > 1 else None
     return batch, None
 
@@ -174,48 +193,84 @@ def random_signs(shape: Sequence[int], like: Tensor) -> Tensor:
     return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(like) * 2 - 1
 
 
-def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> tuple[Batches, int, list[str]]:
-    """(a held-out and a training batch of at most `samples` samples, the training batch's own size, what to say).
+@dataclass
+class Data:
+    """What the passes see.
 
-    `data` is a loader, a data module, any iterable of batches, or one batch; None makes random inputs up.
+    Attributes:
+        batches: a held-out and a training batch, cut to `samples`.
+        whole: the same batches as they came.
+        size: samples of a training batch that is not cut; None if they cannot be counted.
+        batch: whether the user passed one batch, and no loader.
+        said: what the user should know.
     """
+
+    batches: Batches
+    whole: Batches
+    size: int | None
+    batch: bool
+    said: list[str]
+
+
+def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Data:
+    """The two batches of a loader, a data module, any iterable of batches, or one batch. None makes random inputs
+    up."""
     said: list[str] = []
     if data is None:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
+    single = is_batch(data)
+    found = [data] if single else first_batches(data, 2, seed)
+    if not found:
+        raise ValueError("loader: gives no batch; pass a loader with at least one")
+    whole = Batches(held_out=to_module(found[-1], module), training=to_module(found[0], module))
+    size = size_of(found[0])
+    if 0 in (size, size_of(found[-1])):
+        raise ValueError("loader: gives a batch without samples; pass batches of at least one")
+    if size is not None and size > samples:
+        said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
+    return Data(Batches(*(first_rows(batch, samples) for batch in whole)), whole, size, single, said)
+
+
+def first_batches(data: Any, count: int, seed: int) -> list[Any]:
+    """The first batches of a loader or data module. Random states stay."""
     with seeded(seed):
         if hasattr(data, "train_dataloader"):
             data.prepare_data()
             data.setup("fit")
             data = data.train_dataloader()
-        found = [data] if is_batch(data) else list(itertools.islice(iter(data), 2))
-    if not found:
-        raise ValueError("loader: gives no batch; pass a loader with at least one")
-    first, second = found[0], found[-1]
-    size = size_of(first)
-    if 0 in (size, size_of(second)):
-        raise ValueError("loader: gives a batch without samples; pass batches of at least one")
-    if size is not None and size > samples:
-        first, second = (rows_of(batch, 0, samples) for batch in (first, second))
-        said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
-    batches = Batches(held_out=to_module(second, module), training=to_module(first, module))
-    return batches, samples if size is None else size, said
+        return list(itertools.islice(iter(data), count))
 
 
 def is_batch(data: Any) -> bool:
-    """Whether data is one batch: a tensor, a mapping, (x, y), or [x, y] as a DataLoader gives it."""
+    """Whether data is one batch: a tensor, a mapping, (x, y), [x, y] as a DataLoader gives it, or a class of one's own:
+    one that moves to a device or does not iterate."""
+    if isinstance(data, (Tensor, Mapping)) or hasattr(data, "to") or hasattr(data, "_fields"):
+        return True
     if isinstance(data, tuple):
-        return isinstance(data[0], Tensor)
-    pair = isinstance(data, list) and len(data) == 2 and all(isinstance(x, Tensor) for x in data)
-    return isinstance(data, (Tensor, Mapping)) or (pair and data[0].dim() > data[1].dim())
+        return not all(isinstance(item, (tuple, Mapping)) for item in data)
+    if isinstance(data, list):
+        pair = len(data) == 2 and all(isinstance(x, Tensor) for x in data)
+        return pair and data[0].dim() > data[1].dim()
+    return not any(hasattr(data, name) for name in ("__iter__", "__getitem__", "train_dataloader"))
 
 
 def size_of(batch: Any) -> int | None:
-    """Samples in a batch; None if its tensors do not agree."""
-    try:
-        return leading_size(batch)
-    except ValueError:
-        return None
+    """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
+    a class of one's own hides them."""
+    if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
+        return None  # of samples that nothing has stacked
+    sizes: set[int] = set()
+    apply_to_collection(batch, Tensor, lambda x: sizes.add(len(x)) if x.dim() else None)
+    sizes = sizes - {1} or sizes
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def first_rows(batch: Any, samples: int) -> Any:
+    """At most so many samples of a batch; the whole batch if they cannot be counted."""
+    if size_of(batch) is None:
+        return batch
+    return apply_to_collection(batch, Tensor, lambda x: x[:samples] if x.dim() else x)
 
 
 def made_up(module: nn.Module, samples: int) -> Any:

@@ -1,6 +1,8 @@
 """A network, and what is measured on it when a finding asks."""
 
 import contextlib
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,20 +13,28 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from normexp.check.inputs import (
+    HALF,
+    PRECISIONS,
     PROBE,
     CheckOptions,
     Step,
     called_with,
+    first_batches,
+    first_rows,
+    is_batch,
     root_of,
     seeded,
     size_of,
     split,
     tensor_of,
 )
+from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, Place, Trace, copied, norms_of, trace
+from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
-from normexp.monitors.guard import loss_of, untouched, weights
+from normexp.monitors.guard import loss_of, to_module, untouched, weights
+
+ANEW = 8  # batches from which statistics are estimated anew
 
 
 @dataclass
@@ -32,17 +42,15 @@ class Modes:
     """Losses of the held-out batch with dropout off, and what arrives at each norm with running statistics.
 
     Attributes:
-        running, batch, precise: loss with the running statistics, with the batch's own, and with statistics that were
-            estimated anew from the two batches.
+        running, batch: loss with the running statistics, and with the batch's own.
         apart: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
-        var: path -> variance of each channel in the training batch, (C,).
+        moments: path -> (mean, variance) of each channel, (C,), for each call in the training batch.
     """
 
     running: float
     batch: float
-    precise: float
     apart: dict[str, float] = field(default_factory=dict)
-    var: dict[str, Tensor] = field(default_factory=dict)
+    moments: dict[str, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
 
 
 class Network:
@@ -50,17 +58,27 @@ class Network:
 
     Args:
         step: has a `training_step`.
-        batches: of at most as many samples as the user allows.
-        batch_size: samples of a batch that is not cut.
+        batches: that the passes see.
+        batch_size: samples of a batch that is not cut; None if they cannot be counted.
         data: what the user passed as data.
+        cut: to how many samples batches are cut; None if they are whole.
+
+    Attributes:
+        samples: of the batches that the passes see; None if they cannot be counted.
     """
 
     def __init__(
-        self, step: nn.Module, batches: Batches, batch_size: int, data: Any, options: CheckOptions
+        self,
+        step: nn.Module,
+        batches: Batches,
+        batch_size: int | None,
+        data: Any,
+        options: CheckOptions,
+        cut: int | None = None,
     ) -> None:
-        self.step, self.batches, self.batch_size = step, batches, batch_size
+        self.step, self.batches, self.batch_size, self.cut = step, batches, batch_size, cut
         self.data, self.options, self.root = data, options, root_of(step)
-        self.samples = size_of(batches.training) or batch_size  # that the passes see
+        self.samples = size_of(batches.training)
         self.modules = dict(self.root.named_modules())
         self.places = norms_of(step)
         self.tracked = [place for place in self.places if place.tracked]
@@ -74,16 +92,24 @@ class Network:
 
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
-        if call.place.kind != "batch" or not self.samples:
+        if call.place.kind != "batch" or self.samples is None or self.batch_size is None:
             return call.values
         return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
 
+    @property
+    def counted(self) -> int:
+        """Samples of a batch that is not cut. Raises NotChecked if they cannot be counted."""
+        if self.batch_size is None:
+            raise NotChecked("the samples of a batch cannot be counted; pass tensors, (inputs, targets)")
+        return self.batch_size
+
     @contextlib.contextmanager
-    def quiet(self, *, train: bool, without: Iterable[Place] = ()) -> Iterator[nn.Module]:
+    def quiet(self, *, train: bool, without: Iterable[Place] = (), wide: bool = False) -> Iterator[nn.Module]:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
-        rest trains) or in eval mode; some norms may be made the identity. Afterwards everything is put back."""
+        rest trains) or in eval mode; some norms may be made the identity, and `wide` leaves autocast out. Afterwards
+        everything is put back."""
         error: Exception | None = None
-        with seeded(self.options.seed), untouched(self.step):
+        with seeded(self.options.seed), untouched(self.step), self.autocast(not wide):
             if not train:
                 self.step.eval()
             elif not self.root.training:
@@ -97,11 +123,19 @@ class Network:
         if error is not None:
             raise error
 
+    def autocast(self, enabled: bool = True) -> contextlib.AbstractContextManager:
+        """The precision of the training, where autocast makes it. Nothing is cached: passes take other weights."""
+        kind = PRECISIONS.get(self.options.precision or "")
+        if not enabled or kind not in HALF or "mixed" not in str(self.options.precision):
+            return contextlib.nullcontext()
+        device = next(p.device.type for p in self.step.parameters())
+        return torch.autocast(device, dtype=kind, cache_enabled=False)
+
     @cached_property
     def attempt(self) -> Trace:
         """One training pass, forward and backward, or as far as it came."""
         with self.quiet(train=True) as step:
-            seen = trace(step, self.batches.training, self.places)
+            seen = trace(step, self.batches.training, self.places, hear=True)
         seen.loss_by = self.step.origin.how if isinstance(self.step, Step) else "its training_step"
         return seen
 
@@ -110,12 +144,34 @@ class Network:
         """The training pass. Raises NotChecked if it fails."""
         if self.attempt.error is not None:
             raise NotChecked("the training pass fails; see pass_fails")
+        if self.attempt.skipped:
+            raise NotChecked("the training step gives no loss for this batch; pass another one")
         return self.attempt
 
     @property
     def calls(self) -> list[Call]:
         """The calls of norms in the training pass."""
         return self.trace.calls
+
+    @property
+    def understood(self) -> list[Call]:
+        """The calls whose statistics were measured. Raises NotChecked if there are none."""
+        if calls := [call for call in self.calls if call.understood]:
+            return calls
+        if all(place.kind == "none" for place in self.places):
+            return []
+        raise NotChecked("no norm whose formula is known runs in the training pass")
+
+    @cached_property
+    def arriving(self) -> list[Call]:
+        """The calls as far as the training pass came; without autocast if something is not finite in it, so that what
+        the precision does is told from what the network does."""
+        calls = self.attempt.calls
+        if all(math.isfinite(call.largest) for call in calls):
+            return calls
+        with self.quiet(train=True, wide=True) as step:
+            wide = trace(step, self.batches.training, self.places)
+        return calls if wide.error is not None else wide.calls
 
     @property
     def loss(self) -> str:
@@ -129,15 +185,31 @@ class Network:
 
     @cached_property
     def modes(self) -> Modes:
-        """Four passes without gradients: running statistics, the batch's own on both batches, and estimated anew."""
+        """Three passes without gradients: running statistics, and the batch's own on both batches."""
         _ = self.trace  # where training fails, nothing is compared with it
         with self.quiet(train=False) as step, torch.no_grad():
             return modes(step, self.batches, self.tracked)
 
+    @cached_property
+    def others(self) -> list[Any]:
+        """Batches from which statistics may be estimated anew: not the held-out one, unless there is no other."""
+        if self.data is None or is_batch(self.data):
+            return [self.batches.training]
+        drawn = first_batches(self.data, ANEW + 1, self.options.seed)
+        drawn = drawn[:1] + drawn[2:]  # the second one is held out
+        cut = [batch if self.cut is None else first_rows(batch, self.cut) for batch in drawn]
+        return [to_module(batch, self.step) for batch in cut] or [self.batches.training]
+
+    @cached_property
+    def precise(self) -> float:
+        """The loss of the held-out batch with running statistics that are estimated anew from the others."""
+        with self.quiet(train=False) as step, torch.no_grad():
+            return loss_anew(step, self.others, self.batches.held_out, self.tracked)
+
     def forward(self, batch: Any) -> Tensor:
         """The tensor that the network itself gives for a batch, from copies of the weights. Call it in `quiet`."""
         with weights({p: p.data.clone() for p in self.root.parameters()}):
-            return tensor_of(called_with(self.root, split(batch)[0]))
+            return tensor_of(called_with(self.root, split(batch, self.root)[0]))
 
     def output(self, batch: Any) -> Tensor:
         """The output in float64, a row for each sample.
@@ -148,7 +220,7 @@ class Network:
             y = self.forward(copied(batch))
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
             raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
-        if y.dim() < 2 or len(y) != self.samples or self.samples < 2:
+        if y.dim() < 2 or len(y) != self.samples or len(y) < 2:
             raise NotChecked("no output for each sample of a batch of two and more")
         return y.detach().double()
 
@@ -160,8 +232,44 @@ class Network:
             for name, p in place.module.named_parameters(recurse=False)
         }
 
+    def counts(self) -> str:
+        """The norms, counted: `4 LayerNorm, 1 F.rms_norm`."""
+        counts = Counter(place.name for place in (*self.places, *self.attempt.heard))
+        return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    def not_understood(self) -> list[str]:
+        """`4 CohereLayerNorm are not understood: ...`, for each class on whose statistics nothing can be said."""
+        unknown = [place for place in (*self.places, *self.attempt.heard) if place.kind == "unknown"]
+        counts = Counter((place.name, place.reason) for place in unknown)
+        return [
+            f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"
+            for (name, reason), count in counts.items()
+        ]
+
+    def in_words(self) -> list[str]:
+        """Over what each norm normalizes in the training pass, and its types; norms that are alike are one line."""
+        alike: dict[str, dict[str, str]] = defaultdict(dict)
+        for call in self.attempt.calls:
+            types = " -> ".join(
+                str(kind).removeprefix("torch.") for kind in (call.x.dtype, call.gives) if kind
+            )
+            if (gain := gain_type(call.place)) is not None:
+                types += f", gain {str(gain).removeprefix('torch.')}"
+            alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.path] = call.place.name
+        lines = []
+        for words, paths in alike.items():
+            first, several = next(iter(paths)), f" and {len(paths) - 1} more" * (len(paths) > 1)
+            lines.append(f"{first} ({'/'.join(dict.fromkeys(paths.values()))}){several}: {words}")
+        return lines
+
+    def listed(self, layers: Iterable[Place]) -> str:
+        """Norms as a list in code."""
+        return f"[{', '.join(self.code(place.path) for place in layers)}]"
+
     def code(self, path: str) -> str:
-        """The module at a path as code: `model.layer1[0].bn1`."""
+        """The module at a path as code: `model.layer1[0].bn1`; of a called function, the layer that calls it."""
+        owner, of_function, _ = path.partition(":")
+        path = "" if of_function and owner == SELF else owner
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
 
@@ -172,29 +280,54 @@ def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
 
 
 def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
-    """See `Modes`. Call it on a copy in eval mode, where it overwrites running statistics."""
+    """See `Modes`. Call it on a copy in eval mode."""
     running = float(loss_of(step, copied(batches.held_out)))
-    result = Modes(running, running, running)
+    result = Modes(running, running)
+    running_now = {place: _running(place) for place in tracked}
+    result.moments = moments(step, batches.training, tracked)[1]
+    result.batch, held_out = moments(step, batches.held_out, tracked)
+    step.eval()
+    for place, (mean, var) in running_now.items():
+        if seen := held_out.get(place.path):
+            off = torch.stack([seen[-1][0] - mean, seen[-1][1].sqrt() - var.sqrt()]).norm(dim=1)
+            result.apart[place.path] = float(off.amax() / var.sqrt().norm())
+    return result
+
+
+def _running(place: Place) -> tuple[Tensor, Tensor]:
+    return place.module.running_mean.clone(), place.module.running_var.clone()
+
+
+def moments(
+    step: nn.Module, batch: Any, tracked: list[Place]
+) -> tuple[float, dict[str, list[tuple[Tensor, Tensor]]]]:
+    """The loss of a batch with its own statistics, and path -> (mean, variance) of each call; not those of each
+    sample, as InstanceNorm's. Call it on a copy, which it leaves in training mode as far as these norms go."""
     for place in tracked:
         place.module.train()
-    moments: dict[Place, list[tuple[Tensor, Tensor]]] = {}
-    for batch in (batches.training, batches.held_out):
-        passed = trace(step, batch, tracked)
-        result.batch = passed.loss  # the held-out batch comes last, and its loss stays
-        for call in passed.calls:
-            # not those of each sample, as InstanceNorm's
+    passed, found = trace(step, batch, tracked), defaultdict(list)
+    if passed.error is not None:
+        raise passed.error
+    for call in passed.calls:
+        if call.mean.shape == call.place.module.running_mean.shape:
+            found[call.place.path].append((call.mean, call.var))
+    return passed.loss, found
+
+
+def loss_anew(step: nn.Module, others: list[Any], judged: Any, tracked: list[Place]) -> float:
+    """The loss of a batch with running statistics that other batches give, each with the same weight and variances of
+    correction 1, as `update_bn` estimates them. Call it on a copy in eval mode."""
+    found: dict[Place, list[tuple[Tensor, Tensor]]] = defaultdict(list)
+    for batch in others:
+        for place in tracked:
+            place.module.train()
+        for call in trace(step, batch, tracked).calls:
             if call.mean.shape == call.place.module.running_mean.shape:
-                moments.setdefault(call.place, []).append((call.mean, call.var))
-        del passed  # and what it keeps of the activations
+                stored = call.var * (call.values / max(call.values - 1, 1))
+                found[call.place].append((call.mean, stored))
     step.eval()
-    for place, batch_moments in moments.items():
-        means, variances = (torch.stack(parts) for parts in zip(*batch_moments, strict=True))
-        mean, var = place.module.running_mean, place.module.running_var
-        off = torch.stack([means[-1] - mean, variances[-1].sqrt() - var.sqrt()]).norm(dim=1)
-        result.apart[place.path] = float(off.amax() / var.sqrt().norm())
-        result.var[place.path] = variances[0]
-        # Of all batches together: the mean of their variances and the variance of their means.
-        mean.copy_(means.mean(0))
-        var.copy_(variances.mean(0) + means.var(0, correction=0))
-    result.precise = float(loss_of(step, copied(batches.held_out)))
-    return result
+    for place, calls in found.items():
+        means, variances = (torch.stack(parts) for parts in zip(*calls, strict=True))
+        place.module.running_mean.copy_(means.mean(0))
+        place.module.running_var.copy_(variances.mean(0))
+    return float(loss_of(step, copied(judged)))

@@ -89,6 +89,7 @@ class Result:
         sources: layer -> `file.py:12`, where its class, or the class that holds it, is written. A path inside the
             present folder is relative.
         source: the same of the whole network, if the command line named it.
+        norms: over what each norm normalizes, and its types, in words; norms that are alike are one line.
         facts: on what it was measured.
         seconds: that the check took.
     """
@@ -97,6 +98,7 @@ class Result:
     findings: list[Finding] = field(default_factory=list)
     not_checked: dict[str, str] = field(default_factory=dict)
     healthy: list[str] = field(default_factory=list)
+    norms: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
     seconds: float = 0.0
     ignored: list[Finding] = field(default_factory=list)

@@ -1,23 +1,26 @@
 """The check itself, `normexp.check(module, loader)`, and a Lightning callback that checks before the first batch."""
 
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
+from torch.nn.modules.lazy import LazyModuleMixin
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import flat, joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
+from normexp.config.errors import why
 from normexp.format import require_at_least
+from normexp.monitors.guard import passes_as_in
 
 
 def check(
@@ -55,21 +58,22 @@ def check(
     begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
     rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
     require_at_least("samples", samples, 1)
-    if not isinstance(module, nn.Module) or not any(p.is_floating_point() for p in module.parameters()):
-        raise ValueError(f"module={name}: has no parameters; pass a network or a LightningModule that trains")
-    if loss is None and not getattr(module, "automatic_optimization", True):
-        raise ValueError(
-            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
-        )
+    require_module(module, loss)
+    if given.averaged is not None and not matched(given.averaged, module):
+        raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
-    batches, batch_size, said = two_batches(loader, module, samples, given.seed)
+    data = two_batches(loader, module, samples, given.seed)
     if given.optimizer is None:
         given.optimizer, reason = optimizer_of(module)
-        said += [f"{reason}: pass optimizer="] if reason else []
+        data.said += [f"{reason}: pass optimizer="] if reason else []
     elif isinstance(given.optimizer, (list, tuple)):
         given.optimizer = joined(flat(given.optimizer))
-    network = Network(step, batches, batch_size, loader, given)
-    if not network.places:
+    network = Network(step, data.batches, data.size, loader, given, samples)
+    if network.attempt.error is not None and data.size is not None and data.size > samples:
+        whole = Network(step, data.whole, data.size, loader, given)
+        if whole.attempt.error is None:  # its tensors do not all begin with samples
+            network, data.said = whole, [*data.said[:-1], "batches are not cut: a part of one fails"]
+    if not network.places and not network.attempt.heard:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
@@ -81,16 +85,44 @@ def check(
             result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
+        except (
+            Exception
+        ) as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
+            result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
-    counts = Counter(type(place.module).__name__ for place in network.places)
-    norms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    result.facts = [f"{norms}; {network.samples} samples a pass; loss: {network.loss}", *said]
+    result.norms = network.in_words()
+    result.facts = [
+        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        *network.not_understood(),
+        *data.said,
+    ]
     rules.judge(result)
     result.sources = sources_of(
         network.root, [layer for f in result.findings + result.ignored for layer in f.layers]
     )
     result.seconds = time.perf_counter() - begun
     return result
+
+
+def require_module(module: Any, loss: Any) -> None:
+    """Raise a ValueError with one line unless passes through a module can be made and watched."""
+    name = f"module={type(module).__name__}"
+    if not isinstance(module, nn.Module):
+        raise ValueError(f"{name}: is no module; pass a network or a LightningModule")
+    if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
+        raise ValueError(
+            f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
+        )
+    if any(
+        isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
+    ):
+        raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
+    if not any(p.is_floating_point() for p in module.parameters()):
+        raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
+    if loss is None and not getattr(module, "automatic_optimization", True):
+        raise ValueError(
+            "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
+        )
 
 
 class CheckNorms(Callback):
@@ -102,26 +134,33 @@ class CheckNorms(Callback):
     """
 
     def __init__(self, *, strict: bool = False, **options: Any) -> None:
-        self.strict, self.options = strict, options
-        Rules(
-            list(declared()), options.get("select", ()), options.get("ignore", ())
-        )  # a typo is said at once
+        self.strict, self.options, self.asked = strict, options, False
+        # a typo is said at once
+        Rules(list(declared()), options.get("select", ()), options.get("ignore", ()))
         self.result: Result | None = None
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
-        if self.result is not None:
+        if self.asked:
             return
+        self.asked = True
         steps = trainer.num_training_batches  # infinite where a loader has no length
-        known = {
-            "optimizer": joined(trainer.optimizers),
-            "devices": trainer.world_size,
-            "precision": trainer.precision if trainer.precision in PRECISIONS else None,
-            "accumulate": trainer.accumulate_grad_batches,
-            "steps": steps if isinstance(steps, int) else None,
-        }
-        self.result = result = check(module, [batch], **known | self.options)
-        rank_zero_info(str(result))
-        if self.strict and not result.ok:
-            raise ValueError(str(result))
+        try:
+            known = {
+                "optimizer": joined(trainer.optimizers),
+                "devices": trainer.world_size,
+                "precision": trainer.precision if trainer.precision in PRECISIONS else None,
+                "accumulate": trainer.accumulate_grad_batches,
+                "steps": steps if isinstance(steps, int) else None,
+            }
+            with passes_as_in(trainer):
+                self.result = check(module, [batch], **known | self.options)
+        except Exception as error:  # an instrument ends no training
+            if self.strict:
+                raise
+            rank_zero_info(f"CheckNorms: nothing was checked, and the training goes on: {why(error)}")
+            return
+        rank_zero_info(str(self.result))
+        if self.strict and not self.result.ok:
+            raise ValueError(str(self.result))

@@ -1,127 +1,44 @@
-"""The norms of a network, and one training pass, watched: what every norm gets, and which parameters get a gradient."""
+"""One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
-import math
+import copy
+import functools
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
 
 from normexp.check.inputs import root_of
-from normexp.models.sites import sites_of
+from normexp.check.places import Place, heard_place
+from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import gradients_or_none, step_output
-from normexp.monitors.sites import channel_dim, first_tensor
-from normexp.norms.layers import BATCH, INSTANCE, NormLayer, norm_layer
+from normexp.monitors.listen import listen
+from normexp.monitors.sites import channel_axis, first_tensor
 
-RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 
 
-@dataclass(frozen=True)
-class Place:
-    """A norm of the network.
-
-    Attributes:
-        path: its dotted path, as in `get_submodule`.
-        kind: over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
-            axes of each sample or token); none for layers that take no statistic.
-        centers: whether it subtracts a mean.
-    """
-
-    path: str
-    module: nn.Module
-    kind: str
-    centers: bool
-    eps: float
-
-    @property
-    def tracked(self) -> bool:
-        """Whether it keeps running statistics."""
-        return getattr(self.module, "running_mean", None) is not None
-
-    @property
-    def seen(self) -> int | None:
-        """Batches that its running statistics have seen; None if it does not count them."""
-        count = getattr(self.module, "num_batches_tracked", None)
-        return None if count is None or self.kind == "instance" else int(count)  # InstanceNorm never counts
-
-    @property
-    def keep(self) -> float | None:
-        """The share of a running statistic that one batch leaves; None if it is a plain average, or unknown."""
-        if (keep := getattr(self.module, "ema_keep", None)) is not None:
-            return float(keep)
-        momentum = getattr(self.module, "momentum", None)
-        return None if momentum is None else 1 - float(momentum)
-
-    @property
-    def synced(self) -> bool:
-        """Whether statistics run over all processes."""
-        return "Sync" in type(self.module).__name__
-
-    @property
-    def virtual_batch(self) -> int | None:
-        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
-        return getattr(self.module, "virtual_batch_size", None)
-
-    @property
-    def follows_batches(self) -> bool:
-        """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
-        declared = getattr(self.module, "batch_statistics", None)
-        if declared is not None:
-            return bool(declared) and getattr(self.module, "freeze_after", None) != 0
-        return isinstance(self.module, BATCH) or (self.kind == "batch" and hasattr(self.module, "momentum"))
-
-    def groups(self, x: Tensor) -> Tensor:
-        """x as one row for each statistic, (statistics, values)."""
-        module, axis = self.module, channel_dim(self.module, x.ndim)
-        x = x.detach()
-        x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
-        if self.kind == "batch":
-            return x.movedim(axis, 0).flatten(1)
-        if self.kind == "instance":
-            return x.movedim(axis, 1).flatten(2).flatten(0, 1) if x.ndim > 2 else x.reshape(-1, 1)
-        if self.kind == "group":
-            return x.movedim(axis, 1).reshape(len(x) * getattr(module, "num_groups", 1), -1)
-        if hasattr(module, "batch_statistics") and axis == 1 and not getattr(module, "per_position", False):
-            return x.flatten(1)  # this project's, over (C, ...)
-        shape = getattr(module, "normalized_shape", x.shape[axis])
-        return x.movedim(axis, -1).reshape(-1, shape if isinstance(shape, int) else math.prod(shape))
-
-
-def norms_of(step: nn.Module) -> list[Place]:
-    """The norms among the sites of a module, in forward order, each once."""
-    paths = {child: path for path, child in root_of(step).named_modules()}
-    norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
-    layers = {module: norm_layer(module) for module in norms if not isinstance(module, nn.LocalResponseNorm)}
-    return [_place(paths[module], module, layer) for module, layer in layers.items() if layer is not None]
-
-
-def _place(path: str, module: nn.Module, layer: NormLayer | str) -> Place:
-    name, special = type(module).__name__, isinstance(layer, str)  # one that computes something of its own
-    kind, eps = ("layer", getattr(module, "eps", None)) if special else (layer.kind, layer.eps)
-    centers = not ("RMS" in name or "Scale" in name) if kind == "project" else kind != "rms"
-    if isinstance(module, INSTANCE) or name == "InstanceNorm":
-        kind = "instance"
-    elif kind == "project":
-        plain = name in ("Identity", "NoNorm", "Affine", "PointwiseNorm") or not eps
-        parted = "group" if hasattr(module, "num_groups") else "sample"
-        kind = "none" if plain else "batch" if module.batch_statistics else parted
-    return Place(path, module, "sample" if kind in ("layer", "rms") else kind, centers, float(eps or 0.0))
-
-
-@dataclass
+@dataclass(eq=False)
 class Call:
     """One call of a norm in the training pass.
 
     Attributes:
-        mean, var: of each statistic (correction 0), before the layer adds eps, (statistics,).
+        mean, var: of each statistic (correction 0), before the layer adds eps, (statistics,); empty if what the norm
+            computes is not understood, or takes no statistic.
         values: how many values enter one statistic.
         largest: largest absolute value that arrives.
         x: what arrived; shares its memory with the pass.
-        masked: whether the layer was told what is padding.
+        given: what the layer was called with, by position or name, and under which of them x stands.
+        gives: type of what left; None if the pass did not come so far.
+        before: path of the layer whose output arrived unchanged.
+        channels: axis of the channels by the layers before, counted from the end; None if nobody knows.
         training: the mode of the layer in the pass.
         learns: whether gradients were recorded.
+        autocast: whether autocast was on.
     """
 
     place: Place
@@ -130,9 +47,18 @@ class Call:
     values: int
     largest: float
     x: Tensor
-    masked: bool
+    given: tuple[dict[int | str, Any], int | str]
     training: bool
     learns: bool
+    autocast: bool
+    gives: torch.dtype | None = None
+    before: str = ""
+    channels: int | None = None
+
+    @property
+    def understood(self) -> bool:
+        """Whether it has statistics that were measured."""
+        return self.values > 0
 
     @property
     def spread(self) -> Tensor:
@@ -140,9 +66,15 @@ class Call:
         return self.var if self.place.centers else self.var + self.mean.square()
 
     @property
-    def crosses_positions(self) -> bool:
-        """Whether a statistic may run over the positions of a sequence or an image."""
-        return self.place.kind in ("batch", "instance", "group") and self.x.dim() > 2
+    def masked(self) -> bool:
+        """Whether the layer was told what is padding."""
+        return any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in self.given[0].values())
+
+    def again(self, module: nn.Module, x: Tensor) -> Any:
+        """What a module gives for x in place of what arrived."""
+        given = self.given[0] | {self.given[1]: x}
+        by_position = [value for key, value in given.items() if isinstance(key, int)]
+        return module.forward(*by_position, **{key: v for key, v in given.items() if isinstance(key, str)})
 
 
 @dataclass
@@ -151,64 +83,145 @@ class Trace:
 
     Attributes:
         loss_by: how the loss was computed, in words.
-        without_gradient: names of trained parameters that get no gradient.
+        skipped: whether the step gave no loss.
+        random: whether the step drew random numbers, as dropout does; told with `hear`.
+        gradients: name -> norm of the gradient of each trained parameter; None where there is none.
+        heard: norms that are called as functions, or that run and are not held.
         inside: path of the norm in which the pass failed.
     """
 
     loss: float = float("nan")
     loss_by: str = ""
+    skipped: bool = False
+    random: bool = False
     calls: list[Call] = field(default_factory=list)
-    without_gradient: set[str] = field(default_factory=set)
+    gradients: dict[str, float | None] = field(default_factory=dict)
+    heard: list[Place] = field(default_factory=list)
     error: Exception | None = None
     inside: str = ""
 
+    @property
+    def without_gradient(self) -> set[str]:
+        """Names of trained parameters that get no gradient."""
+        return {name for name, size in self.gradients.items() if size is None}
 
-def trace(step: nn.Module, batch: Any, places: list[Place]) -> Trace:
-    """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`.
+
+def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = False) -> Trace:
+    """Run one training pass, forward and backward, on the module as it is: call it in `Network.quiet`. `hear` also
+    finds norms that are no layers of it.
 
     An error of the pass is part of the result, with the norm in which it came.
     """
     seen, of_module = Trace(), {place.module: place for place in places}
+    paths = {module: path for path, module in root_of(step).named_modules()} if hear else {}
+    left: dict[
+        int, tuple[weakref.ref, str]
+    ] = {}  # id of an output -> itself, and the path of its innermost layer
+    begun: list[Call] = []
 
-    def enter(module: nn.Module, args: tuple, kwargs: dict) -> None:
-        x, seen.inside = first_tensor(args, kwargs), of_module[module].path
-        if x is not None and x.numel() and of_module[module].kind != "none":
-            seen.calls.append(measured(of_module[module], x, (*args, *kwargs.values())))
+    def enter(place: Place, args: tuple, kwargs: dict) -> None:
+        x, seen.inside = first_tensor(args, kwargs), place.path
+        if x is not None and x.numel() and place.kind != "none":
+            call = measured(place, x, args, kwargs)
+            call.before, call.channels = maker(x), channel_axis(x)
+            seen.calls.append(call)
+            begun.append(call)
 
-    def leave(*_: Any) -> None:
+    def leave(place: Place, output: Any) -> None:
         seen.inside = ""
+        if begun and begun[-1].place is place and isinstance(output, Tensor):
+            begun.pop().gives = output.dtype
 
-    handles = [module.register_forward_pre_hook(enter, with_kwargs=True) for module in of_module]
-    handles += [module.register_forward_hook(leave) for module in of_module]
+    def maker(x: Tensor) -> str:
+        made = left.get(id(x))
+        return made[1] if made is not None and made[0]() is x else ""
+
+    def made(module: nn.Module, _: tuple, output: Any) -> None:
+        if isinstance(output, Tensor) and module in paths and not maker(output):
+            left[id(output)] = weakref.ref(output), paths[module]
+
+    def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
+        path = (
+            handle.path if step is root_of(step) else handle.path.removeprefix("model").lstrip(".")
+        )  # of `Step`
+        if site.kind != "norm" or (place := heard_place(site.module, path, x.ndim, step)) is None:
+            return None
+        seen.heard.append(place)
+        enter(place, (x,), {})
+        return lambda output: leave(place, output)
+
+    handles: list[Any] = []
+    for module, place in of_module.items():
+        handles.append(
+            module.register_forward_pre_hook(
+                lambda _, args, kwargs, place=place: enter(place, args, kwargs), with_kwargs=True
+            )
+        )
+        handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
+    if hear:
+        step.__dict__["training_step"] = watched_random(step, seen)
+        handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
+        handles += [handle, register_module_forward_hook(made)]
     try:
         loss = step_output(step, copied(batch))["loss"]
+        if loss is None:  # Lightning allows it
+            seen.skipped = True
+            return seen
         seen.loss = float(loss.detach())
-        for handle in handles:
-            handle.remove()  # a checkpointed part is computed again, and not seen again
+        for each in handles:
+            each.remove()  # a checkpointed part is computed again, and not seen again
         trained = {name: p for name, p in root_of(step).named_parameters() if p.requires_grad}
         some = loss.requires_grad and trained
         gradients = gradients_or_none(loss, list(trained.values())) if some else [None] * len(trained)
-        seen.without_gradient = {name for name, g in zip(trained, gradients, strict=True) if g is None}
+        seen.gradients = {
+            name: None if g is None else float(g.norm()) for name, g in zip(trained, gradients, strict=True)
+        }
     except Exception as error:  # any error of a user's network is what we report
         seen.error = error
     finally:
-        for handle in handles:
-            handle.remove()
+        for each in handles:
+            each.remove()
     return seen
 
 
-def measured(place: Place, x: Tensor, given: tuple) -> Call:
+def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
+    """The step, which also notes whether it drew random numbers."""
+    original = step.training_step
+
+    def states() -> Any:
+        cuda = next(root_of(step).parameters()).is_cuda
+        return torch.get_rng_state(), torch.cuda.get_rng_state() if cuda else torch.empty(0)
+
+    @functools.wraps(original)
+    def training_step(*args: Any, **kwargs: Any) -> Any:
+        before = states()
+        output = original(*args, **kwargs)
+        seen.random = not all(map(torch.equal, before, states()))
+        return output
+
+    return training_step
+
+
+def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:
     """What a call of a norm with x shows."""
-    rows = place.groups(x)  # without gradients
-    mean, values = rows.mean(1), rows.shape[1]
+    given = dict(enumerate(args)) | kwargs
+    own = next(key for key, value in given.items() if value is x)
+    detached = {k: value.detach() if isinstance(value, Tensor) else value for k, value in given.items()}
+    mean = var = x.new_empty(0)
+    values = 0
+    if place.kind != "unknown" and x.is_floating_point():
+        rows = place.groups(x)  # without gradients
+        mean, values = rows.mean(1), rows.shape[1]
+        var = rows.var(1, correction=0) if values > 1 else torch.zeros_like(mean)
     return Call(
-        place, mean, rows.var(1, correction=0) if values > 1 else torch.zeros_like(mean), values,
-        largest=float(x.detach().abs().amax()), x=x.detach(), training=place.module.training,
-        masked=any(isinstance(mask, Tensor) and mask.dtype == torch.bool for mask in given),
-        learns=torch.is_grad_enabled(),
+        place, mean, var, values, largest=float(x.detach().abs().amax()), x=x.detach(), given=(detached, own),
+        training=place.module.training, learns=torch.is_grad_enabled(),
+        autocast=torch.is_autocast_enabled(x.device.type),
     )  # fmt: skip
 
 
 def copied(batch: Any) -> Any:
     """A batch that a network may write into."""
-    return apply_to_collection(batch, Tensor, torch.clone)
+    if isinstance(batch, (Tensor, Mapping, tuple, list)):
+        return apply_to_collection(batch, Tensor, torch.clone)
+    return copy.deepcopy(batch)  # a class of one's own

@@ -61,10 +61,11 @@ def compare(
         from normexp.claims.evidence.rates import rates_around
         from normexp.compare.page import write
         from normexp.compare.run import compare as train_and_compare
+        from normexp.config.checks import declared
         from normexp.config.run_spec import specs
 
     spec, *_ = specs([*overrides, "norm=none"])
-    default = "test/loss" if spec.choices["data"] in ("text_file", "python_docs") else "test/error"
+    default = "test/loss" if declared(spec.config, "data", "kind") == "text" else "test/error"
     if (metric or default) == "test/error" and isinstance(margin, float) and margin >= 1:
         raise ValueError(
             f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"

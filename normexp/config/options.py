@@ -37,8 +37,8 @@ def own_choices(group: str) -> dict[str, str]:
 
 def installed(group: str) -> dict[str, str]:
     """The choices that installed packages bring, with how to allow each; their files are not read."""
-    named = {name: packages[0] for (own, name), packages in sorted(brought().items()) if own == group}
-    return {name: f"of an installed package; add allow_targets=[{own}]" for name, own in named.items()}
+    named = {name: packages[0] for (kind, name), packages in sorted(brought().items()) if kind == group}
+    return {name: f"of an installed package; add allow_targets=[{p}]" for name, p in named.items()}
 
 
 def suggest(word: str, names: list[str]) -> str:

@@ -48,7 +48,7 @@ def derived_sites(network: nn.Module) -> list[Site]:
     found: list[tuple[str, str, nn.Module]] = []
     whole = "\0"
     for path, child in network.named_modules():
-        if path.startswith(whole) or (kind := kind_of(child)) is None:
+        if path.startswith(whole) or (kind := kind_of(child, path)) is None:
             continue
         found.append((path, kind, child))
         if isinstance(child, WHOLE):
@@ -60,9 +60,9 @@ def derived_sites(network: nn.Module) -> list[Site]:
     ]
 
 
-def kind_of(module: nn.Module) -> str | None:
-    """The kind of site that a module is, or None."""
-    if is_norm(module):
+def kind_of(module: nn.Module, path: str = "") -> str | None:
+    """The kind of site that a module at this path of a network is, or None."""
+    if is_norm(module, path):
         return "norm"
     if isinstance(module, ACTIVATIONS):
         return "activation"

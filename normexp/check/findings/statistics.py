@@ -1,7 +1,7 @@
 """Batch statistics and running statistics: BatchNorm and its relatives."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 
 import torch
@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import PROBE, matched
-from normexp.check.network import Network, modes
+from normexp.check.network import Modes, Network, loss_anew, modes
+from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
+from normexp.norms.layers import BATCH
 
-DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
-DRAWS = 8  # of dropout, where the first one made a difference
+DRAWS = 8  # of dropout, where one pass showed a difference
 WORST = 8  # layers that a finding about the whole network names
 
 
@@ -32,16 +33,75 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     the network computes another function when it is evaluated."""
     if not network.tracked:
         return
-    if all(place.seen == 0 or place.kind not in ("batch", "instance") for place in network.tracked):
+    if all(place.seen == 0 for place in network.tracked):
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured = network.modes
     gap, finite = measured.running - measured.batch, math.isfinite(measured.running)
-    if not finite or gap > limit.gap * abs(measured.batch) + limit.floor:
-        closed = measured.precise - measured.batch < limit.closed * gap or not finite
-        worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
-        yield Found(worst, gap, "closed" if closed else "open", **vars(measured))
+    if finite and gap <= limit.gap * abs(measured.batch) + limit.floor:
+        return
+    worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
+    by_path = {place.path: place for place in network.tracked}
+    fused = [path for path in worst if is_normalized_already(by_path[path], measured, limit)]
+    apart = {p: d for p, calls in measured.moments.items() if (d := distance(calls)) > limit.calls}
+    words = {"running": measured.running, "batch": measured.batch, "precise": network.precise}
+    case = "closed" if words["precise"] - measured.batch < limit.closed * gap or not finite else "open"
+    if fused:
+        yield Found(fused, gap, "fused", **words)
+    elif apart and case == "open":
+        worst = sorted(apart, key=apart.__getitem__, reverse=True)
+        yield Found(worst, gap, "several", apart=apart[worst[0]], **words)
+    else:
+        few = network.batch_size is not None and network.batch_size < limit.few
+        stored = STORED.format(n=network.batch_size) if few and case == "open" else ""
+        yield Found(worst, gap, case, stored=stored, remedy=REMEDIES[estimator(network)](network), **words)
+
+
+STORED = " torch normalizes with a variance over n and stores one over n - 1, which counts at {n} samples."
+
+
+def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
+    """Whether what arrives has the norm's own gain for deviation and its shift for mean, and not the running ones."""
+    gain, shift = getattr(place.module, "weight", None), getattr(place.module, "bias", None)
+    if not measured.moments.get(place.path) or gain is None or shift is None:
+        return False
+    mean, var = measured.moments[place.path][0]
+    std = var.sqrt().clamp_min(TINY)
+    own = torch.stack([(mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
+    return measured.apart[place.path] > limit.apart and float(own) < limit.fused
+
+
+def distance(calls: list[tuple[Tensor, Tensor]]) -> float:
+    """The largest distance of two calls' means, in deviations (root mean square over channels)."""
+    first = calls[0]
+    apart = ((mean - first[0]) / (var + first[1]).div(2).sqrt().clamp_min(TINY) for mean, var in calls[1:])
+    return max((float(x.square().mean().sqrt()) for x in apart), default=0.0)
+
+
+def estimator(network: Network) -> str:
+    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or a pass over the data."""
+    kinds = {isinstance(p.module, BATCH): "torch" for p in network.tracked}
+    return kinds.get(True) or ("project" if hasattr(network.tracked[0].module, "ema_keep") else "other")
+
+
+def even_loader(network: Network) -> str:
+    """The loader as code: `update_bn` gives each batch the same weight, so a small last one must be left out."""
+    loader = network.training_loader
+    size = getattr(loader, "batch_size", None)
+    if size and not loader.drop_last and hasattr(loader.dataset, "__len__") and len(loader.dataset) % size:
+        return f"DataLoader(dataset, {size}, drop_last=True)"
+    return "loader"
+
+
+REMEDIES: dict[str, Callable[[Network], str]] = {
+    "torch": lambda network: f"torch.optim.swa_utils.update_bn({even_loader(network)}, model)",
+    "project": lambda network: "normexp.norms.BatchNorm.recompute_population_statistics(model, loader)",
+    "other": lambda network: (
+        f"for m in {network.listed(network.tracked)}: m.reset_running_stats(); m.momentum = None\n"
+        "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
+    ),
+}
 
 
 @finding
@@ -58,10 +118,25 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
                 "pass a DataLoader, or steps= (--steps), the batches before the first validation"
             )
         steps = len(network.training_loader)
-    left = ((place, keep ** (steps + (place.seen or 0))) for place, keep in keeps.items())
+    left = (
+        (place, keep ** (steps + (place.seen or 0)))
+        for place, keep in keeps.items()
+        if not place.seen or keep**place.seen <= limit.left or start_in(place, network) > keep**place.seen / 2
+    )
     momentum = {place.path: 1 - keep for place, keep in keeps.items()}
     enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
     yield from above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough)
+
+
+def start_in(place: Place, network: Network) -> float:
+    """The share of mean 0 and variance 1 that is left in running statistics, beside what arrives. Statistics that were
+    estimated anew have none, whatever they count."""
+    if not (calls := network.modes.moments.get(place.path)):
+        return math.inf
+    real = torch.cat(calls[0])
+    start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
+    running = torch.cat([place.module.running_mean, place.module.running_var]) - real
+    return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
 
 @finding
@@ -72,7 +147,7 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     calls = [call for call in network.calls if call.place.follows_batches and call.training]
     if not calls:
         return
-    batch, step = network.batch_size, network.options.accumulate or 1
+    batch, step = network.counted, network.options.accumulate or 1
     least = min(calls, key=network.values)
     samples, devices = least.place.virtual_batch or batch, network.options.devices or 1
     samples *= devices if least.place.synced else 1
@@ -82,7 +157,7 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         case = "devices" if devices > 1 and not least.place.synced else case
         words = {"values": network.values(least), "more": more, "devices": devices}
         yield Found(calls, samples, case, least.place.path, **words)
-    if step > 1 and (keep := least.place.keep) is not None and keep < 1:
+    if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
         yield Found(calls, 1 - keep**step, "accumulated", step=step, momentum=1 - keep, same=same)
 
@@ -101,8 +176,7 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             network.root.train()
             thaw = [place for place in resting if place.module.training]
         if thaw:
-            code = network.code(thaw[0].path).replace("model", "self", 1)
-            yield Found(thaw, case="thawing", of=len(network.tracked), own=code)
+            yield Found(thaw, case="thawing", of=len(network.tracked))
 
 
 def moves(call: Call) -> float:
@@ -120,15 +194,14 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not network.tracked:
         return
     saved, theirs = matched(network.options.need("averaged"), network.root), network.modes.apart
-    if not saved:
-        raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     state = network.root.state_dict()
     with network.quiet(train=False) as step, torch.no_grad():
         copies = {name: value.to(state[name], copy=True) for name, value in saved.items()}
         # into attributes that `quiet` puts back
         network.root.load_state_dict(copies, strict=False, assign=True)
         measured = modes(step, network.batches, network.tracked)
-    losses = f" The copy's loss is {measured.running:.4g}, and {measured.precise:.4g} with statistics estimated anew."
+        precise = loss_anew(step, network.others, network.batches.held_out, network.tracked)
+    losses = f" The copy's loss is {measured.running:.4g}, and {precise:.4g} with statistics estimated anew."
     stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     own = max(theirs.values(), default=0.0)
     yield from above(stale, limit.apart, own=own, losses="" if network.loss == PROBE else losses)
@@ -138,11 +211,13 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
     sample depends on the others that come with it."""
-    calls = [call for call in network.calls if call.place.kind == "batch" and not call.place.tracked]
+    mixes = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
+    calls = [call for call in mixes if not call.place.tracked]
     if not calls:
         return
-    half, batch = network.samples // 2, network.batches.training
-    chosen = [i if i < half else i % max(half, 1) for i in range(network.samples)]
+    samples, batch = network.samples or 0, network.batches.training
+    half = samples // 2
+    chosen = [i if i < half else i % max(half, 1) for i in range(samples)]
     repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
     outputs = []
     for inputs in (batch, repeated):
@@ -150,30 +225,43 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             outputs.append(network.output(inputs)[:half])
     change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
     if change > limit.change:
-        yield Found(calls, change)
+        yield Found(calls, change, "" if all(call.place.swappable for call in calls) else "by_hand")
 
 
 @finding
 def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
-    drops = [m.p for m in network.modules.values() if isinstance(m, DROPOUTS)]
-    if not any(drops) or not any(place.follows_batches for place in network.tracked):
+    follows = [place for place in network.tracked if place.follows_batches]
+    if not follows or not network.trace.random:
+        return  # nothing is drawn
+    off = {path: calls[0][1] for path, calls in network.modes.moments.items()}
+    on = {call.place.path: call.var for call in reversed(network.calls) if call.place in follows}
+    if max(ratios(on, off).values(), default=0.0) <= limit.factor:
         return
-    without = {path: var for path, var in network.modes.var.items() if bool((var > 0).any())}
+    with network.quiet(train=True) as step, torch.no_grad():
+        draws = [first_variances(step, network, follows, seed) for seed in range(DRAWS)]
+        for module in step.modules():  # dropout off, norms as they were
+            module.training = module.training and module in {place.module for place in follows}
+        off = first_variances(step, network, follows, 0)
+    mean = {
+        path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
+    }
+    for worst in above(ratios(mean, off).items(), limit.factor):
+        worst.case = "" if all(place.swappable for place in follows) else "by_hand"
+        yield worst
 
-    def ratios(draws: int) -> dict[str, float]:
-        sums = {path: torch.zeros_like(var) for path, var in without.items()}
-        with network.quiet(train=True) as step, torch.no_grad():
-            for seed in range(draws):
-                torch.manual_seed(seed)
-                calls = trace(step, network.batches.training, network.tracked).calls
-                first = {call.place.path: call.var for call in reversed(calls) if call.place.follows_batches}
-                for path in sums.keys() & first.keys():
-                    sums[path] += first[path] / draws / without[path].clamp_min(TINY)
-        return {path: float(ratio[without[path] > 0].median()) for path, ratio in sums.items()}
 
-    found = ratios(1)
-    if max(found.values(), default=0.0) > limit.factor:
-        found = ratios(DRAWS)  # one draw of dropout may be large by chance
-    yield from above(found.items(), limit.factor)
+def first_variances(step: nn.Module, network: Network, places: list[Place], seed: int) -> dict[str, Tensor]:
+    """path -> variance of each channel at the first call of a norm in a pass."""
+    torch.manual_seed(seed)
+    calls = trace(step, network.batches.training, places).calls
+    return {call.place.path: call.var for call in reversed(calls)}
+
+
+def ratios(on: dict[str, Tensor], off: dict[str, Tensor]) -> dict[str, float]:
+    """path -> ratio of two variances, median over channels."""
+    both = {p: (on[p], off[p]) for p in on.keys() & off.keys() if on[p].shape == off[p].shape}
+    return {
+        path: float((x[y > 0] / y[y > 0]).median()) for path, (x, y) in both.items() if bool((y > 0).any())
+    }

@@ -1,66 +1,65 @@
 """Sequences: padding inside statistics, and statistics that show a causal model the future."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 
 import torch
-from torch import Tensor, nn
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.inputs import random_signs, split
+from normexp.check.findings.masks import first_input, laid, mask_of
+from normexp.check.inputs import tensor_of
 from normexp.check.network import Network
+from normexp.check.places import Place
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, Place, copied
-from normexp.models.sites import EMBEDDINGS
-from normexp.monitors.sites import first_tensor
-
-
-def mask_of(network: Network) -> tuple[Tensor, str]:
-    """(mask (N, T), True at real tokens; where it comes from)."""
-    given, batch = network.options.mask, network.batches.training
-    if given is not None:
-        mask = given(batch) if callable(given) else given
-        return torch.as_tensor(mask)[: network.samples].bool(), "mask="
-    inputs, _ = split(batch)
-    named = inputs if isinstance(inputs, Mapping) else {"": inputs}
-    attended = named.get("attention_mask")
-    if isinstance(attended, Tensor) and attended.dim() == 2:
-        return attended.bool(), "attention_mask"
-    raise NotChecked("from Python alone: pass mask=, (N, T), True at real tokens")
+from normexp.check.trace import TINY, Call, copied
 
 
 @finding
 def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Padding that enters the statistics pulls them toward its own value, so a sample's output depends on how long
     the others in its batch are."""
-    over_time = [call for call in network.calls if call.crosses_positions]
-    if not over_time or (network.options.mask is None and all(call.x.dim() > 3 for call in over_time)):
-        return  # images
-    mask, source = mask_of(network)
-    if network.options.mask is not None and not any(fits(call.x, mask) for call in over_time):
-        raise NotChecked(f"mask= is {tuple(mask.shape)}, and no norm gets such samples and positions")
-    share = float(1 - mask.float().mean())
-    if share >= limit.padded:
-        moved = [(c, shifted_by(c, mask)) for c in over_time if not c.masked and fits(c.x, mask)]
-        yield from above(moved, limit.moved, share=share, source=source)
+    mixes = [c for c in network.calls if c.place.mixes_positions(c.x.shape, network.samples)]
+    if not mixes:
+        return
+    mask, x = mask_of(network), first_input(network)
+    if mask is None:
+        if x is not None and x.dim() > 3:
+            return  # images
+        raise NotChecked("pass mask=, (N, T), True at real tokens")
+    if mask.real.dim() != 2:
+        raise NotChecked(f"mask= has the shape {tuple(mask.real.shape)}; pass (N, T), True at real tokens")
+    if bool(mask.real.all()):
+        raise NotChecked(f"no position of the batch is padding ({mask.source}); pass a batch with padding")
+    told = [call for call in mixes if not call.masked]
+    shown = [(c, lies) for c in told if c.understood and (lies := laid(mask.real, c)) is not None]
+    share = float(1 - mask.real.float().mean())
+    moved = [(call, shifted_by(call, lies)) for call, lies in shown]
+    found = list(above(moved, limit.moved, share=share, source=mask.source))
+    for worst in found:
+        worst.case = (
+            "" if all(c.place.swappable for c, _ in moved if c.place.path in worst.layers) else "by_hand"
+        )
+    if not found and len(shown) < len(told):
+        other = next(call for call in told if call not in [call for call, _ in shown])
+        raise NotChecked(
+            f"the mask ({mask.source}) is {tuple(mask.real.shape)}, and {other.place.path} gets "
+            f"{tuple(other.x.shape)}; pass mask= of the samples and positions there"
+        )
+    yield from found
 
 
-def fits(x: Tensor, mask: Tensor) -> bool:
-    """Whether the samples and an axis of x are those of a mask (N, T)."""
-    return x.shape[0] == mask.shape[0] and mask.shape[1] in x.shape[1:]
-
-
-def shifted_by(call: Call, mask: Tensor) -> float:
+def shifted_by(call: Call, real: Tensor) -> float:
     """How far padding moves the statistics of a call (root mean square over statistics), in deviations of the real
     tokens."""
-    x, (n, t) = call.x, mask.shape
-    axis = 1 + list(x.shape[1:]).index(t)
-    real = mask.to(x.device).view(n, *[t if d == axis else 1 for d in range(1, x.dim())]).expand(x.shape)
-    rows, weights = call.place.groups(x), call.place.groups(real.to(x.dtype))
-    count = weights.sum(1).clamp_min(1)
+    rows, weights = call.place.groups(call.x), call.place.groups(real.to(call.x.dtype))
+    kept = weights.sum(1) > 0
+    rows, weights = rows[kept], weights[kept]
+    count = weights.sum(1)
     mean = (rows * weights).sum(1) / count
-    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt()
+    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt().clamp_min(TINY)
     apart = (rows.mean(1) - mean) / std
     wider = (rows.var(1, correction=0) + call.place.eps).sqrt() / std - 1
     return max(float(moves.square().mean().sqrt()) for moves in (apart, wider))
@@ -70,58 +69,81 @@ def shifted_by(call: Call, mask: Tensor) -> float:
 def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Statistics over the positions of a sequence tell an early position about later ones, past the causal mask:
     the training loss then flatters the model, and generating gives something else."""
-    calls = [call for call in network.calls if call.place.kind != "none"]
-    if not any(call.x.dim() > 2 for call in calls):
+    mixes = [c for c in network.calls if c.place.mixes_positions(c.x.shape, network.samples)]
+    if not mixes:
         return
-    share, norms = future_share(network, []), [call.place for call in calls]
+    if (x := first_input(network)) is None:
+        raise NotChecked(
+            "the positions of a class of one's own hide; pass tokens (N, T) or vectors (N, T, C)"
+        )
+    if x.dim() > 3 or x.dim() < 2 or (x.dim() == 2 and x.is_floating_point()):
+        return  # images and rows
+    if math.isnan(leak := change(network, [])):
+        raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")
+    if leak <= limit.leak:
+        return
+    guilty = [call for call in mixes if leaks(network, call, x.shape[1:], limit.leak)]
+    norms = list(dict.fromkeys(call.place for call in guilty))
     # A network that attends to later positions by design still does without its norms, and one that takes each position
     # by itself attends to no earlier ones.
-    causal = share > limit.leak and future_share(network, norms) <= limit.leak
-    if causal and future_share(network, norms, earlier=True) > limit.leak:
-        yield Found([call for call in calls if call.crosses_positions] or calls, share)
+    if guilty and change(network, norms) <= limit.leak < change(network, norms, earlier=True):
+        yield Found(guilty, leak, "" if all(place.swappable for place in norms) else "by_hand")
 
 
-def future_share(network: Network, without: list[Place], *, earlier: bool = False) -> float:
-    """Share of the gradient of the outputs in the middle of a sequence that goes to later positions of the input, or to
-    `earlier` ones, with the norms in `without` made the identity. Not a number if input and output have no axis of
-    positions in common, or if no gradient comes."""
-    batch = copied(network.batches.training)
-    inputs, _ = split(batch)
-    x = first_tensor((), inputs if isinstance(inputs, Mapping) else {"": inputs})
-    if x is None:
-        return math.nan
-    leaves = [x.requires_grad_()] if x.is_floating_point() else []
-
-    def embedded(module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
-        if leaves or not args or args[0].shape != x.shape:
-            return None
-        leaves.append(output.detach().clone().requires_grad_())
-        return leaves[0]
-
-    with network.quiet(train=True, without=without):
-        for module in network.root.modules():
-            if isinstance(module, EMBEDDINGS):
-                module.register_forward_hook(embedded)
-        try:
-            output = network.forward(batch)
-        except Exception:  # the pass of the whole step is judged elsewhere
-            return math.nan
-        if not leaves or leaves[0].dim() != 3 or output.dim() != 3:
-            return math.nan
-        axes = [(i, o) for i in (1, 2) for o in (1, 2) if leaves[0].shape[i] == output.shape[o] > 2]
-        shares = [share_of(leaves[0], output, *pair, earlier) for pair in axes]
-        return min(shares, default=math.nan)
+def parted(x: Tensor, axis: int, earlier: bool) -> Tensor:
+    """True at positions behind the middle one along an axis, or before it, in the shape of x."""
+    at = torch.arange(x.shape[axis], device=x.device).view([-1 if d == axis else 1 for d in range(x.dim())])
+    middle = x.shape[axis] // 2
+    return (at < middle if earlier else at > middle).expand(x.shape)
 
 
-def share_of(x: Tensor, y: Tensor, into: int, out: int, earlier: bool) -> float:
-    """|d y_middle / d x_later| / |d y_middle / d x|, or that of earlier positions, along the axes `into` of x and `out`
-    of y. y_middle is a random sum of the outputs at the middle position."""
-    middle = y.shape[out] // 2
-    chosen = y.select(out, middle).float()
-    mixed = (chosen * random_signs(chosen.shape, chosen)).sum()
-    try:
-        (g,) = torch.autograd.grad(mixed, x, retain_graph=True, materialize_grads=True)
-    except RuntimeError:  # reentrant checkpoints give no gradient by the input
-        return math.nan
-    positions = (0, middle) if earlier else (middle + 1, g.shape[into] - middle - 1)
-    return float(g.narrow(into, *positions).norm() / g.norm())
+def altered(x: Tensor, where: Tensor) -> Tensor:
+    """x with other numbers where it is asked: tokens of the batch, or normal noise of its size."""
+    torch.manual_seed(0)
+    if x.is_floating_point():
+        return torch.where(where, x + torch.randn_like(x) * (1 + x.std(correction=0)), x)
+    other = x.flatten()[torch.randperm(x.numel(), device=x.device)].view(x.shape)
+    return torch.where(where, torch.where(other == x, x.flip(0, 1), other), x)
+
+
+def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
+    """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
+    Share of its size. The norms in `without` are made the identity. Not a number if input and
+    output have no axis of positions in common."""
+    batch, x = network.batches.training, first_input(network)
+
+    def output(inputs: Tensor) -> Tensor:
+        replaced = apply_to_collection(batch, Tensor, lambda t: inputs if t is x else t)
+        with network.quiet(train=True, without=without), torch.no_grad():
+            torch.manual_seed(0)
+            return network.forward(copied(replaced)).double()
+
+    plain, shares = output(x), []
+    for into in (1, 2) if x.dim() == 3 else (1,):
+        axes = [axis for axis in (1, 2) if plain.dim() == 3 and plain.shape[axis] == x.shape[into] > 2]
+        if axes:
+            other = output(altered(x, parted(x, into, earlier)))
+            for axis in axes:
+                kept = ~parted(plain, axis, earlier)
+                shares.append(float((other - plain)[kept].norm() / plain[kept].norm().clamp_min(TINY)))
+    return min(shares, default=math.nan)
+
+
+def leaks(network: Network, call: Call, sizes: Sequence[int], limit: float) -> bool:
+    """Whether the output of a norm alone, at some position, changes with its input at later ones; also if its input has
+    no axis of so many positions, so that it cannot be told."""
+    n, tried = len(call.x), []
+    for t in sizes:
+        rows = network.samples or n
+        later = laid(parted(torch.empty(rows, t), 1, False), call) if rows * t != 0 else None
+        if later is not None and bool(later.any()) and bool((~later).any()):
+            with network.quiet(train=True), torch.no_grad():
+                both = []
+                for x in (call.x, altered(call.x, later)):
+                    torch.manual_seed(0)
+                    both.append(call.again(call.place.module, x.clone()))
+            a, b = (tensor_of(y).double() for y in both)
+            if a.shape == call.x.shape:
+                kept = ~later
+                tried.append(float((a - b)[kept].norm() / a[kept].norm().clamp_min(TINY)) > limit)
+    return not tried or any(tried)

@@ -8,12 +8,18 @@ from types import SimpleNamespace
 import torch
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.inputs import PRECISIONS, tensor_of
+from normexp.check.findings.masks import mask_of, real_statistics
+from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
 from normexp.check.network import Network
+from normexp.check.places import Place
+from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
+from normexp.norms.layers import NormLayer
+from normexp.norms.layers.recognize import EPS
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
 MOST_TEXT = 200  # characters of an error's text
+LEAST = 0.01  # share of outputs that is written as a number
 SMALLER = 1000  # the fix names an eps this many times below the variance, which takes 0.05% of the output
 
 
@@ -21,11 +27,19 @@ SMALLER = 1000  # the fix names an eps this many times below the variance, which
 def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """The training pass stopped with an error."""
     error, where = network.attempt.error, network.attempt.inside
+    if network.attempt.skipped:
+        raise NotChecked("the training step gives no loss for this batch; pass another one")
     if error is not None:
         text = " ".join(str(error).split())[:MOST_TEXT]
-        case = "one_value" if "Expected more than 1 value per channel" in text else ""
+        case = "plain" if isinstance(network.step, Step) and not where else ""
+        case = "one_value" if "Expected more than 1 value per channel" in text else case
         inside, layers = (f" in {where}", (where,)) if where else ("", ())
         yield Found(layers, 1.0, case, inside=inside, name=type(error).__name__, text=text)
+
+
+def roots(place: Place) -> bool:
+    """Whether a norm takes the root of the variance alone, whose derivative at 0 is infinite."""
+    return place.eps == 0 or (isinstance(place.layer, NormLayer) and place.layer.eps_position == "outside")
 
 
 @finding
@@ -34,21 +48,46 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     running = {p.path: (p.module.running_mean, p.module.running_var) for p in network.tracked}
     stored = [path for path, both in running.items() if not all(bool(x.isfinite().all()) for x in both)]
     negative = [path for path, (_, var) in running.items() if bool((var < 0).any())]
-    arriving = [call for call in network.attempt.calls if not math.isfinite(call.largest)]
+    arriving = [call for call in network.arriving if not math.isfinite(call.largest)]
+    bad = [
+        name
+        for name, size in network.attempt.gradients.items()
+        if size is not None and not math.isfinite(size)
+    ]
+    if bad and not stored and not arriving and math.isfinite(network.attempt.loss):
+        root = [
+            c
+            for c in network.attempt.calls
+            if c.understood and roots(c.place) and bool((c.spread == 0).any())
+        ]
+        words = {"parameter": bad[0], "tensors": len(bad)}
+        case = "root" if root and all(call.place.swappable for call in root) else "gradient"
+        yield Found(root, len(bad), case, **words)
     if negative and not stored:
         yield Found(negative, case="negative")
     elif stored or arriving:
         yield Found([*stored, *arriving], case="stored" if stored else "arriving")
 
 
+ONE_VALUE = {
+    "batch": "a batch of 3 and more, DataLoader(..., drop_last=True)",
+    "instance": 'normexp.norms.swap(model, "layernorm", where={paths})  # over (C, H, W)',
+    "group": 'normexp.norms.swap(model, "groupnorm", num_groups=1, where={paths})  # or a larger input',
+    "sample": "for path in {paths}: model.set_submodule(path, nn.Identity())",
+    "": "take it out, or give it more values by fewer groups or a larger input",
+}
+
+
 @finding
 def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic over one value is that value: the norm outputs its shift whatever arrives. Over two it outputs
     two signs."""
-    centered = [c for c in network.calls if c.place.centers]
+    centered = [c for c in network.understood if c.place.centers]
     if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
-        path = min(few, key=few.__getitem__)
-        yield Found(few, few[path], "one" if few[path] < 2 else "two", path)
+        path, places = min(few, key=few.__getitem__), {c.place.path: c.place for c in centered}
+        kinds = {place.kind if place.swappable else "" for place in (places[p] for p in few)}
+        mend = ONE_VALUE[kinds.pop() if len(kinds) == 1 else ""].format(paths=list(few))
+        yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 
 @finding
@@ -56,7 +95,7 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
     shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
-    for call in network.calls:
+    for call in network.understood:
         alive, added = call.spread[call.spread > 0], call.place.eps
         if len(alive) and added > 0 and call.values > limit.few:
             shares.append((call, float((added / (alive + added)).median())))
@@ -65,7 +104,17 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
         if place.tracked and place.seen == 0:
             worst.case = "untrained"  # the scale at initialization says little
-        worst.words = {"eps": place.eps, "variance": variance, "size": scale, "smaller": variance / SMALLER}
+        least = min(medians[path] for path in worst.layers)
+        name = next((name for name in EPS if isinstance(getattr(place.module, name, None), float)), "")
+        if not name or ":" in place.path:
+            worst.case = "untrained_function" if worst.case else "function"
+        worst.words = {
+            "eps": place.eps,
+            "variance": variance,
+            "size": scale,
+            "smaller": least / SMALLER,
+            "name": name,
+        }
         yield worst
 
 
@@ -73,9 +122,14 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    calls = [c for c in network.calls if c.values > limit.few and c.place.centers]
-    flat = ((c, c.var.sqrt() <= limit.constant * c.mean.abs()) for c in calls)
-    yield from above(((call, float(x.float().mean())) for call, x in flat), limit.share)
+    mask, shares = mask_of(network), []
+    for call in network.understood:
+        if call.values > limit.few and call.place.centers:
+            flat = call.var.sqrt() <= limit.constant * call.mean.abs()
+            if bool(flat.any()) and bool((real := real_statistics(call, mask)).any()):
+                flat = flat[real]
+            shares.append((call, float(flat.float().mean())))
+    yield from above(shares, limit.share)
 
 
 @finding
@@ -83,33 +137,43 @@ def overflow(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """float16 ends at 65,504 and squares overflow from 256 on. torch's own norms accumulate in float32, many
     written by hand do not. bfloat16 has the range and three digits."""
     precision = network.options.need("precision")
-    kind, finite = PRECISIONS[precision], [call for call in network.calls if math.isfinite(call.largest)]
-    if kind not in (torch.float16, torch.bfloat16) or not finite:
+    _ = network.trace  # which fails where nothing can be said
+    kind, finite = PRECISIONS[precision], [call for call in network.arriving if math.isfinite(call.largest)]
+    if kind not in HALF or not finite:
         return
     lost, names = [], {}
     with network.quiet(train=True), torch.no_grad():
         for call in finite:
-            lost.append((call, lost_in(call, kind, "mixed" in precision, limit.vanished)))
+            lost.append((call, lost_in(call, kind, "mixed" in precision)))
             names[call.place.path] = type(call.place.module).__name__
-    yield from above(lost, case="lost", precision=precision, name=names.get)
+    for worst in above(lost, case="lost", precision=precision, name=names.get):
+        worst.words["share"] = f"{worst.number:.0%}" if worst.number >= LEAST else f"less than {LEAST:.0%}"
+        yield worst
     most, end = max(finite, key=lambda call: call.largest), torch.finfo(kind).max
     margin = end / max(most.largest, TINY)
     if margin < limit.margin:
         yield Found([most], margin, "margin", largest=most.largest, precision=precision, end=end)
 
 
-def lost_in(call: Call, kind: torch.dtype, mixed: bool, vanished: float) -> float:
-    """Share of a norm's outputs that are not finite, or all zero, in a precision and not in float32."""
-    if call.place.tracked:
-        return 0.0  # BatchNorm is torch's own kernel
+def lost_in(call: Call, kind: torch.dtype, mixed: bool) -> float:
+    """Share of a norm's outputs that are not finite in a precision, or of statistics that are all zero, where float32
+    makes numbers of the same rounded values. A single value that rounds to the mean is 0 in both."""
+    if call.place.tracked or type(call.place.module).__module__.startswith("torch.nn"):
+        return 0.0  # torch's own kernels accumulate in float32
     layer, x = copy.deepcopy(call.place.module).eval(), call.x[: max(1, SAMPLE // max(1, call.x[0].numel()))]
-    x = torch.cat([x, torch.zeros_like(x[:1])])  # as padding gives: an eps that rounds to 0 divides 0 by 0
+    x = torch.cat([x, torch.zeros_like(x[:1])]).to(kind)  # padding: an eps that rounds to 0 divides 0 by 0
+    device = x.device.type
     try:
-        right = tensor_of(layer.float().forward(x.float()))
-        with torch.autocast(x.device.type, dtype=kind, enabled=mixed):
-            there = tensor_of((layer if mixed else layer.to(kind)).forward(x.to(kind)))
+        with torch.autocast(device, enabled=False):
+            right = tensor_of(call.again(layer.float(), x.float()))
+        with torch.autocast(device, dtype=kind, enabled=mixed):
+            there = tensor_of(call.again(layer if mixed else layer.to(kind), x))
     except (RuntimeError, TypeError, ValueError):
         return 0.0  # the kernel does not exist here, or it takes more than x
     lost = ~there.isfinite() & right.isfinite()
-    gone = (there == 0) & (right.abs() > vanished)
-    return float((lost | gone).float().mean())
+    gone = (there == 0) & (right != 0)
+    if not call.understood or there.shape != x.shape:
+        return float(lost.float().mean())
+    whole = [(call.place.groups(y) != 0).any(1) for y in (there, right)]
+    rows = (~whole[0] & whole[1])[:, None] & call.place.groups(gone.float()).bool()
+    return float(lost.float().mean()) + float(rows.float().mean())

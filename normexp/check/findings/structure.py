@@ -1,0 +1,153 @@
+"""How norms stand in a network: who holds them, over which axes, in which types, and what their neighbors do."""
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+
+import torch
+from lightning_utilities.core.apply_func import apply_to_collection
+from torch import Tensor
+
+from normexp.check.finding import Found, above, finding
+from normexp.check.findings.masks import first_input
+from normexp.check.findings.tokens import altered
+from normexp.check.network import Network
+from normexp.check.places import HELD, Place, gain_type
+from normexp.check.result import NotChecked
+from normexp.check.trace import TINY, copied
+from normexp.models.sites import LINEAR_MAPS
+from normexp.norms.layers import NormLayer
+
+
+@finding
+def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """train(), eval(), the optimizer, to() and the state dict reach only what a module holds. A norm in a list or made
+    inside a forward stays in training mode, keeps its start, and is not saved."""
+    _ = network.attempt
+    unowned = [place for place in network.attempt.heard if place.unowned and matters(place)]
+    for how, case in ((HELD, "held"), ("", "made")):
+        if found := [place for place in unowned if (place.unowned == HELD) == bool(how)]:
+            yield Found(found, case=case, name=found[0].name)
+
+
+def matters(place: Place) -> bool:
+    """Whether a norm has something that training, saving or its mode changes."""
+    states = (*place.module.parameters(), *place.module.buffers())
+    return bool(states) or place.kind in ("batch", "unknown")
+
+
+@finding
+def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """Torch's BatchNorm, InstanceNorm and GroupNorm take axis 1 for channels, and InstanceNorm an input without
+    positions for a single sample. A norm over another axis runs without an error."""
+    rows, turned = [], []
+    for call in network.attempt.calls:
+        layer, shape = call.place.layer, call.x.shape
+        if not isinstance(layer, NormLayer) or call.place.kind not in ("batch", "instance", "group"):
+            continue
+        if layer.unbatched(len(shape)):
+            rows += [call] if network.samples is None or shape[0] == network.samples else []
+        elif len(shape) > 2 and call.channels is not None and layer.channel_dim == 1:
+            turned += [call] if call.channels % len(shape) == len(shape) - 1 else []
+    if rows:
+        yield Found(rows, rows[0].x.shape[0], "rows", name=rows[0].place.name, values=rows[0].x[0].numel())
+    if turned:
+        words = {"words": turned[0].place.words(turned[0].x.shape), "last": turned[0].x.shape[-1]}
+        yield Found(turned, turned[0].x.shape[1], "turned", **words)
+
+
+@finding
+def types(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """A gain of float32 makes the output float32: the next layer fails, or everything behind runs in float32, at twice
+    the memory and half the speed."""
+    calls = [c for c in network.attempt.calls if c.gives is not None and not c.autocast]
+    wider = [c for c in calls if c.gives != c.x.dtype and c.x.is_floating_point()]
+    if wider:
+        first, own = wider[0], [c for c in wider if gain_type(c.place) == c.gives]
+        words = {"gets": name_of(first.x.dtype), "gives": name_of(first.gives)}
+        case = "gain" if own and own[0] is first else "forward"
+        yield Found(own if case == "gain" else wider, case=case, name=first.place.name, **words)
+
+
+def name_of(kind: torch.dtype | None) -> str:
+    """`float32`."""
+    return str(kind).removeprefix("torch.")
+
+
+@finding
+def bias_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """A norm over the batch or the pixels takes the mean of each channel away, and a bias before it with the mean. Its
+    own shift does the bias's work; the bias takes memory and steps for nothing."""
+    sizes, found = network.trace.gradients, []
+    for call in network.calls:
+        before = network.modules.get(call.before)
+        if call.place.kind in ("batch", "instance") and isinstance(before, LINEAR_MAPS):
+            weight, bias = sizes.get(f"{call.before}.weight"), sizes.get(f"{call.before}.bias")
+            if weight and bias is not None and bias <= limit.share * weight:
+                found.append((call.before, bias / weight))
+    if found:
+        largest = max(share for _, share in found)
+        yield Found([path for path, _ in found], largest, biases=len({path for path, _ in found}))
+
+
+@finding
+def fixed_output(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """A normalized value is of the size 1, so gain and shift say what leaves: with a gain of 0, or a shift many gains
+    away, the same number whatever arrives; behind it an activation may be dead."""
+    shares, sizes = [], network.trace.gradients
+    for call in network.understood:
+        gain, shift = call.place.layer.gain, call.place.layer.shift
+        if gain is None or shift is None or gain.shape != shift.shape:
+            continue
+        zero = (gain == 0).all() and (shift == 0).all()
+        if zero and sizes.get(f"{call.place.path}.weight"):
+            continue  # starts at 0 on purpose, as the last norm of a residual branch, and learns
+        fixed = shift.abs() > limit.far * gain.abs()
+        shares.append((call, float((fixed | (gain == 0)).float().mean())))
+    yield from above(shares, limit.share, far=limit.far)
+
+
+@finding
+def norm_of_norm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """What a norm makes is normalized. A second one undoes the first one's gain and shift, in part or whole."""
+    norms = {place.path: place for place in network.places}
+    calls = [c for c in network.understood if c.before in norms and c.before != c.place.path]
+    twice = [call for call in calls if norms[call.before].kind not in ("none", "unknown")]
+    if twice:
+        yield Found(twice, first=twice[0].before)
+
+
+@finding
+def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """InstanceNorm makes the mean over pixels 0 for each sample and channel. A mean over pixels behind it is the shift,
+    and the network gives the same whatever arrives."""
+    sizes = [size for size in network.trace.gradients.values() if size is not None]
+    if not sizes or not max(sizes) or sizes[0] > limit.first * max(sizes):
+        return  # the first layer gets a gradient, so the output depends on what it makes
+    centered = [c.place for c in network.understood if c.place.centers and c.place.kind != "batch"]
+    if not centered:
+        return
+    if not any(network.trace.gradients.get(f"{place.path}.bias", 1.0) for place in centered):
+        raise NotChecked("no norm gets a gradient: a last layer starts at 0; check again after some training")
+    if (x := first_input(network)) is None or (changed := by_other_input(network, x, [])) is None:
+        raise NotChecked("its output is 0, or the inputs of a class of one's own hide; pass tensors")
+    if changed > limit.change:
+        return
+    alone = [p for p in dict.fromkeys(centered) if (by_other_input(network, x, [p]) or 0) > limit.restored]
+    if not alone:
+        raise NotChecked(
+            "no input changes its output, with its norms or without; check again after some training"
+        )
+    yield Found(alone, changed, "" if all(place.swappable for place in alone) else "by_hand")
+
+
+def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float | None:
+    """Change of the output by another input, share of its size, with some norms made the identity; None for 0."""
+    outputs = []
+    for inputs in (x, altered(x, torch.ones_like(x, dtype=torch.bool))):
+        batch = apply_to_collection(
+            network.batches.training, Tensor, lambda t, new=inputs: new if t is x else t
+        )
+        with network.quiet(train=True, without=without), torch.no_grad():
+            outputs.append(network.forward(copied(batch)).double())
+    size = float(outputs[0].norm())
+    return float((outputs[1] - outputs[0]).norm()) / size if size > TINY else None

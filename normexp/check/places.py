@@ -1,0 +1,193 @@
+"""The norms of a network: layers, calls of functions, and norms that run though the network does not hold them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from normexp.check.inputs import root_of
+from normexp.models.sites import sites_of
+from normexp.monitors.listen import CalledFunction
+from normexp.monitors.sites import channel_dim
+from normexp.norms.layers import NormLayer, norm_layer
+
+KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
+RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+SELF = "self"  # path of the network in that of a called function
+HELD, MADE = "held in a list or a dictionary", "made anew at each call"
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A norm of the network.
+
+    Attributes:
+        path: its dotted path, as in `get_submodule`; of a called function, the path of the layer that calls it, a colon
+            and its name.
+        layer: what it computes; a reason, in one line, if that is not understood.
+        unowned: how it is held if no module holds it; empty if one does.
+    """
+
+    path: str
+    module: nn.Module
+    layer: NormLayer | str
+    unowned: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its class, or its function."""
+        if isinstance(self.module, CalledFunction):
+            return f"F.{self.module.name}"
+        return type(self.module).__name__
+
+    @property
+    def kind(self) -> str:
+        """Over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
+        axes of each sample or token); none for layers that take no statistic; unknown."""
+        if isinstance(self.layer, str) or "something else than" in self.layer.stays:
+            return "unknown"
+        return KINDS.get(self.layer.kind, self.layer.kind)
+
+    @property
+    def reason(self) -> str:
+        """Why it is not understood."""
+        return self.layer if isinstance(self.layer, str) else self.layer.stays
+
+    @property
+    def swappable(self) -> bool:
+        """Whether `normexp.norms.swap` can put another norm in its place."""
+        return isinstance(self.layer, NormLayer) and not self.layer.stays and ":" not in self.path
+
+    @property
+    def centers(self) -> bool:
+        """Whether it subtracts a mean."""
+        return isinstance(self.layer, NormLayer) and self.layer.kind != "rms"
+
+    @property
+    def eps(self) -> float:
+        """What it adds to the variance; 0 if that is not known."""
+        return self.layer.eps if isinstance(self.layer, NormLayer) else 0.0
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it keeps running statistics."""
+        return getattr(self.module, "running_mean", None) is not None
+
+    @property
+    def seen(self) -> int | None:
+        """Batches that its running statistics have seen; None if it does not count them."""
+        count = getattr(self.module, "num_batches_tracked", None)
+        return None if count is None or self.kind == "instance" else int(count)  # InstanceNorm never counts
+
+    @property
+    def keep(self) -> float | None:
+        """The share of a running statistic that one batch leaves; None if it is a plain average, or unknown."""
+        return self.layer.keep if isinstance(self.layer, NormLayer) else None
+
+    @property
+    def synced(self) -> bool:
+        """Whether statistics run over all processes."""
+        return "Sync" in type(self.module).__name__
+
+    @property
+    def virtual_batch(self) -> int | None:
+        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
+        return getattr(self.module, "virtual_batch_size", None)
+
+    @property
+    def follows_batches(self) -> bool:
+        """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
+        return isinstance(self.layer, NormLayer) and self.layer.kind == "batch" and not self.layer.frozen
+
+    def channel_dim(self, ndim: int) -> int:
+        """The channel axis of an input of so many axes, counted from the first."""
+        known = isinstance(self.layer, NormLayer) and self.kind != "unknown"
+        return (self.layer.channel_dim if known else channel_dim(self.module, ndim)) % ndim
+
+    def groups(self, x: Tensor) -> Tensor:
+        """x as one row for each statistic, (statistics, values)."""
+        layer, x = self.layer, x.detach()
+        x = x if x.is_floating_point() and x.element_size() >= 4 else x.float()
+        dims = layer.dims(x.ndim)
+        if layer.kind == "group":
+            return x.reshape(len(x) * layer.groups, -1)
+        kept = [axis for axis in range(x.ndim) if axis not in dims]
+        return x.permute(*kept, *dims).reshape(math.prod(x.shape[axis] for axis in kept), -1)
+
+    def mixes_positions(self, shape: Sequence[int], samples: int | None) -> bool:
+        """Whether a statistic runs over the positions of a sequence or an image, as far as the shape of the input
+        tells; that of rows does where a batch has more of them than samples."""
+        if self.kind == "unknown":
+            return len(shape) > 2
+        dims = self.layer.dims(len(shape))
+        if len(shape) == 2:
+            return 0 in dims and shape[0] != samples
+        return bool({axis for axis in dims if axis > 0} - {self.channel_dim(len(shape))})
+
+    def words(self, shape: Sequence[int]) -> str:
+        """Over what it normalizes an input of this shape."""
+        if isinstance(self.layer, str) or self.kind == "unknown":
+            return f"not understood: {self.reason}"
+        return self.layer.words(shape)
+
+
+def norms_of(step: nn.Module) -> list[Place]:
+    """The norms among the sites of a module, in forward order, each once."""
+    paths = {child: path for path, child in root_of(step).named_modules()}
+    norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
+    layers = {m: norm_layer(m, paths[m]) for m in norms if not isinstance(m, nn.LocalResponseNorm)}
+    return [Place(paths[module], module, layer) for module, layer in layers.items() if layer is not None]
+
+
+def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Place | None:
+    """The place of a norm that is called as a function, or that runs and is not held, inside the layer at a path."""
+    if not isinstance(module, CalledFunction):
+        layer = norm_layer(module)
+        how = (
+            HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
+        )
+        return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
+    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
+
+
+def holds(value: object, module: nn.Module) -> bool:
+    """Whether a list, tuple, set or dictionary holds a module, also in others inside it."""
+    if value is module:
+        return True
+    inside = value.values() if isinstance(value, dict) else value
+    return isinstance(value, (dict, list, tuple, set)) and any(holds(item, module) for item in inside)
+
+
+def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
+    """What a called function computes."""
+    given, eps = called.given, called.eps
+    gain, shift = (given.get(name) for name in ("weight", "bias"))
+    trained = any(isinstance(p, Tensor) and p.requires_grad for p in (gain, shift))
+    if called.name in ("layer_norm", "rms_norm"):
+        shape = given["normalized_shape"]
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        kind = called.name.removesuffix("_norm")
+        return NormLayer(kind, shape[-1], -1, eps, gain, shift, trained, axes=len(shape))
+    if called.name == "normalize":
+        dim = int(given.get("dim", 1)) if isinstance(given.get("dim", 1), int) else 0
+        if given.get("p", 2) != 2 or dim % ndim not in (1, ndim - 1):
+            return "F.normalize with another length than the root of squares, or over another axis than the channels"
+        last = dim % ndim == ndim - 1
+        return NormLayer("rms", 0, -1 if last else 1, 0.0, per_position=not last)
+    kind = called.name.removesuffix("_norm")
+    size = len(gain) if isinstance(gain, Tensor) else 0
+    momentum = given.get("momentum", 0.1)
+    return NormLayer(
+        kind, size, 1, eps, gain, shift, trained, keep=None if momentum is None else 1 - momentum,
+        frozen=kind == "batch" and not called.training, groups=int(given.get("num_groups", 1)),
+    )  # fmt: skip
+
+
+def gain_type(place: Place) -> torch.dtype | None:
+    """The type of a norm's gain; None if it has none."""
+    if isinstance(place.module, CalledFunction):
+        weight = place.module.given.get("weight")
+        return weight.dtype if isinstance(weight, Tensor) else None
+    return next((p.dtype for p in place.module.parameters(recurse=False)), None)

@@ -1,0 +1,294 @@
+"""Recognize normalization layers: torch's by their class, all others by their outputs.
+
+No other library is imported, and neither is this project.
+"""
+
+import functools
+import inspect
+import re
+import weakref
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from normexp.norms.layers.layer import NormLayer
+from normexp.norms.layers.outputs import (
+    ANY_SIZE,
+    Probe,
+    activations_of,
+    answer,
+    fit,
+    inputs,
+    match,
+    same_output,
+    twin_of,
+)
+
+BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+INSTANCE = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
+TORCH = (*BATCH, *INSTANCE, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
+LAZY = nn.modules.lazy.LazyModuleMixin
+EPS = ("eps", "variance_epsilon", "epsilon", "norm_eps", "layer_norm_epsilon")
+SIZES = ("normalized_shape", "num_features", "num_channels", "hidden_size")
+REPLACED = "its forward was replaced on the object"
+NAMED = re.compile(r"norm(?!al(?!i[sz]))|rms|dyt|dynamic_?tanh|(^|_)(ln|bn|gn)(_|\d|$)", re.I)
+
+
+def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
+    """The normalization layer that a module is. A reason, in one line, for one that is not understood. None if it is
+    none.
+
+    Args:
+        path: in its network. A class that is not named as a norm and has no parameters is tried only if the attribute
+            in which it stands is.
+    """
+    kind = type(module)
+    if isinstance(module, LAZY) and "Norm" in kind.__name__:
+        return "has not seen its input yet; call the network once"
+    if hasattr(module, "batch_statistics") and hasattr(module, "channel_dim"):
+        return _of_project(module)
+    if isinstance(module, nn.LocalResponseNorm):
+        return "has no channels of its own"
+    if isinstance(module, torch.jit.ScriptModule):
+        named = NAMED.search(module.original_name)
+        return "is compiled by TorchScript, so nothing inside can be read or replaced" if named else None
+    if kind in TORCH:
+        return _of_torch(module, kind)
+    if base := next((own for own in TORCH if isinstance(module, own)), None):
+        return _of_subclass(module, base)
+    if {"running_mean", "running_var"} <= module._buffers.keys() and "forward" not in module.__dict__:
+        return _of_running_statistics(module)
+    return _by_outputs(module, path)
+
+
+_judged: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+
+
+def is_norm(module: nn.Module, path: str = "") -> bool:
+    """Whether a module is a normalization layer, understood or not; `path` as in `norm_layer`. A module is tried once,
+    because monitors ask at each call."""
+    if isinstance(module, (*TORCH, nn.LocalResponseNorm)) or hasattr(module, "batch_statistics"):
+        return True
+    if module not in _judged or (path and not _judged[module]):
+        _judged[module] = norm_layer(module, path) is not None
+    return _judged[module]
+
+
+def _of_project(module: Any) -> NormLayer:
+    """A norm of this project, or of a user by its base class. It says what it is as far as the contract asks; the rest
+    is read off its outputs."""
+    averages = getattr(module, "population_statistics", "") == "cumulative"
+    gain = module.channel_gain() if hasattr(module, "channel_gain") else module.weight
+    said = NormLayer(
+        "layer", module.num_features, module.channel_dim, module.eps, gain, module.bias, averages=averages,
+        keep=None if averages else getattr(module, "ema_keep", None), groups=getattr(module, "num_groups", 1),
+        frozen=getattr(module, "freeze_after", None) == 0, correction=module.correction,
+        eps_position=module.eps_position,
+    )  # fmt: skip
+    if module.pointwise:
+        return replace(said, kind="pointwise")
+    # Layers of one class with the same options are of one kind, whatever their size.
+    options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
+    key = (type(module), module.channel_dim, said.groups, said.frozen, *options.items())
+    if key not in _kinds:
+        _kinds[key] = _kind_of_project(module, said)
+    return replace(said, **_kinds[key])
+
+
+_kinds: dict[tuple, dict[str, Any]] = {}
+
+
+def _kind_of_project(module: Any, said: NormLayer) -> dict[str, Any]:
+    """The fields of `said` that its outputs show."""
+    batch = module.batch_statistics
+    found, _ = match(module, [(module.num_features,)], module.eps, said.groups)
+    exact = found is not None and found.channel_dim == module.channel_dim and not found.stays
+    if exact and (found.kind == "batch") == batch:
+        return {"kind": found.kind, "per_position": found.per_position, "groups": found.groups}
+    grouped = "group" if hasattr(module, "num_groups") else "layer" if _centers(module) else "rms"
+    return {"kind": "batch" if batch else grouped, "exact": said.frozen}
+
+
+def _centers(module: Any) -> bool:
+    """Whether a number added to all inputs leaves the outputs as they are."""
+    twin = twin_of(module, training=True)
+    calls = (
+        (answer(twin.forward, x), answer(twin.forward, x + 3))
+        for x, _ in inputs((module.num_features,), twin)
+    )
+    return all(same_output(a, b) for a, b in calls if a is not None)
+
+
+def _of_torch(module: nn.Module, base: type[nn.Module]) -> NormLayer:
+    """A layer that computes what a class of torch's does."""
+    kinds = {nn.GroupNorm: "group", nn.LayerNorm: "layer", nn.RMSNorm: "rms"}
+    kind = "batch" if base in BATCH else kinds.get(base, "instance")
+    momentum, shape = getattr(module, "momentum", None), getattr(module, "normalized_shape", (0,))
+    size = getattr(module, "num_channels", None) or getattr(module, "num_features", None) or shape[-1]
+    stays = _why_it_stays(module)
+    if len(shape) > 1:
+        stays = f"normalizes over {len(shape)} axes, {tuple(shape)}, with a gain for each place"
+    return NormLayer(
+        kind, size, -1 if kind in ("layer", "rms") else 1, _eps(module) or 0.0, module.weight,
+        getattr(module, "bias", None), trained=all(p.requires_grad for p in module.parameters(recurse=False)),
+        keep=None if momentum is None else 1 - momentum, activations=activations_of(module),
+        averages=momentum is None and getattr(module, "running_mean", None) is not None,
+        groups=getattr(module, "num_groups", 1), axes=len(shape), stays=stays,
+        positions=INSTANCE.index(base) + 1 if base in INSTANCE else None,
+    )  # fmt: skip
+
+
+def _of_subclass(module: nn.Module, base: type[nn.Module]) -> NormLayer | str:
+    """A subclass of torch's layers: torch's where its outputs are equal; else one over the axes of torch's, which
+    stays, or for LayerNorm and RMSNorm, whose axes a subclass may move, what its outputs show."""
+    own = type(module).forward
+    plain = (
+        own is base.forward or (base in BATCH and own is nn.BatchNorm2d.forward) or _computes_as(module, base)
+    )
+    if plain or base not in (nn.LayerNorm, nn.RMSNorm):
+        layer = _of_torch(module, base)
+        more = "" if plain else f"its forward does more than that of torch's {base.__name__}"
+        return replace(layer, stays=layer.stays or more)
+    return _by_outputs(module)
+
+
+def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
+    """Whether a subclass gives the outputs of its base class in both modes, and moves its buffers alike."""
+    agreed = False
+    if "forward" in module.__dict__:
+        return False
+    for x, _ in inputs((_channels(module),), twin_of(module, training=False)):
+        for training in (True, False):
+            ours, torchs = (twin_of(module, training=training) for _ in range(2))
+            if (expected := answer(functools.partial(base.forward, torchs), x)) is None:
+                break
+            buffers = zip(ours.buffers(recurse=False), torchs.buffers(recurse=False), strict=True)
+            if not same_output(answer(ours.forward, x), expected) or not all(a.equal(b) for a, b in buffers):
+                return False
+            agreed = True
+    return agreed and _runs_its_activations(module)
+
+
+def _of_running_statistics(module: nn.Module) -> NormLayer:
+    """A BatchNorm that is none of torch's, such as the frozen one of torchvision and timm."""
+    size, eps = len(module.running_mean), _eps(module)
+    base = NormLayer("batch", size, 1, 1e-5 if eps is None else eps, activations=activations_of(module))
+    trained, _ = match(module, [(size,)], eps)
+    learns = trained is not None and trained.kind == "batch"
+    twin = twin_of(module, training=False)
+    for x, channel_dim in inputs((size,), twin):
+        probe = Probe(module, twin, x, channel_dim, (size,))
+        if channel_dim == 1 and (y := probe.answer(x)) is not None:
+            z = (x - probe.wide(twin.running_mean)) * (probe.wide(twin.running_var) + base.eps).rsqrt()
+            found = probe.with_fit(base, fit(z, y, 1, (size,)))
+            frozen = same_output(answer(twin_of(module, training=True).forward, x), y)
+            if found is None or not (frozen or learns):
+                break
+            momentum = getattr(module, "momentum", None)
+            return replace(
+                found, frozen=frozen, keep=1 - momentum if isinstance(momentum, float) else None,
+                trained=not frozen and all(p.requires_grad for p in module.parameters(recurse=False)),
+                stays=found.stays or _why_it_stays(module),
+            )  # fmt: skip
+    return replace(
+        base, trained=False, stays="has running statistics, and computes something else than BatchNorm"
+    )
+
+
+def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
+    """A layer of a stranger's class that normalizes single samples, by its outputs."""
+    inside = [child for child in module.children() if child not in activations_of(module)]
+    own = list(module.named_parameters(recurse=False))
+    shapes = {tuple(n for n in p.shape if n > 1) for _, p in own}
+    named = bool(NAMED.search(type(module).__name__))
+    foreign = (
+        not type(module).__module__.startswith("torch.") and type(module).forward is not nn.Module.forward
+    )
+    plain = (
+        all(isinstance(child, nn.Identity) for child in inside) and "parametrizations" not in module._modules
+    )
+    if not (foreign and plain and max(map(len, shapes), default=0) <= 2):
+        return None
+    if not (named or (own and max(map(len, shapes)) <= 1) or NAMED.search(_attribute(path))):
+        return None
+    if "forward" in module.__dict__:  # of this very object: a twin would call it
+        return REPLACED if named else None
+    eps, size = _eps(module), _channels(module)
+    sizes = sorted({shape for shape in shapes if shape}, key=len, reverse=True) or [(size or ANY_SIZE,)]
+    found, called = match(module, sizes, eps, getattr(module, "num_groups", 1))
+    if found is None or (found.kind == "pointwise" and found.stays):
+        if not named or (not own and found is not None) or not (called or eps is not None):
+            return None
+        if found is None:
+            return (
+                "computes something else than a norm over its channels"
+                if called
+                else "could not be called alone"
+            )
+    known = any(shapes) or size > 0
+    trained = all(p.requires_grad for _, p in own)
+    stays = (
+        found.stays or _why_it_stays(module) or ("" if known else "does not say how many channels it gets")
+    )
+    if not stays and not (_same_in_both_modes(module, found, sizes) and _runs_its_activations(module)):
+        stays = "computes something else in eval mode"
+    if not known:
+        found = replace(found, num_features=0, gain=None)  # of a size that was tried
+    return replace(found, trained=trained, activations=activations_of(module), stays=stays)
+
+
+def _same_in_both_modes(module: nn.Module, layer: NormLayer, sizes: list[tuple[int, ...]]) -> bool:
+    for x, channel_dim in inputs(sizes[0], twin_of(module, training=False)):
+        if channel_dim == layer.channel_dim:
+            a, b = (answer(twin_of(module, training=mode).forward, x) for mode in (True, False))
+            if a is not None or b is not None:
+                return same_output(a, b)
+    return False
+
+
+def _runs_its_activations(module: nn.Module) -> bool:
+    """Whether a layer is its norm followed by its activations."""
+    if not activations_of(module):
+        return True
+    whole, norm = (twin_of(module, training=False, activations=own) for own in (True, False))
+    for x, _ in inputs((_channels(module),), twin_of(module, training=False)):
+        if (y := answer(norm.forward, x)) is not None:
+            for activation in activations_of(module):
+                y = answer(twin_of(activation, training=False).forward, y) if y is not None else None
+            return same_output(answer(whole.forward, x), y)
+    return False
+
+
+def _why_it_stays(module: nn.Module) -> str:
+    """Why no other layer can take the place of one, as far as its own attributes show; empty if one can."""
+    if "forward" in module.__dict__:
+        return REPLACED
+    if "parametrizations" in module._modules or any(isinstance(v, Tensor) for v in module.__dict__.values()):
+        return "its gain is computed from other parameters"
+    more = list(inspect.signature(type(module).forward).parameters)[2:]
+    return f"takes more than its input: {', '.join(more)}" if more else ""
+
+
+def _attribute(path: str) -> str:
+    """The name in a path that is no index of a list."""
+    return next((part for part in reversed(path.split(".")) if not part.isdigit()), "")
+
+
+def _eps(module: nn.Module) -> float | None:
+    own = next((value for name in EPS if isinstance(value := getattr(module, name, None), float)), None)
+    # With eps=None, torch's RMSNorm takes the smallest step of the type.
+    rms = isinstance(module, nn.RMSNorm)
+    return torch.finfo(torch.get_default_dtype()).eps if own is None and rms else own
+
+
+def _channels(module: nn.Module) -> int:
+    """How many channels a layer has; 0 if it does not say."""
+    for name in SIZES:
+        value = getattr(module, name, None)
+        value = tuple(value)[-1] if isinstance(value, tuple | list | torch.Size) and value else value
+        if isinstance(value, int) and value > 1:
+            return value
+    most = max((p.numel() for p in module.parameters(recurse=False)), default=0)
+    return most if most > 1 else 0

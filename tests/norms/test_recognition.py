@@ -1,0 +1,209 @@
+"""Norms of strangers are recognized by what they compute, and what is not understood is said."""
+
+import copy
+
+import pytest
+import torch
+from norms import strangers
+from norms.layers import NAMES, norm_factory
+from torch import nn
+from torch.nn.utils import parametrize
+from torchvision.ops import FrozenBatchNorm2d
+
+from normexp.models.sites import derived_sites
+from normexp.norms.layers import NormLayer, is_norm, norm_layer
+
+TINY = 1e-20  # of F.normalize, which adds nothing and is finite at 0
+KNOWN = {
+    "nanoGPT": (strangers.GPTLayerNorm(8), ("layer", 8, -1, 1e-6)),
+    "nanoGPT without shift": (strangers.GPTLayerNorm(8, bias=False), ("layer", 8, -1, 1e-6)),
+    "lucidrains": (strangers.LengthRMSNorm(8), ("rms", 8, -1, TINY)),
+    "lucidrains on images": (strangers.LengthRMSNorm(8, dim=1), ("rms", 8, 1, TINY)),
+    "ScaleNorm": (strangers.ScaleNorm(8), ("rms", 8, -1, 1e-10 / 8)),
+    "OLMo": (strangers.BareLayerNorm(8), ("layer", 8, -1, 1e-5)),
+    "DyT": (strangers.DynamicTanh(8), ("pointwise", 8, -1, 0.0)),
+    "Cohere": (strangers.HeadLayerNorm(8), ("layer", 8, -1, 1e-5)),
+    "Cohere's heads": (strangers.HeadLayerNorm(4, 6), ("layer", 6, -1, 1e-5)),
+    "unnamed": (strangers.Rooted(8), ("rms", 8, -1, 1.0)),
+    "annotated": (strangers.AnnotatedLayerNorm(8), ("layer", 8, -1, 1e-6)),
+    "gated": (strangers.GatedRMSNorm(8), ("rms", 8, -1, 1.0)),
+    "pixel": (strangers.PixelNorm(), ("rms", 0, 1, 1e-8)),
+    "own batch": (strangers.OwnBatchNorm(8), ("batch", 8, 1, 1e-5)),
+    "own group": (strangers.OwnGroupNorm(8, 2), ("group", 8, 1, 1e-6)),
+    "frozen": (FrozenBatchNorm2d(8), ("batch", 8, 1, 1e-5)),
+    "renamed": (strangers.RenamedBatchNorm(8), ("batch", 8, 1, 1e-5)),
+    "two wide": (strangers.GPTLayerNorm(2), ("layer", 2, -1, 1e-6)),
+    "wide": (strangers.Rooted(768, eps=1e-5), ("rms", 768, -1, 1e-5)),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_norm_is_recognized_by_its_outputs(name, dtype):
+    layer, expected = KNOWN[name]
+    found = norm_layer(copy.deepcopy(layer).to(dtype))
+    assert isinstance(found, NormLayer)
+    assert (found.kind, found.num_features, found.channel_dim) == expected[:3]
+    if expected[3] is TINY:
+        assert 0 < found.eps < TINY
+    else:
+        assert found.eps == pytest.approx(expected[3])
+    assert is_norm(layer)
+
+
+def test_how_the_annotated_transformer_divides_is_read_off():
+    found = norm_layer(strangers.AnnotatedLayerNorm(8))
+    assert (found.correction, found.eps_position) == (1, "outside")
+
+
+def reparametrized(layer):
+    parametrize.register_parametrization(layer, "weight", nn.Softplus(), unsafe=True)
+    return layer
+
+
+def patched(layer):
+    layer.forward = lambda x, inner=layer.forward: inner(x).relu()
+    return layer
+
+
+STAYING = {
+    "ReLU": (strangers.ReLUBatchNorm(8), "batch", "its forward does more"),
+    "residual": (strangers.ResidualBatchNorm(8), "batch", "its forward does more"),
+    "half": (strangers.HalfGroupNorm(2, 8), "group", "its forward does more"),
+    "conditional": (strangers.ConditionalBatchNorm(8), "batch", "takes more than its input: label"),
+    "gated": (strangers.GatedRMSNorm(8), "rms", "takes more than its input: gate"),
+    "heads": (strangers.HeadLayerNorm(4, 6), "layer", "a gain of shape (4, 6)"),
+    "reparametrized": (reparametrized(nn.BatchNorm2d(8)), "batch", "computed from other parameters"),
+    "patched": (patched(nn.LayerNorm(8)), "layer", "its forward was replaced"),
+    "pixel": (strangers.PixelNorm(), "rms", "does not say how many channels"),
+}
+
+
+@pytest.mark.parametrize("name", STAYING)
+def test_what_cannot_be_replaced_says_why_and_keeps_its_kind(name):
+    layer, kind, reason = STAYING[name]
+    found = norm_layer(layer)
+    assert found.kind == kind
+    assert reason in found.stays
+
+
+@pytest.mark.parametrize(
+    "layer", [strangers.GlobalResponseNorm(8), strangers.NoisyNorm(8)], ids=lambda layer: type(layer).__name__
+)
+def test_a_class_named_as_a_norm_that_is_not_understood_says_so(layer):
+    assert "computes something else" in norm_layer(layer)
+    assert is_norm(layer)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        strangers.LayerScale(8),
+        nn.Identity(),
+        nn.PReLU(8),
+        nn.Linear(8, 8),
+        nn.Dropout(),
+        nn.GELU(),
+        nn.Softmax(-1),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+@pytest.mark.parametrize("path", ["", "block.norm1", "norms.3"])
+def test_what_is_no_norm_is_none_wherever_it_stands(layer, path):
+    assert norm_layer(layer, path) is None
+    assert not is_norm(layer, path)
+
+
+def test_an_attribute_names_a_norm_whose_class_does_not():
+    class Bare(nn.Module):
+        def forward(self, x):
+            return x - x.mean(-1, keepdim=True)
+
+    class Unit(nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.normalize(x, dim=-1)
+
+    net = nn.ModuleDict(
+        {"ln_1": Unit(), "scale": Unit(), "norms": nn.ModuleList([Unit()]), "norm_mean": Bare()}
+    )
+    norms = [site.layer for site in derived_sites(net) if site.kind == "norm"]
+    assert [name.split("_", 1)[1] for name in norms] == ["ln_1", "norms_0"]
+
+
+def test_recognition_leaves_no_trace():
+    layer = strangers.CountingNorm(8).half()
+    before, random = {k: v.clone() for k, v in layer.state_dict().items()}, torch.get_rng_state()
+    assert norm_layer(layer).kind == "layer"
+    assert (layer.calls, layer.seen) == (0, [])
+    assert all(torch.equal(value, before[key]) for key, value in layer.state_dict().items())
+    assert norm_layer(strangers.NoisyNorm(8))
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+AXES = [
+    (nn.BatchNorm1d(8), (6, 8)), (nn.BatchNorm1d(8), (6, 8, 5)), (nn.BatchNorm2d(8), (6, 8, 3, 4)),
+    (nn.LayerNorm(8), (6, 5, 8)), (nn.LayerNorm((5, 8)), (6, 5, 8)), (nn.RMSNorm(8), (6, 2, 5, 8)),
+    (nn.GroupNorm(2, 8), (6, 8, 3, 4)), (nn.InstanceNorm2d(8), (6, 8, 3, 4)), (nn.InstanceNorm1d(8), (8, 7)),
+    (strangers.LengthRMSNorm(8, dim=1), (6, 8, 3, 4)), (strangers.HeadLayerNorm(4, 6), (3, 5, 4, 6)),
+    (strangers.OwnGroupNorm(8, 4), (6, 8, 3)), (strangers.DynamicTanh(8), (6, 5, 8)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "shape"), AXES, ids=lambda value: type(value).__name__)
+def test_axes_are_those_that_one_input_reaches(layer, shape):
+    """Twin: one input is changed; the outputs that change share its statistic."""
+    layer, found = copy.deepcopy(layer).double(), norm_layer(layer)
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    changed = x.clone()
+    changed[(0,) * len(shape)] += 1.0
+    reached = (layer(x) - layer(changed)).abs() > 1e-12
+    assert int(reached.sum()) == (found.values(shape) if found.kind != "pointwise" else 1)
+    dims = tuple(dim for dim in range(len(shape)) if reached.movedim(dim, 0).flatten(1).any(1).sum() > 1)
+    assert dims == found.dims(len(shape))
+
+
+WORDS = [
+    (
+        nn.BatchNorm1d(12),
+        (4, 12, 6),
+        "12 channels (axis 1), over 4 samples and 6 positions (axis 2): 24 values",
+    ),
+    (nn.BatchNorm1d(8), (6, 8), "8 channels (axis 1), over 6 samples: 6 values"),
+    (nn.LayerNorm(8), (6, 5, 8), "each sample and position (axis 1), over 8 channels (axis 2): 8 values"),
+    (nn.RMSNorm(8), (2, 4, 5, 8), "position (axes 1, 2), over 8 channels (axis 3): 8 values"),
+    (nn.LayerNorm((5, 8)), (6, 5, 8), "for each sample, over 40 channels (axes 1, 2): 40 values"),
+    (
+        nn.GroupNorm(2, 8),
+        (6, 8, 3, 4),
+        "each sample and each of 2 groups of 4 channels (axis 1), over the channels of a group and 12 positions",
+    ),
+    (
+        nn.InstanceNorm2d(8),
+        (6, 8, 3, 4),
+        "each sample and each of 8 channels (axis 1), over 12 positions (axes 2, 3)",
+    ),
+    (
+        nn.InstanceNorm1d(8),
+        (6, 8),
+        "each of 6 along axis 0, which it takes for channels of one sample, over axis 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("layer", "shape", "words"), WORDS, ids=lambda value: type(value).__name__)
+def test_axes_in_words(layer, shape, words):
+    told = norm_layer(layer).words(shape)
+    assert told.startswith("one statistic for each ")
+    assert words in told
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_norms_of_the_project_say_their_kind(name):
+    made = norm_factory(name)(8)
+    found = norm_layer(made)
+    declared = {"batchnorm": "batch", "groupnorm": "group", "instancenorm": "instance", "rmsnorm": "rms"}
+    kinds = {kind for prefix, kind in declared.items() if name.startswith(prefix)}
+    assert isinstance(found, NormLayer)
+    assert found.kind in (kinds or {"layer", "rms", "batch", "pointwise"})
+    assert (found.kind == "pointwise") == made.pointwise
+    assert (found.kind == "batch") == made.batch_statistics
