@@ -106,12 +106,13 @@ def read_study(folder: Path) -> dict[str, Any]:
 
 def read_walk(folder: Path) -> dict[str, Any]:
     """The results of README's claim."""
-    from normexp.claims.judge.plain_words import paragraph
+    from normexp.claims.record import from_json
+    from normexp.claims.words import paragraph
 
     (path,) = folder.glob("outputs/claims/*/verdict.json")
     verdict = json.loads(path.read_text())
     names = ("verdict", "effect", "interval", "n_seeds", "seconds")
-    return {"text": paragraph(verdict), **{name: verdict[name] for name in names}}
+    return {"text": paragraph(from_json(verdict)), **{name: verdict[name] for name in names}}
 
 
 def readme(record: dict[str, Any]) -> dict[str, str]:
@@ -125,7 +126,7 @@ def gallery(folder: Path) -> str:
     """The page of all figures, whose pictures are copied. Every one must have been made, in full size."""
     from PIL import Image
 
-    from normexp.claims.pages import markdown_page
+    from normexp.claims.pages.markdown import markdown_page
     from normexp.figures.gallery import figures
 
     made = [json.loads((folder / f"{name}.json").read_text()) for name in figures()]

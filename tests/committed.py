@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.conclude import judge_again
+from normexp.claims.judge.verdict import Verdict
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.claim_files import documents, load_claims
@@ -21,7 +22,7 @@ TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"
 
 def text_of(name: str) -> str:
     """The document of a claim of the project."""
-    return documents(FILES[name])[name]
+    return documents(FILES[name])[name].text
 
 
 def altered(model: Any, **new: Any) -> Any:
@@ -30,5 +31,5 @@ def altered(model: Any, **new: Any) -> Any:
 
 
 @functools.cache
-def judged(name: str) -> dict[str, Any] | None:
+def judged(name: str) -> Verdict | None:
     return judge_again(CLAIMS[name])

@@ -33,7 +33,7 @@ def test_a_difference_is_seen(tmp_path):
 def test_findings_are_drawn_as_committed(name, tmp_path):
     verdict = judged(name)
     draw(
-        pd.DataFrame() if verdict["settings"] else values_of(EVIDENCE, CLAIMS[name]),
+        pd.DataFrame() if verdict.counts else values_of(EVIDENCE, CLAIMS[name]),
         verdict,
         tmp_path / "f.png",
         next(iter(CLAIMS[name].factor), ""),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.claims.judge.plain_words import WORDS
+from normexp.claims.judge.verdict import WORDS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "words.md"

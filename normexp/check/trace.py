@@ -15,10 +15,9 @@ from torch.nn.modules.module import register_module_forward_hook
 from normexp.check.inputs import root_of
 from normexp.check.places import Place, heard_place
 from normexp.models.sites import Site, sites_of
-from normexp.monitors.axes import channel_axis
 from normexp.monitors.guard import gradients_or_none, step_output
 from normexp.monitors.listen import listen
-from normexp.monitors.sites import first_tensor
+from normexp.monitors.sites import channel_axis, first_tensor
 
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 

@@ -1,4 +1,4 @@
-"""What training claims still need, round by round: what is missing of each grid is trained, and the grid widened."""
+"""What claims lack of their evidence, trained in rounds: what is missing of each grid, then what a wider one asks."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.disk import DiskRuns, complete_cells
-from normexp.claims.evidence.grid import RUN, grid_of, missing
+from normexp.claims.evidence.complete import complete_cells
+from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.registry import registration
-from normexp.claims.evidence.settings import widen
-from normexp.claims.evidence.table import NO_RUNS, kept_grid, read, runs_in
+from normexp.claims.gather import Evidence, count_runs, gathered, to_train
 from normexp.claims.spec.claim import Claim
 from normexp.config.errors import status_of, why
 from normexp.config.process import FAILED
@@ -23,50 +22,25 @@ from normexp.sweeps.options import Options
 MOST_FAILURES = 2  # of one run; then its claims get no verdict
 
 
-class Training:
-    """One claim, its grid as far as its finished runs have widened it, and their table. `evidence` is the folder of
-    kept runs, None to judge from this disk alone; `cache` that of the runs that all claims of a user share."""
-
-    def __init__(self, claim: Claim, evidence: Path | None, cache: Path):
-        self.claim = complete_cells(claim)
-        self.evidence, self.disk = evidence, DiskRuns(self.claim, cache)
-        kept = kept_grid(self.claim, runs_in(evidence)) if claim.settings else NO_RUNS
-        self.is_kept = bool(claim.settings) and set(kept.get("setting", ())) == set(claim.settings)
-        self.grid = kept if self.is_kept else grid_of(self.claim)
-        self.table = NO_RUNS
-
-    def update(self) -> pd.DataFrame:
-        """Read what is finished, widen the grid by it, and return the rows that are missing."""
-        while True:
-            self.table = read(self.evidence, self.grid, claim=self.claim.id)
-            if len(todo := missing(self.grid, self.table)):
-                self.table = read(self.evidence, self.grid, self.disk.read(todo), self.claim.id)
-            wider = self.grid if self.is_kept else widen(self.claim, self.grid, self.table)
-            if len(wider) == len(self.grid):
-                return missing(self.grid, self.table)
-            self.grid = wider
-
-    def specs(self, todo: pd.DataFrame) -> dict[Path, tuple[RunSpec, Any]]:
-        """Folder -> the run and its row of the grid. Arms with equal overrides share runs."""
-        rows = todo.itertuples(index=False)
-        return {spec.folder: (spec, row) for spec, row in zip(self.disk.specs(todo), rows, strict=True)}
-
-
 class Rounds:
-    """The training claims of one `command`, as it was typed, trained in rounds. `out` is the folder of verdicts, and
-    `out/cache` has the runs that all claims share."""
+    """The claims of one `command`, as it was typed, whose evidence is not whole. `out` is the folder of verdicts, and
+    `out/cache` has the runs that all claims share; `folder` that of kept runs, None to judge from this disk alone."""
 
     def __init__(
-        self, claims: Sequence[Claim], out: Path, command: str, evidence: Path | None,
+        self, claims: Sequence[Claim], out: Path, command: str, folder: Path | None,
         registries: Sequence[Path] | None = None,
     ):  # fmt: skip
-        self.out, self.command, self.registries = out, command, registries
+        self.out, self.command, self.folder, self.registries = out, command, folder, registries
         self.failed: dict[str, tuple[str, int]] = {}  # claim -> why it has no verdict, and the exit status
-        self.claims: dict[str, Training] = {}
+        self.disks: dict[str, DiskRuns] = {}  # of the claims that wait for runs
+        self.found: dict[str, Evidence] = {}
         self._failures: Counter[Path] = Counter()
         for claim in claims:
-            if (made := self._try(claim.id, Training, claim, evidence, out / "cache")) is not None:
-                self.claims[claim.id] = made
+            if (disk := self._try(claim.id, self._disk_of, claim)) is not None:
+                self.disks[claim.id] = disk
+
+    def _disk_of(self, claim: Claim) -> DiskRuns:
+        return DiskRuns(complete_cells(claim), self.out / "cache")
 
     def _try(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
         """What a call gives; None, with the reason in `failed`, if the claim cannot run. Others go on."""
@@ -78,17 +52,20 @@ class Rounds:
             self.failed[name] = why(error), status_of(error)
             return None
 
-    def todo(self) -> dict[str, pd.DataFrame]:
-        """Claim -> the rows of its grid that are missing."""
-        rows = {name: self._try(name, training.update) for name, training in self.claims.items()}
-        return {name: missing_rows for name, missing_rows in rows.items() if missing_rows is not None}
+    def look(self) -> dict[str, pd.DataFrame]:
+        """Read what is finished, and return claim -> the rows of its grid that are missing."""
+        for name, disk in self.disks.items():
+            grid = self.found[name].grid if name in self.found else None
+            if (found := self._try(name, gathered, disk.claim, self.folder, disk, grid)) is not None:
+                self.found[name] = found
+        return {name: self.found[name].missing for name in self.disks if name not in self.failed}
 
     def show_plan(self, options: Options) -> None:
         """Print what is missing, what would train before it is registered, and with `options.plan` the first round."""
-        todo = self.todo()
+        todo = self.look()
         for name, rows in todo.items():
-            claim = self.claims[name].claim
-            tell(f"  {name}: {_count(rows)} of {_count(self.claims[name].grid)} runs to train")
+            claim = self.disks[name].claim
+            tell(f"  {to_train(self.found[name])}")
             reason = registration(claim, self.registries)[1] if claim.drawn else ""
             if len(rows) and reason:
                 tell(
@@ -102,22 +79,23 @@ class Rounds:
         if options.plan:
             self._run(todo, options)
 
-    def run(self, options: Options, finished: Callable[[Claim, Training], Any]) -> None:
+    def run(self, options: Options, finished: Callable[[Evidence], Any]) -> None:
         """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
-        sizes = {name: len(training.grid) for name, training in self.claims.items()}
-        while self.claims:
-            todo = self.todo()
-            for name, training in self.claims.items():
-                if len(training.grid) > sizes[name]:
-                    sizes[name], more = len(training.grid), _count(todo.get(name, NO_RUNS))
+        sizes = {name: len(found.grid) for name, found in self.found.items()}
+        while self.disks:
+            todo = self.look()
+            for name, rows in todo.items():
+                if len(self.found[name].grid) > sizes[name]:
+                    sizes[name], more = len(self.found[name].grid), count_runs(rows)
                     tell(
                         f"  {name}: {pluralize(more, 'more run')}: best rates at an edge, or means near the margin"
                     )
-            for name in [name for name in self.claims if name in self.failed or not len(todo.get(name, ()))]:
-                training = self.claims.pop(name)
-                self._try(name, finished, training.claim, training)
-            if self.claims:
-                self._run({name: todo[name] for name in self.claims}, options)
+            for name in [name for name in self.disks if name in self.failed or todo[name].empty]:
+                del self.disks[name]
+                if name not in self.failed:
+                    self._try(name, finished, self.found[name])
+            if self.disks:
+                self._run({name: todo[name] for name in self.disks}, options)
 
     def _run(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
         if not any(map(len, todo.values())):
@@ -127,10 +105,10 @@ class Rounds:
         runs: dict[Path, tuple[RunSpec, str]] = {}
         users: dict[Path, list[str]] = {}
         for name, rows in todo.items():
-            training = self.claims[name]
-            for folder, (spec, row) in training.specs(rows).items():
-                runs.setdefault(folder, (spec, training.disk.name_of(row)))
-                users.setdefault(folder, []).append(name)
+            disk = self.disks[name]
+            for spec, row in zip(disk.specs(rows), rows.itertuples(index=False), strict=True):
+                runs.setdefault(spec.folder, (spec, disk.name_of(row)))
+                users.setdefault(spec.folder, []).append(name)
         if not options.plan:  # runs in the user's repository would make its checkout a changed one
             self.out.mkdir(parents=True, exist_ok=True)
             if not (self.out / ".gitignore").exists():
@@ -145,8 +123,3 @@ class Rounds:
                 for name in users[cell.spec.folder]:
                     reason = f"{cell.name}: {cell.error or cell.state} ({cell.job.log})"
                     self.failed.setdefault(name, (reason, FAILED))
-
-
-def _count(rows: pd.DataFrame) -> int:
-    """The runs of these rows; arms may share one."""
-    return len(rows.drop_duplicates(RUN))

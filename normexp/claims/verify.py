@@ -1,59 +1,44 @@
 """From selected claims to verdicts on disk and a paragraph each on the screen. What trains is imported where a claim
 trains, since it takes more time than a law."""
 
-import json
 import shutil
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from normexp.claims.conclude import of_networks, of_runs
-from normexp.claims.evidence.registry import protocol_of
-from normexp.claims.judge.plain_words import BEGUN, WIDTH, paragraph
-from normexp.claims.judge.verdict import judge
+from normexp.claims.conclude import conclude
+from normexp.claims.gather import Evidence, computed, kept, to_train
+from normexp.claims.judge.verdict import BEGUN, Verdict
 from normexp.claims.pages.figure import draw
+from normexp.claims.record import to_json
 from normexp.claims.spec.claim import Claim
+from normexp.claims.words import WIDTH, paragraph
 from normexp.config.errors import status_of, why
 from normexp.format import duration, pluralize, tell
 from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
 
-if TYPE_CHECKING:
-    from normexp.claims.train import Training
-
 VERDICT = "verdict.json"
 
 
 def verified(
-    claim: Claim, out: Path, command: str, registries: Sequence[Path] | None = None,
-    training: "Training | None" = None,
-) -> dict[str, Any]:  # fmt: skip
-    """The verdict of a claim, by its runs if it trains, written to its folder below `out` with its evidence and figure.
-    `command` is what was typed. Rows are looked for in `registries`, by default the user's own and that of the
-    evidence."""
-    start, folder = time.perf_counter(), out / claim.id
-    if training:
-        table, verdict = of_runs(training.claim, training.grid, training.table, registries)
-    else:
-        from normexp.claims.evidence.initial import gather, initial_table  # loads torch
-        from normexp.claims.evidence.search import search
-
-        if claim.settings:
-            table, verdict = of_networks(claim, initial_table(claim), registries)
-        else:
-            table = search(claim) if claim.search else gather(claim)
-            verdict = judge(table, claim)
+    evidence: Evidence | Claim, out: Path, command: str, registries: Sequence[Path] | None = None
+) -> Verdict:
+    """The verdict of a claim by its evidence, written to its folder below `out` with the table that was judged and a
+    figure. A claim stands for its values, which are computed now. `command` is what was typed."""
+    start = time.perf_counter()
+    evidence = evidence if isinstance(evidence, Evidence) else computed(evidence)
+    claim, folder = evidence.claim, out / evidence.claim.id
+    table, verdict = conclude(evidence, registries)
     seconds = round(time.perf_counter() - start, 2)
-    verdict |= {"protocol": protocol_of(claim), "seconds": seconds, "command": command}
+    verdict = replace(verdict, seconds=seconds, command=command)
     folder.mkdir(parents=True, exist_ok=True)
-    # JSON has no infinity, so numbers that are not finite become text.
-    plain = json.loads(json.dumps(verdict), parse_constant=lambda word: str(float(word)))
-    write_json(folder / VERDICT, plain)
+    write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)
-    if verdict["verdict"] != BEGUN:  # nothing is shown of some settings, either
+    if verdict.word != BEGUN:  # nothing is shown of some settings, either
         draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
     return verdict
 
@@ -77,32 +62,45 @@ def verify_all(
     ids = [claim.id for claim in claims]
     named = ", ".join(ids) if len(ids) <= 8 else pluralize(len(ids), "claim")
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
-    computed = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
-    tell(f"plan: {named}{nothing}{computed}")
-    if trained := [claim for claim in claims if claim.evidence == "training"]:
+    computing = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
+    tell(f"plan: {named}{nothing}{computing}")
+    ready: list[Evidence | Claim] = [*plain]
+    lacking = []
+    for claim in (claim for claim in claims if claim.evidence == "training"):
+        if found := _whole(claim, evidence):
+            tell(f"  {to_train(found)}")
+            ready.append(found)
+        else:
+            lacking.append(claim)
+    if lacking:
         from normexp.claims.train import Rounds
 
-        rounds = Rounds(trained, out, command, evidence, registries)
+        rounds = Rounds(lacking, out, command, evidence, registries)
         failed = rounds.failed
         rounds.show_plan(options)
 
-    def say(claim: Claim, training: "Training | None" = None) -> None:
+    def say(found: Evidence | Claim) -> None:
+        claim = found if isinstance(found, Claim) else found.claim
         try:
-            verdict = verified(claim, out, command, registries, training)
+            verdict = verified(found, out, command, registries)
         except Exception as error:
             failed[claim.id] = why(error), status_of(error)
             return
-        words[verdict["verdict"]] += 1
+        words[verdict.word] += 1
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
         print(f"\n{paragraph(verdict, width)}")
-        if len(verdict.get("numerics", ())) > 1:
+        if len(verdict.numerics) > 1:
             differences = "whose differences docs/data/numerics_2.json has"
             tell(f"    its runs were computed by numerics 1 and 2, {differences}")
+        if devices := verdict.devices:
+            tell(
+                f"    it compares runs of {' and '.join(devices)}; evidence=none and another out= train all here"
+            )
         tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:
-        for claim in plain:
-            say(claim)
+        for one in ready:
+            say(one)
         if rounds:
             rounds.run(options, say)
         counts = ", ".join(f"{count} {word}" for word, count in words.items())
@@ -110,3 +108,12 @@ def verify_all(
     for name, (reason, _) in failed.items():
         tell(f"Error: {name}: {reason}", file=sys.stderr)
     return max((status for _, status in failed.values()), default=0)
+
+
+def _whole(claim: Claim, folder: Path | None) -> Evidence | None:
+    """The kept evidence of a training claim over settings, if nothing of it is missing; then nothing of what trains is
+    loaded. What a cell leaves out is found in its data, so such a claim is looked at later."""
+    if folder is None or not claim.settings or not all(cell.is_complete for cell in claim.cells.values()):
+        return None
+    found = kept(claim, folder)
+    return found if found and found.is_whole else None

@@ -1,5 +1,5 @@
 """One setting of yours: `normexp compare model=mlp norms=none,batchnorm` trains a fair comparison and shows it on a
-page; `normexp advise model=cnn batch_size=16` says what to expect of each norm without training."""
+page; `normexp advise model=cnn batch_size=16` says what was measured nearest to a setting."""
 
 import sys
 from pathlib import Path
@@ -61,10 +61,11 @@ def compare(
         from normexp.claims.evidence.rates import rates_around
         from normexp.compare.page import write
         from normexp.compare.run import compare as train_and_compare
+        from normexp.config.checks import declared
         from normexp.config.run_spec import specs
 
     spec, *_ = specs([*overrides, "norm=none"])
-    default = "test/loss" if spec.choices["data"] in ("text_file", "python_docs") else "test/error"
+    default = "test/loss" if declared(spec.config, "data", "kind") == "text" else "test/error"
     if (metric or default) == "test/error" and isinstance(margin, float) and margin >= 1:
         raise ValueError(
             f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
@@ -88,8 +89,8 @@ def compare(
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:
-    """What to expect of each norm in your own setting, from the measured settings of a bank: the order of norms with
-    intervals, the nearest settings, and what was not measured.
+    """What was measured nearest to your own setting: the settings of a bank with their numbers and distance, what was
+    not measured, and the findings and answers that cover yours. Nothing is forecast.
 
     - `normexp advise model=cnn batch_size=16 max_steps=2000`
     - `normexp advise bank=mine.yaml evidence=DIR model=mlp`
@@ -100,7 +101,7 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         evidence: a folder of kept runs; by default that of the package
     """
     from normexp.advise import advice
-    from normexp.advise.forecast import Forecast, measured
+    from normexp.advise.nearest import measured
     from normexp.claims.evidence.table import EVIDENCE
     from normexp.claims.spec.bank import load_bank
 
@@ -109,5 +110,5 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
     if not overrides:
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
     known = load_bank(bank)
-    forecast = Forecast(measured(known, evidence or EVIDENCE) if known.drawn else [], known.norms)
-    tell(advice.advice(forecast, advice.labels_of_own(overrides), known.name))
+    settings = measured(known, evidence or EVIDENCE) if known.drawn else []
+    tell(advice.advice(settings, known.norms, advice.labels_of_own(overrides), known.name))

@@ -105,7 +105,8 @@ def ledger(place: str) -> Path | None:
 def write_pages(paths: Sequence[Path]) -> None:
     """Write pages of verdicts of all claims, judged again from the kept runs."""
     from normexp.claims.conclude import judge_all_again
-    from normexp.claims.pages.verdicts_page import write_page
+    from normexp.claims.pages.findings import write_findings
+    from normexp.claims.pages.verdicts import write_verdicts
 
     for path in paths:
         if path.suffix != ".md":
@@ -113,7 +114,8 @@ def write_pages(paths: Sequence[Path]) -> None:
     claims = load_claims(CONFIGS)
     verdicts = judge_all_again(claims)
     for path in paths:
-        print(write_page(path, claims, verdicts), flush=True)
+        write = write_findings if path.stem == "findings" else write_verdicts
+        print(write(path, claims, verdicts), flush=True)
 
 
 def register(
@@ -144,8 +146,9 @@ def register(
         registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
     """
     from normexp.claims.evidence import registry as rows
-    from normexp.claims.evidence.disk import complete_cells
-    from normexp.claims.evidence.registry import protocol_of, protocol_of_bank, seeds_of
+    from normexp.claims.evidence.complete import complete_cells
+    from normexp.claims.evidence.protocol import protocol_of, protocol_of_bank
+    from normexp.claims.evidence.registry import seeds_of
     from normexp.claims.spec.bank import load_bank
 
     path = registry or rows.default_registry()

@@ -41,7 +41,7 @@ class TorchvisionImages(ImageData):
     The standard test images are the test split.
     """
 
-    classes = 10
+    standard, classes = True, 10
 
     root: str | None = None  # None: the first of the standard places that has it
 

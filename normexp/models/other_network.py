@@ -11,7 +11,8 @@ from torch.nn.parameter import is_lazy
 
 from normexp.models.sites import Site, derived_sites
 from normexp.norms.layers import is_norm
-from normexp.norms.swap_norms import Original, SwapTable, swap
+from normexp.norms.swap_norms import Original, swap
+from normexp.norms.swap_table import SwapTable
 
 
 class OtherNetwork(nn.Module):

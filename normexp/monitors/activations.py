@@ -8,17 +8,15 @@ from typing import Any, Literal, get_args
 
 import torch
 from pytorch_lightning import LightningModule
-from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
 
 from normexp.format import require_at_least, require_choice
 from normexp.models.sites import names_its_sites, sites_of
-from normexp.monitors.axes import axis_at
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, all_gather
-from normexp.monitors.guard import guard_depth, loss_of, untouched
+from normexp.monitors.guard import NoLoss, guard_depth, loss_of, same_random, untouched
 from normexp.monitors.listen import listen, unheard
-from normexp.monitors.sites import Site, first_tensor, to_rows
+from normexp.monitors.sites import Site, axis_at, first_tensor, to_rows
 
 PERCENTILES = {"p15": 0.15, "p50": 0.5, "p85": 0.85}  # as in Figure 1 of Ioffe & Szegedy 2015
 MARGIN = 0.05  # of the range: an output this close to a bound is saturated (sigmoid below 0.05 or above 0.95)
@@ -102,7 +100,7 @@ def derivative(activation: nn.Module, inputs: Tensor) -> Tensor:
     )
     with contextlib.ExitStack() as stack:
         if not known:
-            stack.enter_context(isolate_rng())
+            stack.enter_context(same_random())
             stack.enter_context(untouched(activation))
         stack.enter_context(torch.enable_grad())
         # What is saved here belongs to no checkpoint or offloading that is open around the layer.
@@ -146,8 +144,8 @@ class Activations(StepMonitor):
         sample_size: number of random values for percentiles. Other statistics use every value.
 
     Saturation is measured only for activations that are bounded on both sides. Where no layer says which axis holds the
-    channels (see `axes`), there is no `l2_norm`, `channel_spread` and `dead_fraction`. After the last step, the last
-    training batch is measured again.
+    channels (see `monitors.sites`), there is no `l2_norm`, `channel_spread` and `dead_fraction`. After the last step,
+    the last training batch is measured again.
     """
 
     def __init__(
@@ -197,14 +195,14 @@ class Activations(StepMonitor):
         ends: dict[str, list] = {"input": [], "output": []}
         for end, record in self._measures(site):
             ends[end].append(record)
-        for record in ends["input"]:  # before it runs: it may work in place
-            record(x)
 
-        def after(output: Tensor) -> None:
-            for record in ends["output"]:
-                record(output)
+        def all_of(end: str, x: Tensor) -> None:
+            with self.attempt(), unheard():
+                for record in ends[end]:
+                    record(x)
 
-        return after
+        all_of("input", x)  # before it runs: it may work in place
+        return functools.partial(all_of, "output")
 
     def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
         """Record one end of a layer. A module that runs twice in a step counts once, also in accumulation."""
@@ -248,6 +246,6 @@ class Activations(StepMonitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         self.watch(module, batches.training, step)
-        loss_of(module, batches.training)
-        self.release(module)
+        with contextlib.suppress(NoLoss):  # of which it needs none
+            loss_of(module, batches.training)
         return self.collect(module)

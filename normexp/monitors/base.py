@@ -9,10 +9,16 @@ A Monitor measures in passes of its own. A StepMonitor watches the training step
     on_train_batch_end          StepMonitor: detaches its hooks and logs
     on_train_end                both: measure the final weights, in passes of their own
 
-A value's step is the number of optimizer steps before it was measured. Step 0 is the network at initialization."""
+A value's step is the number of optimizer steps before it was measured. Step 0 is the network at initialization.
 
+No monitor ends a training. Where one fails, it says so once, is put away, and training goes on with the same bits; only
+`monitor.strict = True` lets the error through."""
+
+import contextlib
+import functools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -21,8 +27,15 @@ from pytorch_lightning.loggers import Logger
 from torch import Tensor, nn
 
 from normexp.format import require_at_least
-from normexp.monitors.batches import Batches, batches_of, gathered_batch, held_out_batch, last_training_batch
-from normexp.monitors.guard import guard_depth, passes_as_in, run_eagerly, to_module, untouched
+from normexp.monitors.batches import (
+    Batches,
+    as_step,
+    batches_of,
+    gathered_batch,
+    held_out_batch,
+    last_training_batch,
+)
+from normexp.monitors.guard import NoLoss, guard_depth, passes_as_in, run_eagerly, to_module, untouched
 from normexp.monitors.sites import wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
@@ -36,14 +49,48 @@ def a_twentieth(trainer: Trainer, module: LightningModule) -> int:
     return max(2, round(total / 20)) if 0 < total < float("inf") else USUAL
 
 
+WATCHED = {
+    "setup", "on_train_start", "on_train_batch_start", "on_before_optimizer_step", "on_train_batch_end", "on_train_end",
+    "on_exception", "teardown", "load_state_dict",
+}  # fmt: skip
+
+
+def _never_ends(name: str, call: Callable) -> Callable:
+    """A hook of Lightning that does not raise, and does nothing once its monitor has stopped."""
+    always = name in ("setup", "on_exception", "teardown")
+
+    @functools.wraps(call)
+    def safe(self: "Monitor", *args: Any, **named: Any) -> None:
+        with self.attempt():
+            if always or not self.stopped:
+                call(self, *args, **named)
+            elif self.handles and len(args) > 1:
+                self.release(args[1])  # it stopped in the forward pass, where no hook can be removed
+
+    return safe
+
+
+def _make_safe(cls: type) -> None:
+    for name in WATCHED & vars(cls).keys():
+        setattr(cls, name, _never_ends(name, vars(cls)[name]))
+
+
 class Monitor(Callback):
     """Measures every `every_n_steps` optimizer steps (None: twenty times in the run), at initialization and after the
     last step.
 
     Subclasses define `compute` and `keys`. If the data module has `probe_batch(n)`, the monitor takes `batch_size`
     held-out samples from it. Otherwise it takes the first validation batch.
+
+    Attributes:
+        strict: whether an error of the monitor ends the training.
+        only: globs of the tags to record.
+        stopped: why it measures no more; empty while it does.
     """
 
+    strict = False
+    only: Sequence[str] = ("*",)
+    stopped = ""
     measures_after_training = True
     remedy = "define `sites()` on the module"  # where it recorded nothing
 
@@ -57,7 +104,33 @@ class Monitor(Callback):
         self.started_at: int | None = None  # the last step at which a measurement began
         self._held_out: Any = None
         self.training_batch: Any = None  # the batch of the step
-        self._warned = False
+        self.handles: list[Any] = []  # of hooks and listeners, for `release`
+        self._said: set[str] = set()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _make_safe(cls)
+
+    @contextlib.contextmanager
+    def attempt(self) -> Iterator[None]:
+        """In this context an error stops the monitor and nothing else. A batch without a loss is passed over."""
+        try:
+            yield
+        except Exception as error:
+            if self.strict:
+                raise
+            reason = " ".join(f"{error}".split())[:300] or type(error).__name__
+            if isinstance(error, NoLoss):
+                self.say(reason)
+            else:
+                self.stopped = reason
+                self.say(f"measures no more, training goes on: {reason}")
+
+    def say(self, text: str) -> None:
+        """Warn, once in a training."""
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(f"monitor {type(self).__name__}: {text}", stacklevel=3)
 
     def keys(self) -> set[str]:
         """Statistics that this monitor can emit. Tags are `<statistic>/<layer>`."""
@@ -67,21 +140,35 @@ class Monitor(Callback):
         """Compute tag -> 0-dimensional tensor. Runs under `untouched`."""
         raise NotImplementedError
 
-    def measure(self, module: LightningModule, data: Any, *, step: int = 0) -> dict[str, float]:
-        """Measure now, without a trainer. `data` is a LightningDataModule, a batch or `Batches`.
+    def measure(
+        self, module: nn.Module, data: Any, *, step: int = 0, loss: Callable[..., Tensor] | None = None
+    ) -> dict[str, float]:
+        """Measure now, without a trainer. `module` is a LightningModule, or any network with `loss(output, target)`,
+        see `batches.Step`. `data` is a LightningDataModule, a batch or `Batches`. An error is raised.
 
         The module keeps its mode. A new module is in training mode.
         """
+        module = as_step(module, loss)
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
         batches = Batches(*(to_module(batch, module) for batch in batches))
-        with untouched(module):
-            return to_floats(self.compute(module, batches, step))
+        strict, self.strict, self.stopped = self.strict, True, ""
+        try:
+            with untouched(module):
+                return to_floats(self.compute(module, batches, step))
+        finally:
+            self.strict = strict
+            self.release(module)
+
+    def release(self, module: nn.Module) -> None:
+        """Remove all hooks and listeners."""
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
-        if not values and not self._warned:
-            self._warned = True
-            text = f"recorded nothing; {self.remedy}, or leave it out"
-            warnings.warn(f"monitor {type(self).__name__}: {text}", stacklevel=2)
+        if not values:
+            self.say(f"recorded nothing; {self.remedy}, or leave it out")
+        values = {tag: x for tag, x in values.items() if any(fnmatchcase(tag, glob) for glob in self.only)}
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))
         for logger in loggers:
@@ -101,13 +188,14 @@ class Monitor(Callback):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
-            if not module.automatic_optimization:
-                raise ValueError(
-                    f"monitor {type(self).__name__}: training_step takes steps itself; leave it out"
-                )
-            self.every_n_steps = self.asked or a_twentieth(trainer, module)
-            self.recorded, self.started_at, self._warned = {}, None, False
+            self.recorded, self.started_at, self.stopped, self._said = {}, None, "", set()
             self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
+            if not module.automatic_optimization:
+                raise ValueError("training_step takes steps itself; leave the monitor out")
+
+    def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        # Not in `setup`: the length is asked of loaders, which the module may make later.
+        self.every_n_steps = self.asked or a_twentieth(trainer, module)
 
     def on_train_batch_start(
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
@@ -125,10 +213,9 @@ class Monitor(Callback):
         self._measure_and_record(trainer, module, step)
 
     def _measure_and_record(self, trainer: Trainer, module: LightningModule, step: int) -> None:
+        batches = Batches(self._held_out, gathered_batch(self.training_batch))
         with passes_as_in(trainer):
-            values = self.measure(
-                module, Batches(self._held_out, gathered_batch(self.training_batch)), step=step
-            )
+            values = self.measure(module, batches, step=step)
         self.record(trainer.loggers, values, step)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
@@ -144,6 +231,9 @@ class Monitor(Callback):
 
     def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         self._held_out = self.training_batch = None
+
+
+_make_safe(Monitor)
 
 
 def to_floats(values: Mapping[str, Tensor]) -> dict[str, float]:
@@ -163,7 +253,6 @@ class StepMonitor(Monitor):
 
     def __init__(self, *, every_n_steps: int | None) -> None:
         super().__init__(every_n_steps=every_n_steps)
-        self.handles: list[torch.utils.hooks.RemovableHandle] = []
         self.watching = False
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
@@ -177,9 +266,10 @@ class StepMonitor(Monitor):
         depth = guard_depth()
 
         def hook(layer: nn.Module, inputs: tuple, named: dict, output: Any = None) -> None:
-            if guard_depth() == depth:
+            if guard_depth() == depth and not self.stopped:
                 handle.remove()
-                record(inputs, named, output)
+                with self.attempt():
+                    record(inputs, named, output)
 
         attach = module.register_forward_pre_hook if before else module.register_forward_hook
         handle = attach(hook, with_kwargs=True)
@@ -213,8 +303,12 @@ class StepMonitor(Monitor):
     def on_train_batch_end(self, trainer: Trainer, module: LightningModule, *_: Any) -> None:
         if not self.watching or trainer.global_step == self.started_at:
             return
-        with passes_as_in(trainer):
-            values = self.collect(module)
+        try:
+            with passes_as_in(trainer):
+                values = self.collect(module)
+        except Exception:
+            self.release(module)
+            raise
         if values is not None:
             self.release(module)
             self.record(trainer.loggers, to_floats(values), self.started_at)
@@ -223,9 +317,7 @@ class StepMonitor(Monitor):
         if self.watching:
             run_eagerly(module, False)
         self.watching = False
-        for handle in self.handles:
-            handle.remove()
-        self.handles.clear()
+        super().release(module)
 
     def on_train_end(self, trainer: Trainer, module: LightningModule) -> None:
         self.release(module)

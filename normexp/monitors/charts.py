@@ -93,9 +93,10 @@ def measure_without_fit(
     values: dict[str, float] = {}
     for monitor in callbacks:
         if isinstance(monitor, Monitor):
-            measured = monitor.measure(module, data, step=step)
-            monitor.record(loggers, measured, step)
-            values |= measured
+            with monitor.attempt():
+                measured = monitor.measure(module, data, step=step)
+                monitor.record(loggers, measured, step)
+                values |= measured
     for charts in callbacks:
         if isinstance(charts, Charts):
             charts.write(loggers, callbacks)

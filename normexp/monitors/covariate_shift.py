@@ -104,8 +104,8 @@ class CovariateShift(Monitor):
         values = {f"input_mean/{layer}": x.mean.mean() for layer, x in now.items()}
         values |= {f"input_std/{layer}": x.std.square().mean().sqrt() for layer, x in now.items()}
         for suffix, reference in (("", self._previous), ("_from_start", self._first)):
-            for layer, before in reference.items():
-                before = Distribution(*(x.to(now[layer].mean) for x in before))
+            for layer in [layer for layer in reference if layer in now]:  # a pass may leave some out
+                before = Distribution(*(x.to(now[layer].mean) for x in reference[layer]))
                 for name, value in drift(now[layer], before).items():
                     values[f"{name}{suffix}/{layer}"] = value
         self._first = self._first or now
@@ -332,6 +332,7 @@ class CovariateShiftProxies(OfOneStep):
         self._steps = state["steps"]
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
+        super().on_train_start(trainer, module)
         if self._steps:
             device = module.device
             self._steps = [

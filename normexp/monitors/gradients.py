@@ -14,7 +14,14 @@ from normexp.format import require_at_least
 from normexp.models.sites import Site, names_its_sites, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
-from normexp.monitors.guard import gradients_of, guard_depth, loss_of, reached_gradients, trained_parameters
+from normexp.monitors.guard import (
+    NoLoss,
+    gradients_of,
+    guard_depth,
+    loss_of,
+    reached_gradients,
+    trained_parameters,
+)
 from normexp.monitors.listen import listen
 from normexp.monitors.sites import layer_weights
 
@@ -104,11 +111,17 @@ class Gradients(StepMonitor):
         return functools.partial(self._hear, site.layer) if site.kind == "activation" else None
 
     def _hear(self, layer: str, output: Tensor) -> None:
+        def arrived(gradient: Tensor) -> None:
+            with self.attempt():
+                self._activation_norms[layer] = norms_of([gradient])[0]
+
         # On the tensor: a module's backward hook would wrap its output and break in-place layers.
-        if output.requires_grad:
-            output.register_hook(lambda g: self._activation_norms.update({layer: norms_of([g])[0]}))
+        if isinstance(output, Tensor) and output.requires_grad:
+            output.register_hook(arrived)
 
     def before_update(self, gradients: dict[nn.Parameter, Tensor], backward_scale: float) -> None:
+        if not gradients:
+            return
         self._norms = dict(zip(gradients, norms_of(list(gradients.values())).unbind(), strict=True))
         owns = self._layers.values()
         self._before = {p: p.detach().clone() for own in owns for p in own if p in gradients}
@@ -148,7 +161,9 @@ class Gradients(StepMonitor):
         return dict(zip(layers, norms if guard_depth() else norms_over_processes(norms), strict=True))
 
     def collect(self, module: LightningModule) -> Mapping[str, Tensor]:
-        values = self._of_gradients() if self._norms else {}
+        if not self._norms:
+            raise NoLoss("no gradient reaches a step, which is not measured")
+        values = self._of_gradients()
         if self._before:
             before, after = list(self._before.values()), [p.detach() for p in self._before]
             place = {p: i for i, p in enumerate(self._before)}
@@ -170,7 +185,6 @@ class Gradients(StepMonitor):
         self.watch(module, batches.training, step)
         parameters = trained_parameters(module)
         gradients = reached_gradients(loss_of(module, batches.training), parameters)
-        self.release(module)
         self.before_update(gradients, backward_scale=1.0)
         self._before = {}  # no step was taken
         return self.collect(module)

@@ -5,7 +5,7 @@ import copy
 import inspect
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ def untouched(module: nn.Module) -> Iterator[None]:
     `torch.autograd.grad`, which does not touch `.grad`.
     """
     originals = [(child, dict(child.__dict__)) for child in module.modules()]
+    outside = [(values, dict(values)) for values in _schedules(module)]
     made: dict[int, Any] = {}
     _guarded.append(module)
     try:
@@ -47,6 +48,34 @@ def untouched(module: nn.Module) -> Iterator[None]:
         for child, original in originals:
             child.__dict__.clear()
             child.__dict__.update(original)
+        for values, original in outside:
+            values.clear()
+            values.update(original)
+
+
+def _schedules(module: nn.Module) -> list[dict]:
+    """What a step changes that moves a schedule of its trainer on by itself."""
+    trainer = getattr(module, "_trainer", None)
+    optimizers = getattr(trainer, "optimizers", ())
+    schedules = [vars(config.scheduler) for config in getattr(trainer, "lr_scheduler_configs", ())]
+    return schedules + [group for optimizer in optimizers for group in optimizer.param_groups]
+
+
+@contextlib.contextmanager
+def same_random() -> Iterator[None]:
+    """Afterwards all random numbers are those that would have come without this context, also behind an error."""
+    error: BaseException | None = None
+    with isolate_rng():
+        try:
+            yield
+        except BaseException as raised:
+            error = raised
+    if error is not None:
+        raise error
+
+
+class NoLoss(ValueError):
+    """A batch that the training step skips."""
 
 
 def _own(value: Any, made: dict[int, Any]) -> Any:
@@ -118,13 +147,34 @@ def passes_as_in(trainer: Any) -> Iterator[None]:
 
 def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     """The result of `training_step` for a batch, with key `loss`. Every call starts with the parameters, buffers and
-    random state that training will use next, and leaves them and the batch as they are, whatever the step writes."""
-    batch = apply_to_collection(batch, Tensor, Tensor.clone)
-    arguments = (batch, 0)[: len(inspect.signature(module.training_step).parameters)]
+    random state that training will use next, and leaves them and the batch as they are, whatever the step writes.
+
+    Raises NoLoss if the step skips the batch, and ValueError if the batch cannot be copied."""
+    batch = copied_batch(batch)
+    kinds = [parameter.kind for parameter in inspect.signature(module.training_step).parameters.values()]
+    count = 2 if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
-    with isolate_rng(), _own_buffers(module), _own_parameters(module), precision:
-        output = module.training_step(*arguments)
-    return output if isinstance(output, dict) else {"loss": output}
+    with same_random(), _own_buffers(module), _own_parameters(module), precision:
+        output = module.training_step(*(batch, 0)[:count])
+    output = output if isinstance(output, Mapping) else {"loss": output}
+    if not isinstance(output.get("loss"), Tensor):
+        raise NoLoss("training_step gives no loss for a batch, which is not measured")
+    return output
+
+
+def copied_batch(batch: Any) -> Any:
+    """A copy of a batch, of whatever class, that a step may write into.
+
+    Raises ValueError if it is an iterator, from which nothing can be taken twice."""
+    if isinstance(batch, Tensor):
+        return batch.clone()
+    if type(batch) in (list, tuple):
+        return type(batch)(copied_batch(item) for item in batch)
+    if type(batch) is dict:
+        return {key: copied_batch(item) for key, item in batch.items()}
+    if isinstance(batch, Iterator):
+        raise ValueError(f"the batch is an iterator, {type(batch).__name__}: it cannot be passed twice")
+    return copy.deepcopy(batch)
 
 
 @contextlib.contextmanager
@@ -227,9 +277,9 @@ def weights(values: dict[nn.Parameter, Tensor]) -> Iterator[None]:
 
 def to_module(batch: Any, module: nn.Module) -> Any:
     """The batch on the module's device, with floating-point tensors in the module's precision."""
-    like = next(p for p in module.parameters() if p.is_floating_point())
+    like = next((p for p in module.parameters() if p.is_floating_point()), None)
 
     def move(x: Tensor) -> Tensor:
         return x.to(like.device, like.dtype if x.is_floating_point() else x.dtype)
 
-    return apply_to_collection(batch, Tensor, move)
+    return batch if like is None else apply_to_collection(batch, Tensor, move, allow_frozen=True)

@@ -30,9 +30,8 @@ from torch.nn.modules import module as all_modules
 from torch.overrides import TorchFunctionMode
 
 from normexp.models.sites import Site
-from normexp.monitors.axes import channel_axis, follow, note
 from normexp.monitors.guard import guard_depth
-from normexp.monitors.sites import first_tensor
+from normexp.monitors.sites import channel_axis, first_tensor, follow, note
 from normexp.norms.layers import is_norm
 
 FUNCTIONS: dict[Callable, str] = {
@@ -154,19 +153,19 @@ class Listening:
 class _Mode(TorchFunctionMode):
     """Hears one training step. `last` is the name of the last site that ran, before which a function is named."""
 
-    def __init__(self, module: nn.Module, listening: list[Listening]) -> None:
+    def __init__(self, module: nn.Module, listening: list[Listening], root: nn.Module | None = None) -> None:
         super().__init__()
         self.listening = listening
         self.paths = {child: path for path, child in module.named_modules(remove_duplicate=True)}
         sites = [site for one in listening for site in one.sites]
         self.sites = {site.module: site for site in sites if isinstance(site.module, nn.Module)}
         self.last = f"layer{'0' * len(str(max(10, len(sites) // len(listening) - 1)))}"
-        self.open = [_Open(module, "", Counter(), None, [])]
+        self.open = [_Open(module, self.paths.get(root, ""), Counter(), None, [])]
 
     def __enter__(self) -> "_Mode":
         self.handles = [
             all_modules.register_module_forward_pre_hook(self._enter),
-            all_modules.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
+            all_modules.register_module_forward_hook(self._leave, always_call=True),
         ]
         return super().__enter__()
 
@@ -191,12 +190,10 @@ class _Mode(TorchFunctionMode):
             inside = "norm"
         self.open.append(_Open(module, path, Counter(), inside, after))
 
-    def _leave(self, module: nn.Module, inputs: tuple, *more: Any) -> None:
-        # Behind an error torch leaves the named inputs out.
-        named, output = more if len(more) == 2 else ({}, more[0])
+    def _leave(self, module: nn.Module, inputs: tuple, output: Any) -> None:
         if len(self.open) > 1 and self.open[-1].module is module:
             done = self.open.pop()
-            x = first_tensor(inputs, named)
+            x = first_tensor(inputs, {})
             if done.inside == "norm" and isinstance(output, Tensor) and x is not None and x.ndim > 2:
                 # Kernels of its own hide what it did, but no norm moves axes.
                 own = getattr(module, "channel_dim", None) if channel_axis(x) is None else channel_axis(x)
@@ -206,7 +203,7 @@ class _Mode(TorchFunctionMode):
 
     def _tell(self, key: str, site: Site, x: Tensor) -> list[Callable[[Tensor], None]]:
         path = self.open[-1].path or ""
-        after = [one.called(key, site, path, x) for one in self.listening]
+        after = [one.called(key, site, path, x) for one in list(self.listening)]
         return [heard for heard in after if heard is not None]
 
     def _heard_norm(self, name: str, module: nn.Module, x: Tensor) -> list[Callable[[Tensor], None]]:
@@ -244,11 +241,17 @@ class _Mode(TorchFunctionMode):
         return self._heard_norm(name, module, x)
 
 
+def hearing(module: nn.Module, root: nn.Module) -> contextlib.AbstractContextManager:
+    """Those that listen to a module hear its part `root` in this context, which is called without `training_step`."""
+    all_of = _listening.get(module)
+    return _Mode(module, all_of, root) if all_of else contextlib.nullcontext()
+
+
 def listen(module: nn.Module, sites: Sequence[Site], listener: Listener | None = None) -> Listening:
     """Call `listener` for each activation and norm that `module.training_step` calls as a function, and each norm that
     it runs but does not hold, in order, until the handle is removed. An activation is named after the layer that ran
     before it, `layer03_conv2_relu`; a norm after its place, `layer03_encoder_2_layer_norm`. Meanwhile
-    `axes.channel_axis` knows the channels of every tensor that was followed."""
+    `sites.channel_axis` knows the channels of every tensor that was followed."""
     handle = Listening(module, sites, listener)
     all_of = _listening.setdefault(module, [])
     all_of.append(handle)

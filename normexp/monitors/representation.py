@@ -17,8 +17,8 @@ from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
-from normexp.monitors.listen import listen
-from normexp.monitors.sites import Site, channel_dim, to_rows, wide
+from normexp.monitors.listen import listen, unheard
+from normexp.monitors.sites import Site, axis_at, first_tensor, to_rows, wide
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:
@@ -80,39 +80,38 @@ class Representation(Monitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         values: dict[str, Tensor] = {}
-        sites = sites_of(module)
+        sites, self._declared = sites_of(module), names_its_sites(module)
         for site in sites:
             if site.kind in ("activation", "residual"):
                 # `untouched` drops this hook at its end.
-                site.module.register_forward_hook(self._record(values, site.layer, site.kind))
+                site.module.register_forward_hook(
+                    lambda _, inputs, output, site=site: self._record(values, site, output)
+                )
 
         def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
-            if site.kind != "activation":
-                return None
-            return lambda output: self._record(values, site.layer, site.kind)(site.module, (), output)
+            return functools.partial(self._record, values, site) if site.kind == "activation" else None
 
-        called = None if names_its_sites(module) else listen(module, sites, heard)
+        self.handles.append(listen(module, sites, None if self._declared else heard))
         with torch.no_grad():
             loss_of(module, batches.held_out)
-        if called:
-            called.remove()
         return values
 
-    def _record(self, values: dict[str, Tensor], layer: str, kind: str) -> Any:
-        def hook(module: nn.Module, inputs: tuple, output: Tensor) -> None:
-            prefix = "residual_" if kind == "residual" else ""
-            if kind == "residual":
-                values[f"residual_variance/{layer}"] = output.var(correction=0)
-            # The pass may run in bfloat16, but not the cosines.
-            with torch.autocast(output.device.type, enabled=False):
-                for name, value in geometry(self._vectors(module, output)).items():
-                    values[f"{prefix}{name}/{layer}"] = value
+    def _record(self, values: dict[str, Tensor], site: Site, output: Any) -> None:
+        if not isinstance(output, Tensor) or (vectors := self._vectors(site, output)) is None:
+            return
+        prefix = "residual_" if site.kind == "residual" else ""
+        if prefix:
+            values[f"residual_variance/{site.layer}"] = output.var(correction=0)
+        with unheard(), torch.autocast(output.device.type, enabled=False):  # the cosines run in no bfloat16
+            for name, value in geometry(vectors).items():
+                values[f"{prefix}{name}/{site.layer}"] = value
 
-        return hook
-
-    def _vectors(self, module: nn.Module, x: Tensor) -> Tensor:
-        tokens = x.ndim == 3 and channel_dim(module, 3) == -1
-        vectors = to_rows(x, -1) if tokens else to_rows(x.flatten(1), 1)  # (N T, C), or (N, C H W)
+    def _vectors(self, site: Site, x: Tensor) -> Tensor | None:
+        """(n, d): (N T, C) of tokens, else (N, C H W). None if nobody knows which."""
+        axis = axis_at(site, x, self._declared)
+        if x.ndim == 3 and axis is None:
+            return None
+        vectors = to_rows(x, -1) if x.ndim == 3 and axis == -1 else to_rows(x.flatten(1), 1)
         if len(vectors) <= self.max_vectors:
             return vectors
         places = torch.randperm(len(vectors), generator=torch.Generator().manual_seed(0))[: self.max_vectors]
@@ -126,17 +125,20 @@ def outliers(values: Tensor) -> dict[str, Tensor]:
     return {"outlier_ratio": sizes.amax(-1) / sizes.median(-1).values}
 
 
+HIDDEN = -3e4  # masks add -inf, or the lowest number of the type, -65504 in float16
+
+
 def attention_numbers(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     attn_mask: Tensor | None = None,
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
-    **others: Any,
+    enable_gqa: bool = False,
 ) -> dict[str, Tensor]:
-    """Where attention looks; the arguments are those of torch's `scaled_dot_product_attention`, q and k (..., T, d).
+    """Where attention looks; the arguments are those of torch's `scaled_dot_product_attention`, (..., heads, T, d).
 
     Means over the queries that see two tokens or more, and over heads and samples:
 
@@ -144,7 +146,11 @@ def attention_numbers(
     - attention_on_first: the weight of token 0, the sink of Xiao et al. 2023, arXiv:2309.17453
     - attention_on_sink: that of a learned sink, a first key without value, if there is one
     """
-    scores = (q.float() @ k.float().mT) * (q.shape[-1] ** -0.5 if scale is None else scale)  # (..., T, S)
+    if enable_gqa:  # several queries' heads share a key's
+        key, value = (x.repeat_interleave(query.shape[-3] // x.shape[-3], -3) for x in (key, value))
+    scores = (
+        query.float() @ key.float().mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    )  # (..., T, S)
     if is_causal:
         scores = scores.masked_fill(scores.new_ones(scores.shape[-2:]).tril() == 0, -math.inf)
     if attn_mask is not None:
@@ -152,17 +158,17 @@ def attention_numbers(
         scores = scores.masked_fill(~attn_mask, -math.inf) if boolean else scores + attn_mask
     weights = scores.softmax(-1)
     found = {}
-    if not v[..., 0, :].any():  # a learned sink, with a query of its own
+    if not value[..., 0, :].any():  # a learned sink, with a query of its own
         scores, weights = scores[..., 1:, 1:], weights[..., 1:, :]
         sink, weights = weights[..., 0], weights[..., 1:]
         found["attention_on_sink"] = sink.mean()
         weights = weights / (1 - sink[..., None])
-    seen = scores.isfinite().sum(-1)  # (..., T)
+    seen = (scores > HIDDEN).sum(-1)  # (..., T)
     entropy = -torch.special.xlogy(weights, weights).sum(-1) / seen.clamp_min(2).log()
     several = seen >= 2
     count = several.sum().clamp_min(1)
-    found["attention_entropy"] = (entropy * several).sum() / count
-    found["attention_on_first"] = (weights[..., 0] * several).sum() / count
+    for name, numbers in (("attention_entropy", entropy), ("attention_on_first", weights[..., 0])):
+        found[name] = numbers.where(several, 0).sum() / count  # a query that sees nothing has no weights
     return found
 
 
@@ -205,7 +211,7 @@ class Stream(Monitor):
         sites, last = sites_of(module), [""]
         branches = [site for site in sites if site.kind == "branch"]
         kind = "residual" if any(site.kind == "residual" for site in sites) else "norm"
-        handles = []
+        declared, handles = names_its_sites(module), []
         for site in sites:
             if site.kind == "linear":
                 hook = functools.partial(lambda layer, *_: last.__setitem__(0, layer), site.layer)
@@ -214,20 +220,18 @@ class Stream(Monitor):
                 hook = functools.partial(lambda layer, m, i, y: added.__setitem__(layer, y), site.layer)
                 handles.append(site.module.register_forward_hook(hook))
             if site.kind == kind:
-                handles.append(
-                    site.module.register_forward_pre_hook(
-                        functools.partial(self._stream, values, added, site)
-                    )
-                )
+                hook = lambda _, inputs, named, site=site: stream(site, first_tensor(inputs, named))  # noqa: E731
+                handles.append(site.module.register_forward_pre_hook(hook, with_kwargs=True))
 
-        def heard(site: Site, x: Tensor) -> None:
-            if site.kind == kind:
-                self._stream(values, added, site, site.module, (x,))
+        def stream(site: Site, x: Tensor | None) -> None:
+            if site.kind == kind and x is not None:
+                self._stream(values, added, site, x.detach(), axis_at(site, x, declared))
 
-        handles.append(listen(module, sites, None if names_its_sites(module) else heard))
+        self.handles.append(listen(module, sites, None if declared else stream))
 
         def attends(*args: Any, **options: Any) -> None:
-            with torch.autocast(args[0].device.type, enabled=False):
+            first = args[0] if args else options["query"]
+            with unheard(), torch.autocast(first.device.type, enabled=False):
                 found = attention_numbers(*args, **options)
             values.update({f"{name}/{last[0]}": value for name, value in found.items()})
 
@@ -247,17 +251,11 @@ class Stream(Monitor):
         return values
 
     def _stream(
-        self,
-        values: dict[str, Tensor],
-        added: dict[str, Tensor],
-        site: Site,
-        module: nn.Module,
-        inputs: tuple,
+        self, values: dict[str, Tensor], added: dict[str, Tensor], site: Site, x: Tensor, axis: int | None
     ) -> None:
-        x = inputs[0].detach()
-        rows = to_rows(x, channel_dim(module, x.ndim))
-        values |= {f"{name}/{site.layer}": value for name, value in outliers(rows).items()}
-        if x.ndim == 3 and channel_dim(module, 3) == -1:
+        with unheard():
+            values |= {f"{name}/{site.layer}": value for name, value in outliers(to_rows(x, -1)).items()}
+        if x.ndim == 3 and axis == -1:
             largest = x.abs().amax(-1).argmax(-1)  # (N)
             values[f"outlier_on_first/{site.layer}"] = (largest == 0).float().mean()
         if site.layer in added:

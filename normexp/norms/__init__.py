@@ -8,7 +8,8 @@ from normexp.norms.layer_norm import AdaNorm, LayerNorm
 from normexp.norms.pointwise import AffineOnly, Identity, Pointwise
 from normexp.norms.power_norm import PowerNorm
 from normexp.norms.rms_norm import RMSNorm, ScaleNorm
-from normexp.norms.swap_norms import Original, SwapTable, norm_named, swap
+from normexp.norms.swap_norms import Original, norm_named, swap
+from normexp.norms.swap_table import SwapTable
 from normexp.norms.switchable_norm import SwitchableNorm
 from normexp.norms.weights import WeightNormalization, WeightStandardization
 

@@ -17,7 +17,7 @@ from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_w
 from normexp.report.tensorboard_means import FOLDER, look_at, write_mean_runs
 from normexp.runs.columns import networks
 from normexp.runs.summary import NEAR_CHANCE
-from normexp.runs.table import FEWEST_SEEDS, find_runs
+from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS, find_runs
 
 WHERE = ("outputs=", "run_dir=", "data.root=", "hydra.")  # arguments that say where and how, but not what
 
@@ -27,8 +27,9 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     compared, and where. Fewer than five seeds rank nothing, as for the judge."""
     rows = study.differences.dropna(subset=["low"])
     if rows.empty:
-        needs = "that takes two arms with two equal seeds at least, whose results differ"
-        return f"No difference between arms can be given: {needs}. {scope(study)}"
+        needs = "that takes two arms with equal seeds, whose results differ"
+        few = of_few_seeds(study) or f"No difference between arms can be given: {needs}."
+        return f"{few} {scope(study)}"
     most, count = int(rows["pairs"].max()), len(study.differences)
     few = most < FEWEST_SEEDS
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
@@ -53,6 +54,25 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         others, more = pluralize(len(rows) - 1, "interval"), len(clear) - 1
         text += f" Of the other {others}, {more or 'none'} {'exclude' if more > 1 else 'excludes'} zero."
     return f"{text} {scope(study)}"
+
+
+def of_few_seeds(study: Study) -> str:
+    """The largest difference where no pair of arms has seeds for an interval: each seed's."""
+    rows = study.differences
+    rows = rows[[len(set(few)) > 1 for few in rows["few"]]]
+    if rows.empty:
+        return ""
+    row = rows.loc[rows["difference"].abs().idxmax()]
+    values = row["few"] if row["first"] != "none" else [-value for value in row["few"]]
+    first, second = (row["first"], row["second"]) if row["first"] != "none" else (row["second"], row["first"])
+    unit = " points" if study.metric.endswith("accuracy") else ""
+    each = " and ".join(number(value, study.metric, signed=True) for value in values)
+    at = f" at {study.level_title(row['level'])}" if study.x else ""
+    return (
+        f"In these runs {label(study.metric)} of {first}{at} minus that of {second} is {each}{unit} in"
+        f" {len(values)} seeds: fewer than {FEWEST_FOR_INTERVAL} have no interval, and arms are ranked from"
+        f" {FEWEST_SEEDS} on."
+    )
 
 
 def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], unit: str, how: str) -> str:
@@ -145,8 +165,8 @@ def limits(study: Study) -> Iterator[str]:
     """A sentence for each way in which runs are missing, differ in more than their arms, or failed."""
     chosen = study.chosen
     seeds = chosen.groupby(["arm", "level"])["seed"].nunique()
-    if seeds.min() < 2:
-        yield "Some points rest on a single seed and have no interval."
+    if seeds.min() < FEWEST_FOR_INTERVAL:
+        yield f"Some points rest on fewer than {FEWEST_FOR_INTERVAL} seeds and have no interval."
     if seeds.min() != seeds.max():
         yield f"The points rest on unequal numbers of seeds, {seeds.min()} to {seeds.max()}: runs are missing."
     if stops_early(chosen):

@@ -8,20 +8,19 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from normexp.runs.table import half_widths, t_quantile
+from normexp.runs.table import FEWEST_FOR_INTERVAL, half_widths, t_quantile
 
 LEVEL = 0.95
-# The t interval of two values is 18 standard deviations wide, and a figure would show nothing else.
-FEWEST_DRAWN = 3
 
 
 class Estimate(NamedTuple):
-    """A mean with its interval. `low` and `high` are NaN if there are fewer than two values."""
+    """A mean with its interval. `low` and `high` are NaN if there are fewer than three values, and `few` has these."""
 
     mean: float
     low: float
     high: float
     n: int
+    few: tuple[float, ...] = ()
 
 
 NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
@@ -75,7 +74,7 @@ def estimate(
 
     With `examples` (n, E), both the seeds and the test examples are samples: the variances of the crossed design, to
     which `resolution` adds what a test set cannot show. Equal values alone have no interval, because they show nothing
-    of the noise.
+    of the noise; nor have fewer than three.
     """
     numbers = np.asarray(list(values), dtype=float)
     finite = np.isfinite(numbers)
@@ -83,13 +82,15 @@ def estimate(
     if not len(numbers):
         return NOTHING
     mean, n = float(numbers.mean()), len(numbers)
+    if n < FEWEST_FOR_INTERVAL:
+        return Estimate(mean, math.nan, math.nan, n, tuple(numbers.tolist()))
     if examples is not None and examples.shape[1] < 2:  # one test example says nothing of others
         return Estimate(mean, math.nan, math.nan, n)
-    if n > 1 and examples is not None:
+    if examples is not None:
         variance, df = crossed(examples[finite], resolution)
         half = float(t_quantile(level, df) * math.sqrt(variance))
         return Estimate(mean, mean - half, mean + half, n)
-    if n < 2 or np.ptp(numbers) <= 1e-9 * np.abs(numbers).max():
+    if np.ptp(numbers) <= 1e-9 * np.abs(numbers).max():
         return Estimate(mean, math.nan, math.nan, n)
     half = float(half_widths(numbers.std(ddof=1), n, level))
     return Estimate(mean, mean - half, mean + half, n)
@@ -128,7 +129,6 @@ def curves(table: pd.DataFrame, by: Sequence[str], x: str, *, log: bool = False)
         table = table[table["value"] > 0].assign(value=lambda rows: np.log(rows["value"]))
     grouped = table.groupby([*by, x], observed=True)["value"].agg(["mean", "std", "count"]).reset_index()
     half = half_widths(grouped["std"], grouped["count"], LEVEL)
-    half = np.where(grouped["count"] >= FEWEST_DRAWN, half, np.nan)
     result = grouped.assign(low=grouped["mean"] - half, high=grouped["mean"] + half, n=grouped["count"])
     if log:
         result[["mean", "low", "high"]] = np.exp(result[["mean", "low", "high"]])

@@ -182,16 +182,17 @@ class Study:
 
     @cached_property
     def differences(self) -> pd.DataFrame:
-        """The paired differences as a table: level, first, second, difference, low, high, pairs."""
-        columns = ["level", "first", "second", "difference", "low", "high", "pairs"]
+        """The paired differences as a table: level, first, second, difference, low, high, pairs, few."""
+        columns = ["level", "first", "second", "difference", "low", "high", "pairs", "few"]
         return pd.DataFrame([(*key, *estimate) for key, estimate in self.paired.items()], columns=columns)
 
     def difference(self, first: str, second: str, level: float) -> Estimate:
-        """The paired difference of two arms, either way around; of one pair without an interval."""
+        """The paired difference of two arms, either way around; without an interval of fewer than three pairs."""
         if first == second:
             return NOTHING
         if reverse := self.paired.get((level, second, first)):
-            return Estimate(-reverse.mean, -reverse.high, -reverse.low, reverse.n)
+            few = tuple(-value for value in reverse.few)
+            return Estimate(-reverse.mean, -reverse.high, -reverse.low, reverse.n, few)
         known = self.paired.get((level, first, second))
         return known or self.points[first, level].minus(self.points[second, level])
 

@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
-from normexp.report.statistics import FEWEST_DRAWN, Estimate
+from normexp.report.statistics import Estimate
 from normexp.report.study import Study, label
+from normexp.runs.table import FEWEST_FOR_INTERVAL
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType  # not in matplotlib before 3.11
@@ -161,7 +162,7 @@ def draw_points(style: Style, axes: Axes, arm: str, points: Mapping[float, Estim
     """An arm's means over x, with intervals as bars where there are enough seeds. Returns where the line ends."""
     points = {x: value for x, value in points.items() if value.n}
     for x, value in points.items():
-        if value.n >= FEWEST_DRAWN:
+        if value.n >= FEWEST_FOR_INTERVAL:
             axes.plot([x, x], [value.low, value.high], color=style.color[arm], linewidth=0.9, zorder=1)
     means = [value.mean for value in points.values()]
     axes.plot(list(points), means, **{**style.line(arm), "marker": style.marker[arm], **look})

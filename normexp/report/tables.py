@@ -10,7 +10,7 @@ import pandas as pd
 from normexp.format import pluralize
 from normexp.report.statistics import Estimate
 from normexp.report.study import Study, label
-from normexp.runs.table import FEWEST_SEEDS
+from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
 TOGETHER = "with 95% intervals that hold for all differences between arms together"
 SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
@@ -34,7 +34,8 @@ def baselines(study: Study, requested: str | None = None) -> dict[str, str]:
 
 def comparison(study: Study, baseline: str | None = None) -> pd.DataFrame:
     """One row per arm and level: arm, level, runs, failed, mean, low, high, n, the paired difference to the baseline
-    (baseline, difference, difference_low, difference_high, pairs), and `best`.
+    (baseline, difference, difference_low, difference_high, pairs), and `best`. Where there are too few seeds for an
+    interval, `few` and `difference_few` have the values.
 
     The intervals of differences hold for all differences between arms together. An arm is best at a level if it is
     better than each other arm of its network there by those intervals, over at least five seeds, and none of its runs
@@ -54,6 +55,7 @@ def comparison(study: Study, baseline: str | None = None) -> pd.DataFrame:
                 "arm": arm, "level": level if study.x else math.nan, "runs": len(runs), "failed": lost,
                 **study.points[arm, level].mean()._asdict(), "baseline": against[arm], "difference": difference.mean,
                 "difference_low": difference.low, "difference_high": difference.high, "pairs": difference.n,
+                "difference_few": difference.few,
                 "best": bool(others and all(is_better(study, other) for other in others) and not lost),
                 "lr": runs["lr"].iloc[0] if len(runs) else math.nan,
             }  # fmt: skip
@@ -93,10 +95,14 @@ def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]
             number(row[f"difference{end}"], study.metric, signed=True) for end in ("", "_low", "_high")
         )
         interval = "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
+        each = [number(value, study.metric, signed=True) for value in row["difference_few"]]
+        seeds = [number(value, study.metric) for value in row["few"]] if len(row["few"]) > 1 else []
         cell = {
             "value": number(row["mean"], study.metric),
-            "interval": interval_text(row["mean"], row["low"], row["high"], study.metric),
-            "difference": difference + interval if row["pairs"] else "",
+            "interval": f"({', '.join(seeds)})"
+            if seeds
+            else interval_text(row["mean"], row["low"], row["high"], study.metric),
+            "difference": (", ".join(each) or difference + interval) if row["pairs"] else "",
             "n": f"n={row['n']}" if row["runs"] else "no run",
             "failed": f"{row['failed']} of {row['runs']} failed" if row["failed"] else "",
             "rate": f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else "",
@@ -147,6 +153,8 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
     bold = bold if table["best"].any() else ""
     if high == 1:
         return f"{what}: of one seed, so without an interval.{bold}"
+    if high < FEWEST_FOR_INTERVAL:
+        return f"{what}: mean over {high} seeds, each in brackets. Fewer than {FEWEST_FOR_INTERVAL} have no interval."
     over = pluralize(low, "seed") if low == high else f"{low} to {high} seeds"
     return f"{what}: mean and 95% interval over {over}{over_examples(study)}.{bold}"
 

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from tensorboard.summary import Writer
 
 from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, label
@@ -19,7 +18,11 @@ MOST_MEANS = 36  # TensorBoard starts with no run ticked above 40
 
 def write_mean_runs(study: Study, out: Path) -> Path | None:
     """Write a run for each arm and level of a study with several seeds into `out`/means, in place of older ones.
-    Returns that folder, or None if there is no such arm."""
+    Returns that folder, or None if there is no such arm, or TensorBoard is not installed."""
+    try:
+        from tensorboard.summary import Writer
+    except ImportError:
+        return None
     folder = out / FOLDER
     shutil.rmtree(folder, ignore_errors=True)
     rows, levels = study.metrics, study.some_levels(max(MOST_MEANS // len(study.arms), 1))

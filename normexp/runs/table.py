@@ -21,6 +21,9 @@ Grid = Mapping[str, Iterable[Any]]
 ALWAYS = ("model", "norm", "data", "optimizer", "schedule", "batch_size", "lr", "seed", "status")
 IDENTITY = Path(".hydra") / "identity"
 FEWEST_SEEDS = 5  # with fewer, neither reports nor the judge rank arms
+# With fewer seeds there is no interval anywhere, and the values themselves are shown. The t interval of two is 18
+# standard deviations wide; one over test examples alone says nothing of other seeds.
+FEWEST_FOR_INTERVAL = 3
 NAMED = 5  # a message names so many cells and counts the others
 
 
@@ -193,10 +196,10 @@ def t_quantile(level: float, df: Any) -> Any:
 
 
 def half_widths(std: Any, n: Any, level: float) -> Any:
-    """Half the width of the t interval of a mean: t(n - 1) s / sqrt(n), elementwise; NaN for n < 2.
+    """Half the width of the t interval of a mean: t(n - 1) s / sqrt(n), elementwise; NaN below FEWEST_FOR_INTERVAL.
 
     `std` is the standard deviation with n - 1 in its denominator.
     """
     n = np.asarray(n, dtype=float)
-    df = np.where(n > 1, n - 1, np.nan)
-    return t_quantile(level, df) * np.asarray(std) / np.sqrt(np.where(n > 0, n, np.nan))
+    n = np.where(n >= FEWEST_FOR_INTERVAL, n, np.nan)
+    return t_quantile(level, n - 1) * np.asarray(std) / np.sqrt(n)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.errors import one_line
-from normexp.format import duration, pluralize
+from normexp.format import duration, installs, pluralize
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
 from normexp.sweeps.options import Options
@@ -30,7 +30,7 @@ class SubmititJobs(Place):
         try:
             import submitit
         except ImportError:
-            raise ValueError(f'place={self.cluster}: needs submitit; pip install "normexp[slurm]"') from None
+            raise ValueError(f"place={self.cluster}: needs submitit; {installs('slurm')}") from None
         self.at_once = options.workers or (cores() if self.cluster == "local" else MOST)
         self.limit = (options.time_limit or timedelta(hours=1)).total_seconds()
         try:
@@ -116,7 +116,7 @@ class RayCluster(Place):
         try:
             import ray
         except ImportError:
-            raise ValueError('place=ray: needs ray; pip install "normexp[ray]"') from None
+            raise ValueError(f"place=ray: needs ray; {installs('ray')}") from None
         address = os.environ.get("RAY_ADDRESS", "auto")
         passed = {name: text for name, text in os.environ.items() if name.startswith(("NORMEXP_", "HYDRA_"))}
         # Workers import this checkout, and packages on this process's path.

@@ -28,7 +28,7 @@ from normexp.sweeps.options import Options
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 PRELOADED = (  # what every run imports sooner or later
     "normexp.training.train", "normexp.data", "normexp.models", "normexp.norms", "normexp.monitors.activations",
-    "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules", "sklearn.datasets",
+    "normexp.monitors.charts", "normexp.monitors.gradients", "normexp.schedules",
     "torch.utils.tensorboard",
 )  # fmt: skip
 

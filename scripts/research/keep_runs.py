@@ -1,9 +1,11 @@
 """Add the finished runs of a claim on this disk to docs/evidence/runs.parquet.
 
     python scripts/research/keep_runs.py S22 outputs/claims/cache
+    python scripts/research/keep_runs.py N1 outputs/claims/cache docs/studies/noise
 
 The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
-marked as asked for by the claim's present protocol, and no other run is.
+marked as asked for by the claim's present protocol, and no other run is. A study's settings are those of its bank of
+the same name.
 """
 
 import sys
@@ -11,26 +13,28 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.disk import DiskRuns
-from normexp.claims.evidence.grid import RUN, grid_of, missing, runs_of
-from normexp.claims.evidence.registry import asked_of
-from normexp.claims.evidence.settings import failed_runs, widen
-from normexp.claims.evidence.table import EVIDENCE, RUNS, read
-from normexp.claims.spec.claim_files import load_claims
-from normexp.config.folder import CONFIGS
+from normexp.claims.evidence.disk import NUMBERS, DiskRuns
+from normexp.claims.evidence.grid import RUN, runs_of
+from normexp.claims.evidence.protocol import asked_of
+from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.table import EVIDENCE, RUNS
+from normexp.claims.gather import gathered
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.claim_files import load_each
+from normexp.config.folder import CONFIGS, allow_from, use_folder
 
 
-def main(name: str, cache: Path) -> None:
+def main(name: str, cache: Path, study: Path | None = None) -> None:
     """Write the table anew."""
-    claim = load_claims(CONFIGS / "claims")[name]
-    disk, grid = DiskRuns(claim, cache), grid_of(claim)
-    while True:
-        table = read(EVIDENCE, grid, disk.read(grid), claim=claim.id)
-        if len(lost := missing(grid, table)):
-            raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
-        if len(wider := widen(claim, grid, table)) == len(grid):
-            break
-        grid = wider
+    if study:
+        use_folder(study)
+        allow_from([f"allow_targets={study.name}_study"])
+    bank = load_bank(study.name) if study else None
+    claim = load_each((study or CONFIGS) / "claims", bank=bank)[0][name]
+    found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
+    if len(lost := found.missing):
+        raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
+    grid, table = found.grid, found.table
     kept = pd.read_parquet(EVIDENCE / RUNS)
     types, key = kept.dtypes, pd.MultiIndex.from_frame
     kept = kept.astype({column: object for column, type_ in types.items() if type_ == "category"})
@@ -40,10 +44,14 @@ def main(name: str, cache: Path) -> None:
         new.loc[rows.index, "failed"] = failed_runs(rows, claim.cells[str(setting)])
     new = new.assign(
         run=range(int(kept["run"].max()) + 1, int(kept["run"].max()) + 1 + len(new)),
-        bank=claim.bank,
+        bank=study.name if study else claim.bank,
         mode="alone",
     )
-    all_runs = pd.concat([kept, new.reindex(columns=kept.columns)], ignore_index=True)
+    more = [column for column in new if column.startswith(("logged/", "steps_to_"))]
+    later = [
+        name for name in (*NUMBERS, "device", *more) if name not in kept and name in new
+    ]  # older runs have none
+    all_runs = pd.concat([kept, new.reindex(columns=[*kept.columns, *later])], ignore_index=True)
     asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), asked_of(claim)
     marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
     all_runs["asked_by"] = [
@@ -56,4 +64,4 @@ def main(name: str, cache: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *map(Path, sys.argv[3:]))

@@ -28,7 +28,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from normexp.claims.evidence.disk import complete, row_of, words_of
+from normexp.claims.evidence.complete import complete
+from normexp.claims.evidence.disk import row_of, words_of
 from normexp.claims.evidence.grid import run_words
 from normexp.claims.evidence.rates import neighbor
 from normexp.claims.evidence.settings import failed_runs

@@ -1,17 +1,20 @@
 """What a claim's figure says: the sentence, the word, the units, every seed."""
 
+from dataclasses import replace
+
 import pandas as pd
+from committed import CLAIMS, altered
 from matplotlib.figure import Figure
 
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.pages.figure import aside, draw
 
-COMPARISON = {"kind": "smaller", "arm": "batchnorm", "baseline": "none", "margin": 2.0}
-VERDICT = {
-    "id": "mine", "settings": [], "sentence": "BatchNorm learns sooner.", "verdict": "supported", "scope": "",
-    "level": 0.95, "effect": -6.0, "interval": [-9, -3],
-    "comparison": COMPARISON, "n_seeds": 5, "measure": "optimizer steps until 90%",
-    "comparisons": [{"comparison": COMPARISON, "interval": [-9, -3], "effect": -6.0, "verdict": "supported"}],
-}  # fmt: skip
+COMPARISON = Comparison(kind="smaller", arm="batchnorm", baseline="none", margin=2.0)
+CLAIM = altered(
+    CLAIMS["P14"], id="mine", sentence="BatchNorm learns sooner.", measure="optimizer steps until 90%",
+    comparisons=[COMPARISON], cells={},
+)  # fmt: skip
 
 
 def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
@@ -20,7 +23,7 @@ def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
     kept = []
     save = Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k)))
-    draw(table, VERDICT, tmp_path / "figure.png")
+    draw(table, replace(judge_values(CLAIM, table), word="supported"), tmp_path / "figure.png")
     (figure,) = kept
     values, effects = figure.axes
     heading = figure.get_suptitle()

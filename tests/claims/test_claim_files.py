@@ -9,11 +9,12 @@ from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
 
 from normexp.claims.evidence.initial import gather, law, plain
-from normexp.claims.evidence.registry import protocol_of
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.evidence.search import search
-from normexp.claims.judge.verdict import judge
-from normexp.claims.pages.verdicts_page import write_page
+from normexp.claims.judge.one_setting import judge_values
+from normexp.claims.pages.verdicts import write_verdicts
 from normexp.claims.spec.select import select
+from normexp.claims.words import note
 from normexp.cli.main import run
 
 EXACT = [claim for claim in CLAIMS.values() if claim.evidence == "law" and claim.expected]
@@ -61,12 +62,12 @@ def check(claim):
     if claim.settings:
         verdict = over_settings(claim, ROOT)[1]
         if not claim.drawn:  # counts, and no word
-            assert verdict["holds"] == (verdict["n"] if claim.expected == "supported" else 0)
+            assert verdict.counts[0].holds == (verdict.counts[0].n if claim.expected == "supported" else 0)
             return
     else:
         table = search(claim) if claim.search else gather(claim)
-        verdict = judge(table, claim)
-    assert verdict["verdict"] == claim.expected, verdict["note"]
+        verdict = judge_values(claim, table)
+    assert verdict.word == claim.expected, note(verdict)
 
 
 # A trend, an infinite value, a value that is no number.
@@ -140,7 +141,7 @@ def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
 
 def test_page_shows_every_claim_and_the_verdicts_that_are_known(tmp_path):
     found = {"S29": verify(CLAIMS["S29"], tmp_path)}
-    assert write_page(tmp_path / "page.md", CLAIMS, found).endswith(f"1 verdicts of {len(CLAIMS)} claims")
+    assert write_verdicts(tmp_path / "page.md", CLAIMS, found).endswith(f"1 verdicts of {len(CLAIMS)} claims")
     text = (tmp_path / "page.md").read_text()
     assert all(f"\n| {claim} |" in text for claim in CLAIMS)
     assert "**refuted**" in text

@@ -1,6 +1,7 @@
 """The grid of a claim, what is missing of it, how its runs widen it, and the grids that kept verdicts store."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,11 +10,13 @@ import yaml
 from committed import CLAIMS
 from test_population import PILOT, write
 
-from normexp.claims.conclude import of_runs
+from normexp.claims.conclude import conclude
 from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, run_words, runs_of
-from normexp.claims.evidence.settings import judged, settings, whole, widen
+from normexp.claims.evidence.settings import judged, settings, whole
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
+from normexp.claims.evidence.widen import widen
+from normexp.claims.gather import Evidence, gathered
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import read_claim
 from normexp.cli.main import run
@@ -88,6 +91,21 @@ def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
     assert whole(claim, grid, table)["setting"].unique().tolist() == ["d002"]
 
 
+def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
+    """It would count as diverged otherwise. One that did diverge has no number, and needs none."""
+    own = claim.model_copy(update={"metric": "test/error_reestimated"})
+    grid = grid_of(own)
+    older = made(grid, lambda row: 0.5)
+    diverged = older.index[:2]
+    older.loc[diverged, "status"] = "diverged"
+    assert missing(grid, read(None, grid, own, older)).index.tolist() == older.index[2:].tolist()
+    assert missing(grid, read(None, grid, claim, older)).empty
+    newer = older.assign(test_accuracy_reestimated=0.7)
+    assert missing(grid, read(None, grid, own, newer)).empty
+    found = settings(own, judged(own, whole(own, grid, read(None, grid, own, newer))))
+    assert found[0].measure == "error"
+
+
 def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):
     grid = grid_of(claim)
     sizes = []
@@ -120,12 +138,10 @@ def test_a_setting_near_its_margin_gets_two_more_seeds(claim):
 def test_a_verdict_refuses_numbers_that_were_never_compared(claim):
     grid = grid_of(claim)
     table = made(grid, lambda row: 0.5 + 0.01 * row.seed)
-    assert of_runs(claim, grid, table.assign(numerics=[1, 2] * (len(table) // 2)), [])[1]["numerics"] == [
-        1,
-        2,
-    ]
+    numbered = {later: table.assign(numerics=[1, later] * (len(table) // 2)) for later in (2, 3)}
+    assert conclude(Evidence(claim, numbered[2], grid), [])[1].numerics == (1, 2)
     with pytest.raises(ValueError, match=r"numerics \[1, 3\]"):
-        of_runs(claim, grid, table.assign(numerics=[1, 3] * (len(table) // 2)), [])
+        conclude(Evidence(claim, numbered[3], grid), [])
 
 
 def test_the_evidence_has_each_run_once_with_the_words_that_train_it():
@@ -147,13 +163,9 @@ def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
     kept = kept_grid(claim, runs_in(EVIDENCE))
     if set(kept["setting"]) != set(claim.settings):
         return
-    grid = grid_of(claim)
-    while True:
-        table = read(EVIDENCE, grid, claim=claim.id)
-        assert missing(grid, table).empty
-        if len(wider := widen(claim, grid, table)) == len(grid):
-            break
-        grid = wider
+    found = gathered(claim, EVIDENCE, DiskRuns(claim, Path("absent")))
+    assert found.is_whole
+    grid, table = found.grid, found.table
     key = pd.MultiIndex.from_frame
     assert set(key(grid[[*ARM, *RUN]])) == set(key(kept[[*ARM, *RUN]]))
     assert runs_of(grid, table)["status"].notna().all()

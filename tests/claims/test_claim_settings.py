@@ -7,7 +7,7 @@ import pytest
 from committed import CLAIMS, FILES, ROOT, altered
 from test_broken_claims import OVER, line, read
 
-from normexp.claims.evidence.registry import protocol_of
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import labels_of

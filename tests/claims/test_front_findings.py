@@ -5,8 +5,8 @@ from committed import CLAIMS, ROOT, altered, judged
 from made_settings import made
 from matplotlib.image import imread
 
-from normexp.claims.judge.plain_words import BEGUN
-from normexp.claims.judge.verdict import judge
+from normexp.claims.judge.over_settings import judge_settings
+from normexp.claims.judge.verdict import Verdict
 from normexp.claims.pages import findings
 from normexp.claims.pages.findings import (
     MOST,
@@ -19,12 +19,12 @@ from normexp.claims.pages.findings import (
 )
 
 
-def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> dict:
+def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> Verdict:
     """P01's sentence over made settings: BatchNorm errs a fifth less in three of four."""
     rule = lambda norm, labels, at: 0.2 * (1 if norm == "none" or int(labels["depth"]) > 6 else 0.8)  # noqa: E731
     settings = [own.setting for own in made(rule, n=n)]
-    claim = altered(CLAIMS["P01"], id=name)
-    return judge(settings, claim, drawn=drawn)
+    claim = altered(CLAIMS["P01"], id=name, first=24 if drawn else 0)
+    return judge_settings(claim, settings)
 
 
 def test_every_question_is_a_claim_and_the_first_ones_are_about_drawn_settings():
@@ -37,10 +37,10 @@ def test_every_question_is_a_claim_and_the_first_ones_are_about_drawn_settings()
 
 def test_a_drawn_finding_says_how_sure_and_where():
     verdict = drawn_verdict("P01")
-    true = verdict["holds"]
+    true = verdict.counts[0].holds
     found = findings.finding(CLAIMS["P01"], verdict)
-    assert found["known"] == verdict["verdict"].capitalize()
-    low, high = verdict["share_interval"]
+    assert found["known"] == verdict.word.capitalize()
+    low, high = verdict.counts[0].share_interval
     assert f"| all drawn | {true} of 24 | {true / 24:.2f} ({low:.2f} to {high:.2f}) |" in found["counts"]
     assert found["beside"][0] == f"Where it does not hold: too little to matter in {24 - true}."
     (line,) = found["effects"]
@@ -52,7 +52,7 @@ def test_a_drawn_finding_says_how_sure_and_where():
 
 def test_chosen_settings_and_laws_promise_no_more_than_they_have():
     chosen = drawn_verdict("P01", drawn=False)
-    assert answer(chosen) == f"Holds in {chosen['holds']} of 24 hand-picked settings"
+    assert answer(chosen) == f"Holds in {chosen.counts[0].holds} of 24 hand-picked settings"
     assert "this says nothing about others" in beside(chosen)[-1]
     law = judged("P17b")
     assert (answer(law), beside(law)[0]) == ("Refuted", "By a counterexample, after a search of 400 cases.")
@@ -75,7 +75,7 @@ def test_the_page_takes_the_first_ten_in_their_order(tmp_path):
 
 
 def test_a_question_with_fewer_settings_than_it_asks_for_waits(tmp_path):
-    begun = drawn_verdict("P01", n=5) | {"verdict": BEGUN}
+    begun = drawn_verdict("P01", n=5)
     line = write_findings(tmp_path / "findings.md", CLAIMS, {"P01": begun, "X09": judged("X09")})
     assert ": 1 findings, 0 over drawn settings" in line
     assert CLAIMS["P01"].sentence not in (tmp_path / "findings.md").read_text()
@@ -91,9 +91,3 @@ def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
         told = [f"**{answer(verdict)}.**", counts(verdict), *effects(verdict), *beside(verdict)]
         assert not [words for words in told if words not in text]
         assert (ROOT / "docs" / "images" / f"finding_{name}.png").exists()
-
-
-@pytest.mark.parametrize("word", ["supported", "refuted", "divided", "undecided"])
-def test_every_word_of_a_population_has_an_answer(word):
-    verdict = {"settings": [1], "comparisons": [{"word": word, "learned": None, "holds": 1, "asked": 1}]}
-    assert answer(verdict) in ("Supported", "Refuted", "Divided", "Undecided")

@@ -4,22 +4,23 @@ import math
 
 import numpy as np
 import pytest
+from committed import CLAIMS, altered
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean, holm
-from normexp.claims.judge.plain_words import effect_name, question, stated
-from normexp.claims.judge.verdict import deciding
-from normexp.claims.judge.verdict import judge_one_setting as judge
+from normexp.claims.judge.one_setting import judge_comparisons as judge
+from normexp.claims.judge.one_setting import judge_values
+from normexp.claims.units import effect_name, question, stated
+from normexp.claims.words import method, note_of_values
 
 ZERO = [0.0] * 8
 
 
 def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **options) -> str:
     comparison = Comparison(kind=kind, arm="a", baseline="b", margin=margin, **options)
-    return judge(table_of({"a": spread(mean, deviation), "b": ZERO}), [comparison])[0].verdict
+    return judge(table_of({"a": spread(mean, deviation), "b": ZERO}), [comparison])[0].word
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_trend_is_the_slope_over_the_factor(kind, slope, verdict):
     ]
     comparison = Comparison(kind=kind, arm="a", margin=0.5, log2_factor=True)
     found = judge(table_of({"a": values}, factors), [comparison])[0]
-    assert found.verdict == verdict
+    assert found.word == verdict
     assert found.effect == pytest.approx(slope, abs=0.03)
 
 
@@ -75,11 +76,11 @@ def test_trend_minus_a_number_asks_for_that_slope():
     ]
     asked = {"kind": "flat", "arm": "a", "margin": 0.1, "log2_factor": True}
     found = judge(table_of({"a": values}, factors), [Comparison(**asked, target=-0.5)])[0]
-    assert (found.verdict, found.effect) == ("supported", pytest.approx(0.0, abs=0.01))
+    assert (found.word, found.effect) == ("supported", pytest.approx(0.0, abs=0.01))
     compared = Comparison(**asked, target=-0.5)
     assert question(compared, "x") == "a slope of -0.5 within 0.1"
     assert effect_name(compared) == "slope of a against -0.5"
-    assert judge(table_of({"a": values}, factors), [Comparison(**asked)])[0].verdict == "refuted"
+    assert judge(table_of({"a": values}, factors), [Comparison(**asked)])[0].word == "refuted"
 
 
 def test_trend_of_a_baseline_is_subtracted_and_order_of_rows_does_not_matter():
@@ -95,7 +96,7 @@ def test_pairing_by_seed_removes_what_seeds_share():
     shared = np.linspace(0, 100, 8)
     table = table_of({"a": shared + spread(1.0, 0.1), "b": shared})
     found = judge(table, [Comparison(kind="greater", arm="a", baseline="b", margin=0.5)])[0]
-    assert found.verdict == "supported"
+    assert found.word == "supported"
     expected = stats.ttest_1samp(spread(1.0, 0.1), 0.0).confidence_interval(0.95)
     assert found.interval == pytest.approx((expected.low, expected.high))
 
@@ -119,46 +120,49 @@ def test_fewer_than_five_seeds_rank_nothing():
 def test_one_counterexample_refutes_a_universal_sentence():
     values = [0.0] * 7 + [1.0]
     found = judge(table_of({"a": values}), [Comparison(kind="every", at_most=0.5)])[0]
-    assert (found.verdict, found.effect, found.interval) == ("refuted", 1.0, (0.0, 1.0))
-    assert "seed 7" in found.note
-    assert judge(table_of({"a": values}), [Comparison(kind="every", at_most=1.0)])[0].verdict == "supported"
+    assert (found.word, found.effect, found.interval) == ("refuted", 1.0, (0.0, 1.0))
+    assert "seed 7" in note_of_values(found)
+    assert judge(table_of({"a": values}), [Comparison(kind="every", at_most=1.0)])[0].word == "supported"
     undefined = judge(table_of({"a": [*ZERO[:7], math.nan]}), [Comparison(kind="every", at_most=1)])[0]
-    assert undefined.verdict == "refuted"
+    assert undefined.word == "refuted"
 
 
 def test_universal_bounds_follow_the_factor_and_the_arm():
     table = table_of({"a": [[1, 2]] * 5, "b": [[3, 4]] * 5}, [10, 20])
     bounds = {"a": [1, 2], "b": [3, 4]}
-    assert judge(table, [Comparison(kind="every", equals=bounds)])[0].verdict == "supported"
-    assert judge(table, [Comparison(kind="every", arm="a", equals=[1, 3])])[0].verdict == "refuted"
+    assert judge(table, [Comparison(kind="every", equals=bounds)])[0].word == "supported"
+    assert judge(table, [Comparison(kind="every", arm="a", equals=[1, 3])])[0].word == "refuted"
 
 
 def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
     p = [0.01, 0.04, 0.03]
-    ranked = sorted(p)
-    slow, running = {}, 0.0
-    for index, value in enumerate(ranked):
-        running = max(running, min(1.0, (len(p) - index) * value))
-        slow[value] = running
-    assert holm(p) == pytest.approx([slow[value] for value in p])
-    generator = np.random.default_rng(0)
-    many = generator.random(30)
-    assert holm(many) == pytest.approx(multipletests(many, method="holm")[1])
+    assert holm(p) == pytest.approx([0.03, 0.06, 0.06])
+    many = [*np.random.default_rng(0).random(30), 0.5, 0.5]
+    for level in (
+        *many,
+        0.001,
+    ):  # by the rule itself: reject from the smallest on until the first that is too large
+        rejected = set()
+        for index, place in enumerate(np.argsort(many, kind="stable")):
+            if many[place] > level / (len(many) - index):
+                break
+            rejected.add(place)
+        assert {place for place, value in enumerate(holm(many)) if value <= level} == rejected
     table = table_of(
         {"a": spread(1.0, 1.0), "b": ZERO, "c": spread(0.9, 1.0)[::-1]}
     )  # p = .025 for a against b
     alone = Comparison(kind="greater", arm="a", baseline="b")
     other = Comparison(kind="greater", arm="a", baseline="c")
-    assert judge(table, [alone])[0].verdict == "supported"
-    assert judge(table, [alone, other])[0].verdict == "undecided"
+    assert judge(table, [alone])[0].word == "supported"
+    assert judge(table, [alone, other])[0].word == "undecided"
 
 
 def test_a_claim_falls_with_one_of_its_comparisons():
     table = table_of({"a": spread(1.0, 0.1), "b": ZERO})
     up = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
     down = Comparison(kind="smaller", arm="a", baseline="b", margin=0.5)
-    decided = deciding(judge(table, [up, down]))
-    assert (decided.verdict, decided.comparison["kind"]) == ("refuted", "smaller")
+    decided = judge_values(altered(CLAIMS["S05"], comparisons=[up, down]), table).deciding
+    assert (decided.word, decided.comparison.kind) == ("refuted", "smaller")
 
 
 def trained(a, b, comparison=None, **options):
@@ -171,39 +175,39 @@ def test_of_trained_values_the_mean_stays_a_mean_where_runs_diverged():
     found = trained(a, b)
     effects = np.subtract(a[:7], b[:7])
     expected = stats.ttest_1samp(effects, 0.0)
-    assert (found.verdict, found.method, found.n_seeds) == ("supported", "paired t", 7)
+    assert (found.word, method(found), found.n_seeds) == ("supported", "paired t", 7)
     assert found.interval == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert found.note == "1 of 8 seeds are left out, in which a run failed"
+    assert note_of_values(found) == "1 of 8 seeds are left out, in which a run failed"
 
 
 def test_of_trained_values_failures_alone_decide_no_mean():
     never = trained([0.9] * 8, [math.nan] * 8)
-    assert never.verdict == "undecided"
+    assert never.word == "undecided"
     assert math.isnan(never.effect)
-    assert never.note == "every arm trained at 0 of 8 seeds"
+    assert note_of_values(never) == "every arm trained at 0 of 8 seeds"
 
 
 def test_of_trained_values_equal_effects_are_no_proof():
     found = trained([2 / 360] * 5, [0.0] * 5)
-    assert (found.verdict, found.interval) == ("undecided", (-math.inf, math.inf))
-    assert found.note == "all effects are equal, so the measure resolves too little"
+    assert (found.word, found.interval) == ("undecided", (-math.inf, math.inf))
+    assert note_of_values(found) == "all effects are equal, so the measure resolves too little"
     exact = judge(
         table_of({"a": [2 / 360] * 5, "b": [0.0] * 5}), [Comparison(kind="greater", arm="a", baseline="b")]
     )[0]
-    assert (exact.verdict, exact.interval) == ("supported", pytest.approx((2 / 360, 2 / 360)))
+    assert (exact.word, exact.interval) == ("supported", pytest.approx((2 / 360, 2 / 360)))
 
 
 def test_a_law_with_a_value_that_is_not_finite_has_no_word():
     table = table_of({"a": [1.0] * 7 + [math.inf], "b": ZERO})
     found = judge(table, [Comparison(kind="greater", arm="a", baseline="b")])[0]
-    assert (found.verdict, found.note) == ("undecided", "1 of 8 values are not finite")
+    assert (found.word, note_of_values(found)) == ("undecided", "1 of 8 values are not finite")
 
 
 def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_taken():
     arms = {"a": [100.0, 110.0, 120.0, 130.0, 500.0], "b": [500.0] * 5}
     comparison = Comparison(kind="smaller", arm="a", baseline="b", log=True)
     found = judge(table_of(arms), [comparison], trained=True)[0]
-    assert found.method == "paired t"
+    assert method(found) == "paired t"
     assert found.effect == pytest.approx(np.log(arms["a"]).mean() - math.log(500))
 
 
@@ -216,7 +220,7 @@ def test_of_trained_times_a_target_that_was_never_reached_counts_as_the_steps_ta
          "a 0.2 points higher than none (0.3 points lower to 0.7 points higher)", "no difference beyond 1 point"),
         ({"kind": "greater", "margin": 0.5, "log": True}, "loss", (2.3, 1.1, 3.0),
          "a 9.97 times as high as none (3 to 20.1 times as high)", "more than 65% higher"),
-        ({"kind": "smaller", "margin": 2}, "steps", (-8, "-inf", "inf"),
+        ({"kind": "smaller", "margin": 2}, "steps", (-8, -math.inf, math.inf),
          "a 8 steps fewer than none (no interval)", "more than 2 steps fewer"),
         ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
          "slope of a against -0.3466: 0.01 (-0.02 to 0.04)", "a slope of -0.3466 within 0.1"),

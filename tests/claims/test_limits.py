@@ -3,9 +3,15 @@
 import pytest
 from committed import CLAIMS, altered
 
-from normexp.claims.evidence.registry import protocol_of
-from normexp.claims.judge.limits import few, limits
+from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.judge.limits import few_of, limits_of
 from normexp.claims.spec.claim_files import read_claim
+from normexp.claims.words import does_not_show, few_settings
+
+
+def limits(claim) -> str:
+    return does_not_show(limits_of(claim))
+
 
 LARGEST = {"depth {}": "model.depth=", "width {}": "model.width=", "{} updates": "max_steps="}
 ONE = """
@@ -66,10 +72,10 @@ def test_what_a_claim_chooses_itself_is_said_in_place_of_its_settings():
 
 
 def test_a_claim_over_few_drawn_settings_says_why():
-    assert few(CLAIMS["P08"]) == ""
-    assert few(CLAIMS["P12"]) == "few settings: 4 of the 48 of bank=drawn have model ResNet"
+    assert few_of(CLAIMS["P08"]) is None
+    assert few_settings(few_of(CLAIMS["P12"])) == "few settings: 4 of the 48 of bank=drawn have model ResNet"
     mlps = sum(cell.labels["model"] == "MLP" for cell in CLAIMS["P08"].drawn_from.cells.values())
-    assert few(CLAIMS["P29"]).startswith(
+    assert few_settings(few_of(CLAIMS["P29"])).startswith(
         f"few settings: {mlps} of the 48 of bank=drawn have model MLP, of which"
     )
-    assert few(CLAIMS["P29"]).endswith(" pays for the first 10")
+    assert few_settings(few_of(CLAIMS["P29"])).endswith(" pays for the first 10")

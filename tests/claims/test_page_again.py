@@ -9,9 +9,10 @@ import pytest
 from committed import CLAIMS, ROOT
 
 from normexp.claims.conclude import judge_all_again
-from normexp.claims.evidence.settings import NETWORK
+from normexp.claims.evidence.networks import NETWORK
 from normexp.claims.evidence.table import EVIDENCE, values_of
-from normexp.claims.pages.verdicts_page import table, write_page
+from normexp.claims.pages.holm import Family
+from normexp.claims.pages.verdicts import table, write_verdicts
 
 # Networks of a drawn bank are examined once its claims are registered; until then they have no values.
 UNTRAINED = {
@@ -39,8 +40,9 @@ def verdicts():
 @pytest.mark.integration
 def test_the_page_has_the_verdicts_that_need_no_training_as_their_evidence_gives_them(verdicts):
     page = rows((ROOT / "docs" / "verdicts.md").read_text())
+    family = Family.of(verdicts)
     for letter in "SPX":
-        for name, row in rows(table(UNTRAINED, verdicts, letter)).items():
+        for name, row in rows(table(UNTRAINED, verdicts, letter, family)).items():
             if name in UNTRAINED:
                 holm = r"; [\w ,]+ under Holm over \d+ verdicts"  # of all verdicts of the page
                 assert re.sub(holm, "", page[name]) == re.sub(holm, "", row), name
@@ -73,7 +75,7 @@ def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
             setting: rows.sort_values(["part", "arm", "factor", "seed"])["value"].to_numpy()
             for setting, rows in own.groupby("setting")
         }
-        counted = [row["name"] for row in verdicts[name]["settings"]]
+        counted = [row.name for row in verdicts[name].settings]
 
         def same(first: str, second: str, values: dict = values) -> bool:
             return np.allclose(values[first], values[second], rtol=1e-4, equal_nan=True)
@@ -88,5 +90,5 @@ def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
 
 @pytest.mark.slow
 def test_the_whole_page_is_what_is_committed(tmp_path):
-    write_page(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS))
+    write_verdicts(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS))
     assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "verdicts.md").read_text()

@@ -17,7 +17,7 @@ def test_a_page_that_gives_a_claims_word_gives_the_committed_one(page):
     text = (ROOT / page).read_text()
     words = "supported|refuted|divided|undecided|varies|depends"
     for name, word in re.findall(rf"\b([PSX]\d{{2}}[a-z]?)\b\W{{1,3}}(?:is )?({words})", text):
-        assert judged(name)["verdict"].startswith(word), name
+        assert judged(name).word.startswith(word), name
 
 
 COUNTS = re.compile(
@@ -34,4 +34,4 @@ def test_counts_of_settings_in_answers_are_those_of_the_verdicts():
     for match in found:
         name, holds, n = (match[key] or match[f"{key}2"] for key in ("id", "holds", "n"))
         verdict = judged(name)
-        assert (verdict["holds"], verdict["asked"]) == (int(holds), int(n)), match[0]
+        assert (verdict.counts[0].holds, verdict.counts[0].asked) == (int(holds), int(n)), match[0]

@@ -5,10 +5,10 @@ import json
 import pytest
 from committed import CLAIMS, altered
 
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.evidence.registry import (
     REGISTRY,
     latest,
-    protocol_of,
     read_registry,
     register,
     registration,

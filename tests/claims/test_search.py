@@ -10,10 +10,12 @@ import torch
 from committed import CLAIMS, altered, text_of
 
 from normexp.claims.evidence.initial import network
-from normexp.claims.evidence.search import Weights, changed, draw, matrix, search
+from normexp.claims.evidence.search import changed, draw, search
 from normexp.claims.evidence.table import EVIDENCE, values_of
-from normexp.claims.judge.verdict import judge
+from normexp.claims.evidence.weights import Weights, matrix
+from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.laws.depth import gradient_growth
+from normexp.claims.words import note, scope
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -93,7 +95,7 @@ def test_the_search_finds_the_same_again(found):
     # With float32 sums of another order, five of the 400 cases, deep and exploding, differ by more than 1%.
     same = np.isclose(again["value"], found["value"], rtol=1e-2, atol=1e-3)
     assert same.mean() >= 0.98
-    words = [judge(table, CLAIMS["P17b"])["verdict"] for table in (again, found)]
+    words = [judge_values(CLAIMS["P17b"], table).word for table in (again, found)]
     assert words == ["refuted", "refuted"]
 
 
@@ -136,12 +138,12 @@ def test_a_counterexample_holds_when_it_is_built_by_hand():
 
 
 def test_words_of_a_search(found):
-    verdict = judge(found, CLAIMS["P17b"])
-    assert verdict["verdict"] == "refuted"
-    assert verdict["scope"] == "by a counterexample, after a search of 400 cases"
-    assert "of 400 cases fail, the worst: " in verdict["note"]
-    verdict = judge(found.assign(value=1.0), CLAIMS["P17b"])
-    assert (verdict["verdict"], verdict["scope"]) == ("no counterexample", "in 400 cases")
+    verdict = judge_values(CLAIMS["P17b"], found)
+    assert verdict.word == "refuted"
+    assert scope(verdict) == "by a counterexample, after a search of 400 cases"
+    assert "of 400 cases fail, the worst: " in note(verdict)
+    verdict = judge_values(CLAIMS["P17b"], found.assign(value=1.0))
+    assert (verdict.word, scope(verdict)) == ("no counterexample", "in 400 cases")
 
 
 def test_a_law_is_searched_by_its_options():

@@ -13,14 +13,16 @@ from scipy import optimize, special
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.plain_words import ends, paragraph, with_scope
+from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.settings_count import (
     count,
     is_near_margin,
     number_in,
     word_of,
 )
-from normexp.claims.judge.verdict import judge
+from normexp.claims.judge.verdict import Trained
+from normexp.claims.units import ends
+from normexp.claims.words import note, paragraph, scope, with_scope
 
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
 SAME = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)
@@ -42,9 +44,13 @@ def family(effects) -> list[Setting]:
 
 
 def claim(*comparisons, **options):
-    known = CLAIMS["P10"]
-    own = {"comparisons": list(comparisons), "manipulation": None} | options
-    return altered(known, **own)
+    """A claim over drawn settings; `first=0` over hand-picked ones."""
+    own = {"comparisons": list(comparisons), "manipulation": None, "first": 6} | options
+    return altered(CLAIMS["P10"], **own)
+
+
+def judge(settings, claim, **options):
+    return judge_settings(claim, settings, **options)
 
 
 # Exact intervals.
@@ -102,52 +108,52 @@ def test_p_is_the_share_of_all_outcomes_that_are_as_uneven():
 )  # fmt: skip
 def test_words_from_counts_of_drawn_settings(holds, n, word):
     settings = family([1.0] * holds + [0.2] * (n - holds))
-    found = judge(settings, claim(MORE), row=ROW, drawn=True)
-    assert (found["verdict"], found["holds"], found["n"]) == (word, holds, n)
+    found = judge(settings, claim(MORE), row=ROW)
+    assert (found.word, found.counts[0].holds, found.counts[0].n) == (word, holds, n)
     assert word == word_of(share_interval(holds, n, 0.95))
-    assert found["scope"] == f"beyond the margin in {holds} of {n} drawn settings"
-    assert found["p"] == p_of_share(holds, n)
+    assert scope(found) == f"beyond the margin in {holds} of {n} drawn settings"
+    assert found.p == p_of_share(holds, n)
 
 
 def test_a_list_that_somebody_chose_makes_no_word_however_long():
-    found = judge(family([1.0] * 60), claim(MORE), row=ROW)
-    assert (found["verdict"], found["p"], found["effect"], found["interval"]) == ("counted", None, None, None)
+    found = judge(family([1.0] * 60), claim(MORE, first=0))
+    assert (found.word, found.p, found.effect, found.interval) == ("counted", None, None, None)
     assert with_scope(found) == "beyond the margin in 60 of 60 hand-picked settings"
 
 
-@pytest.mark.parametrize(("n", "asked"), [(5, 0), (23, 24)])
-def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, asked):
-    found = judge(family([1.0] * n), claim(MORE), row=ROW, drawn=True, asked=asked)
-    assert (found["verdict"], found["p"], found["note"]) == ("begun", None, "")
-    assert with_scope(found) == f"begun: {n} of {max(asked, 6)} drawn settings are finished"
-    assert "beyond" not in paragraph(found | {"command": ""})
+@pytest.mark.parametrize(("n", "needed"), [(5, 6), (23, 24), (3, 4)])
+def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, needed):
+    found = judge(family([1.0] * n), claim(MORE, first=needed), row=ROW)
+    assert (found.word, found.p, note(found)) == ("begun", None, "")
+    assert with_scope(found) == f"begun: {n} of {needed} drawn settings are finished"
+    assert "beyond" not in paragraph(found)
 
 
 def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
-    found = judge(family([1.0] * 4), claim(MORE), row=ROW, drawn=True, asked=4)
-    assert (found["verdict"], found["p"]) == ("counted", None)
+    found = judge(family([1.0] * 4), claim(MORE, first=4), row=ROW)
+    assert (found.word, found.p) == ("counted", None)
     assert with_scope(found) == "beyond the margin in 4 of 4 drawn settings"
-    assert found["note"].startswith(
+    assert note(found).startswith(
         "no word is possible with fewer than 6 settings; few settings: 16 of the 48"
     )
 
 
 def test_without_a_row_the_scope_says_so():
-    found = judge(family([1.0] * 6), claim(MORE), drawn=True)
-    assert found["scope"].endswith(", unregistered")
-    assert found["registered"] is None
+    found = judge(family([1.0] * 6), claim(MORE))
+    assert scope(found).endswith(", unregistered")
+    assert found.registered is None
 
 
 def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
     settings = family([1.0] * 12 + [0.2] * 3)
     other = Comparison(kind="smaller", arm="a", target=0.9)
-    found = judge(settings, claim(MORE, other), row=ROW, drawn=True)
-    assert (found["verdict"], found["p"]) == ("counted", None)
-    assert [(own["word"], own["holds"]) for own in found["comparisons"]] == [
+    found = judge(settings, claim(MORE, other), row=ROW)
+    assert (found.word, found.p) == ("counted", None)
+    assert [(own.word, own.holds) for own in found.counts] == [
         ("supported", 12),
         ("refuted", 3),
     ]
-    assert found["scope"] == (
+    assert scope(found) == (
         "a against b: supported, beyond the margin in 12 of 15 drawn settings; "
         "a against 0.9: refuted, beyond the margin in 3 of 15 drawn settings"
     )
@@ -155,19 +161,19 @@ def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
 
 def test_a_setting_without_a_number_cannot_be_asked_and_leaves_the_count():
     lost = setting((9.0, 9.0), (0.0, 0.0), "lost", {"a": [1, 1], "b": [1, 1]})
-    found = judge([*family([1.0] * 9 + [0.2]), *[lost] * 3], claim(MORE), row=ROW, drawn=True)
-    assert (found["verdict"], found["holds"], found["asked"], found["n"]) == ("supported", 9, 10, 13)
-    assert found["share_interval"] == share_interval(9, 10, 0.95)
-    assert found["scope"] == "beyond the margin in 9 of 10 drawn settings, cannot be asked in 3"
-    few = judge([*family([1.0] * 5), lost], claim(MORE), row=ROW, drawn=True)
-    assert (few["verdict"], few["p"]) == ("counted", None)
-    assert few["note"].startswith("no word is possible with fewer than 6 settings")
+    found = judge([*family([1.0] * 9 + [0.2]), *[lost] * 3], claim(MORE), row=ROW)
+    assert (found.word, found.counts[0].asked, found.counts[0].n) == ("supported", 10, 13)
+    assert found.counts[0].share_interval == share_interval(9, 10, 0.95)
+    assert scope(found) == "beyond the margin in 9 of 10 drawn settings, cannot be asked in 3"
+    few = judge([*family([1.0] * 5), lost], claim(MORE), row=ROW)
+    assert (few.word, few.p) == ("counted", None)
+    assert note(few).startswith("no word is possible with fewer than 6 settings")
 
 
 def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
-    found = judge(family([1.0] * 9), claim(MORE, withdrawn="why"), row=ROW, drawn=True)
-    assert (found["verdict"], found["p"], found["holds"]) == ("withdrawn", None, 9)
-    assert found["note"].startswith("withdrawn: why")
+    found = judge(family([1.0] * 9), claim(MORE, withdrawn="why"), row=ROW)
+    assert (found.word, found.p, found.counts[0].holds) == ("withdrawn", None, 9)
+    assert note(found).startswith("withdrawn: why")
 
 
 # What stands beside a word.
@@ -176,23 +182,23 @@ def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
 @pytest.mark.parametrize(("kind", "claimed"), [("greater", 4), ("smaller", 2), ("different", None)])
 def test_the_direction_counts_signs_whatever_their_size(kind, claimed):
     comparison = Comparison(kind=kind, arm="a", baseline="b", margin=0.5)
-    found = count(family([1.0, 0.1, 0.2, 0.3, -0.2, -1.0, 0.0]), comparison, 0.95)["direction"]
+    found = count(family([1.0, 0.1, 0.2, 0.3, -0.2, -1.0, 0.0]), comparison, 0.95).direction
     if claimed is None:
         assert found is None
     else:
         signs = np.array(list(itertools.product((0, 1), repeat=6))).sum(1)
-        assert (found["claimed"], found["of"]) == (claimed, 6)  # no change has no sign
-        assert found["p"] == pytest.approx((np.abs(signs - 3) >= abs(claimed - 3)).mean())
+        assert (found.claimed, found.of) == (claimed, 6)  # no change has no sign
+        assert found.p == pytest.approx((np.abs(signs - 3) >= abs(claimed - 3)).mean())
 
 
 def test_settings_that_networks_learn_are_counted_beside_the_rest():
     learned = [dataclasses.replace(own, learned=True) for own in family([1.0] * 4 + [0.1])]
     others = [dataclasses.replace(own, learned=False) for own in family([0.1] * 3)]
     found = count([*learned, *others], MORE, 0.95)
-    assert (found["learned"]["holds"], found["learned"]["asked"]) == (4, 5)
-    assert (found["others"]["holds"], found["others"]["asked"]) == (0, 3)
-    assert found["learned"]["share_interval"] == share_interval(4, 5, 0.95)
-    assert count(family([1.0]), MORE, 0.95)["learned"] is None
+    assert (found.learned.holds, found.learned.asked) == (4, 5)
+    assert (found.others.holds, found.others.asked) == (0, 3)
+    assert found.learned.share_interval == share_interval(4, 5, 0.95)
+    assert count(family([1.0]), MORE, 0.95).learned is None
 
 
 def test_moderators_are_tested_by_all_ways_to_deal_out_the_settings():
@@ -201,14 +207,14 @@ def test_moderators_are_tested_by_all_ways_to_deal_out_the_settings():
         dataclasses.replace(own, labels=own_labels)
         for own, own_labels in zip(family([1.0] * 6 + [1.0] + [0.1] * 5), labels, strict=True)
     ]
-    by_name = {own["name"]: own for own in count(settings, MORE, 0.95)["moderators"]}
+    by_name = {own.name: own for own in count(settings, MORE, 0.95).moderators}
     assert by_name.keys() == {"convolutions", "depth"}
-    assert by_name["convolutions"]["groups"] == {"with": [6, 6], "without": [1, 6]}
+    assert by_name["convolutions"].groups == {"with": (6, 6), "without": (1, 6)}
     ways = [sum(place < 6 for place in chosen) for chosen in itertools.combinations(range(12), 7)]
     chance = {k: ways.count(k) / len(ways) for k in set(ways)}
     p = sum(share for share in chance.values() if share <= chance[6] * (1 + 1e-9))
-    assert by_name["convolutions"]["p"] == pytest.approx(2 * p)  # Holm over two
-    assert count(settings[3:9], MORE, 0.95)["moderators"] == []  # six could show nothing, however they fell
+    assert by_name["convolutions"].p == pytest.approx(2 * p)  # Holm over two
+    assert count(settings[3:9], MORE, 0.95).moderators == ()  # six could show nothing, however they fell
 
 
 def test_two_copies_of_an_arm_score_as_many_as_a_simulation_says():
@@ -219,8 +225,8 @@ def test_two_copies_of_an_arm_score_as_many_as_a_simulation_says():
     comparison = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)
     drawn = generator.normal(size=(2, 100_000, 4)).mean(-1)
     expected = (np.abs(drawn[0] - drawn[1]) <= 0.5).mean()
-    assert count(settings, comparison, 0.95)["ceiling"] / 400 == pytest.approx(expected, abs=0.02)
-    assert count(settings, MORE, 0.95)["ceiling"] is None
+    assert count(settings, comparison, 0.95).ceiling / 400 == pytest.approx(expected, abs=0.02)
+    assert count(settings, MORE, 0.95).ceiling is None
 
 
 @pytest.mark.parametrize(
@@ -270,17 +276,17 @@ def test_a_failed_run_counts_as_a_guess_and_the_second_line_says_what_holds_with
     assert found.number == pytest.approx(math.log(0.1 / 0.9) / 2)
     assert (found.side, found.trained, found.failures) == ("beyond", 0.0, {"a": 0, "b": 1})
     both = count([own, own], FEWER, 0.95)
-    assert (both["holds"], both["trained"]) == (2, {"n": 2, "holds": 0, "median": 0.0})
-    assert (both["failures"], both["runs"]) == ({"a": 0, "b": 2}, {"a": 4, "b": 4})
+    assert (both.holds, both.trained) == (2, Trained(n=2, holds=0, median=0.0))
+    assert (both.failures, both.runs) == ({"a": 0, "b": 2}, {"a": 4, "b": 4})
 
 
 @pytest.mark.parametrize("comparison", [FEWER, MORE, SAME])
 def test_where_every_run_failed_no_claim_holds_not_even_an_equivalence(comparison):
     lost = setting((0.1, 0.1), (0.1, 0.1), failed={"a": [1, 1], "b": [1, 1]}, guess=0.9)
     found = count([lost, *family([0.0])], replace_log(comparison), 0.95)
-    assert found["failed"] == 1
-    assert not found["settings"][0]["holds"]
-    assert found["n"] == 2
+    assert found.failed == 1
+    assert not found.settings[0].holds
+    assert found.n == 2
 
 
 def replace_log(comparison: Comparison) -> Comparison:
@@ -314,8 +320,8 @@ def test_medians_and_their_spread_are_numpys():
     effects = np.random.default_rng(0).normal(size=25)
     settings = [setting(0.1 * np.exp([x, x]), (0.1, 0.1), name=str(x), measure="error") for x in effects]
     found = count(settings, FEWER, 0.95)
-    assert found["median"] == pytest.approx(np.median(effects))
-    assert found["median_interval"] == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
+    assert found.median == pytest.approx(np.median(effects))
+    assert found.median_interval == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
 
 
 # Rules that ask for more runs.
@@ -336,13 +342,10 @@ def test_a_manipulation_that_fails_forbids_the_word_and_is_said():
     own = SimpleNamespace(comparison=MORE, measure="noise")
     causal = claim(MORE, manipulation=own)
     settings = family([1.0] * 12)
-    assert (
-        judge(settings, causal, row=ROW, drawn=True, manipulation=family([1.0] * 12))["verdict"]
-        == "supported"
-    )
-    found = judge(settings, causal, row=ROW, drawn=True, manipulation=family([0.1] * 12))
-    assert (found["verdict"], found["p"]) == ("undecided", None)
-    assert found["note"].startswith(
+    assert judge(settings, causal, row=ROW, manipulation=family([1.0] * 12)).word == "supported"
+    found = judge(settings, causal, row=ROW, manipulation=family([0.1] * 12))
+    assert (found.word, found.p) == ("undecided", None)
+    assert note(found).startswith(
         "the manipulation check holds in 0 of 12, so nothing is said of the cause (noise);"
     )
 
@@ -352,8 +355,7 @@ def test_the_paragraph_has_counts_share_median_and_failures():
         *family([1.0] * 9 + [0.2, -0.7]),
         setting((2.0, 2.0), (0.0, 0.0), "lost", {"b": [1, 0]}, guess=0.9),
     ]
-    found = judge(settings, claim(MORE), row=ROW, drawn=True)
-    found |= {"command": "c"}
+    found = judge(settings, claim(MORE), row=ROW)
     text = " ".join(paragraph(found, 10_000).split())
     assert "P10 SUPPORTED: beyond the margin in 10 of 12 drawn settings:" in text
     assert "; share 0.83 (0.52 to 0.98); " in text
@@ -365,4 +367,4 @@ def test_the_paragraph_has_counts_share_median_and_failures():
 def test_an_interval_of_few_settings_excludes_nothing_and_says_so():
     assert ends(median_interval(np.array([0.1, 0.2, 0.3, 0.4]), 0.95)) == " (no interval)"
     assert ends((-1.0, float("inf"))) == " (-1 to inf)"
-    assert ends(("-inf", "inf")) == " (no interval)"  # as JSON has them
+    assert ends((-math.inf, math.inf)) == " (no interval)"

@@ -9,10 +9,12 @@ from asked import over_settings, verify
 from committed import altered
 
 from normexp.claims.evidence.initial import gather, initial_table
-from normexp.claims.evidence.registry import REGISTRY, protocol_of, register
-from normexp.claims.evidence.settings import settings_of_values
+from normexp.claims.evidence.networks import settings_of_values
+from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.registry import REGISTRY, register
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim_files import read_claim
+from normexp.claims.words import note, scope
 
 SMALL = "model.width=8, model.activation"
 INITIAL = f"""name: gradients_turn_less
@@ -56,8 +58,8 @@ def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp
     assert len(table) == 6 * 2 * 10
     own = table[table["setting"] == "r2"].pivot(index="seed", columns="arm", values="value")
     effect = float(np.log(own["batchnorm"] / own["none"]).mean())
-    assert verdict["settings"][0]["number"] == pytest.approx(effect, abs=1e-6)
-    assert verdict["settings"][0]["labels"]["data"] == "digits"
+    assert verdict.settings[0].number == pytest.approx(effect, abs=1e-6)
+    assert verdict.settings[0].labels["data"] == "digits"
     assert (tmp_path / "out" / "Q01" / "figure.png").stat().st_size > 1000
 
 
@@ -99,11 +101,13 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, set
         + "".join(f"  - {name}: {own}\n" for name, own in settings.items())
     )
     claim = read_claim(path)
-    assert verify(claim, tmp_path / "chosen")["n"] == len(settings)  # those that somebody chose all count
+    assert verify(claim, tmp_path / "chosen").counts[0].n == len(
+        settings
+    )  # those that somebody chose all count
     verdict = verify(altered(claim, first=len(settings)), tmp_path / "out")
-    assert [row["name"] for row in verdict["settings"]] == counted
+    assert [row.name for row in verdict.settings] == counted
     twice = len(settings) - len(counted)
-    assert f"{twice} of {len(settings)} draws were the same network as an earlier one" in verdict["note"]
+    assert f"{twice} of {len(settings)} draws were the same network as an earlier one" in note(verdict)
     table = pd.read_csv(tmp_path / "out" / "Q01" / "evidence.csv", keep_default_na=False)
     assert set(table["setting"]) == set(settings)  # what was passed over stays in the evidence
 
@@ -135,12 +139,12 @@ def test_a_registered_claim_has_its_row_and_a_changed_one_has_not(initial, tmp_p
         seeds=[[0, 10]],
     )
     _, verdict = over_settings(initial, tmp_path)
-    assert verdict["registered"]["row"] == row.number == 1
-    assert "unregistered" not in verdict["scope"]
+    assert verdict.registered.row == row.number == 1
+    assert "unregistered" not in scope(verdict)
     changed = altered(initial, options={"batch_size": 16, "step": 0.2})
     _, verdict = over_settings(changed, tmp_path)
-    assert verdict["registered"] is None
-    assert verdict["unregistered_because"] == "the protocol is not the one of row 1; register the amendment"
+    assert verdict.registered is None
+    assert verdict.unregistered_because == "the protocol is not the one of row 1; register the amendment"
 
 
 def test_a_setting_may_change_an_option_and_name_a_data_set(initial):

@@ -1,12 +1,14 @@
 """Splits are disjoint, exhaustive, stratified, nested, and do not move with the run's seed."""
 
+import contextlib
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from normexp.data import Digits
+from normexp.data import Digits, images
 from normexp.data.orders import stratified_order
 
 
@@ -40,26 +42,42 @@ def test_stratified_order_depends_on_its_seed_alone():
     assert not torch.equal(first, stratified_order(labels, seed=6))
 
 
-def test_digits_splits_are_disjoint_exhaustive_and_stratified():
-    from sklearn.datasets import load_digits
+def raw_digits():
+    file = np.load(Path(images.__file__).with_name("digits.npz"))
+    return file["images"].astype(float), file["labels"].astype(int)
 
-    raw = load_digits()
+
+def test_digits_are_those_that_scikit_learn_reads():
+    """By a digest of its numbers, and against itself where it is installed."""
+    pixels, labels = raw_digits()
+    content = pixels.astype(np.uint8).tobytes() + labels.astype(np.uint8).tobytes()
+    assert hashlib.sha256(content).hexdigest() == (
+        "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
+    )
+    assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]  # as UCI says
+    with contextlib.suppress(ImportError):
+        from sklearn.datasets import load_digits
+
+        own = load_digits()
+        assert (own.images == pixels).all()
+        assert (own.target == labels).all()
+
+
+def test_digits_splits_are_disjoint_exhaustive_and_stratified():
+    raw_images, raw_labels = raw_digits()
     data = digits()
     sizes = {name: len(split.y) for name, split in data.splits.items()}
     assert sizes == {"train": 1149, "val": 288, "test": 360}
     together = sorted(image.numpy().tobytes() for split in data.splits.values() for image in split.x)
-    expected = sorted(image.tobytes() for image in (raw.images / 16).astype(np.float32))
+    expected = sorted(image.tobytes() for image in (raw_images / 16).astype(np.float32))
     assert together == expected
     for split in data.splits.values():
-        ideal = np.bincount(raw.target) * len(split.y) / 1797
+        ideal = np.bincount(raw_labels) * len(split.y) / 1797
         assert np.abs(np.bincount(split.y) - ideal).max() <= 1.5
 
 
 def test_digits_labels_belong_to_their_images():
-    from sklearn.datasets import load_digits
-
-    raw = load_digits()
-    label_of = {image.tobytes(): label for image, label in zip(raw.images, raw.target, strict=True)}
+    label_of = {image.tobytes(): label for image, label in zip(*raw_digits(), strict=True)}
     for split in digits().splits.values():
         for image, label in zip(split.x, split.y, strict=True):
             assert label_of[(image[0] * 16).double().numpy().tobytes()] == label

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from normexp.claims.conclude import judge_all_again
-from normexp.claims.judge.plain_words import paragraph
+from normexp.claims.record import to_json
 from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.words import paragraph
 from normexp.config.folder import CONFIGS
 
 FILE = Path(__file__).parent / "verdicts.json.xz"
-NOT_HELD = ("seconds", "command")
+NOT_HELD = ("seconds", "command", "protocol")
 
 
 def rounded(value: Any) -> Any:
@@ -32,7 +33,7 @@ def all_frozen() -> dict[str, Any]:
     """Every claim of which the evidence has something, judged again."""
     verdicts = judge_all_again(load_claims(CONFIGS / "claims"))
     return {
-        name: {key: rounded(value) for key, value in verdict.items() if key not in NOT_HELD}
+        name: {key: rounded(value) for key, value in to_json(verdict).items() if key not in NOT_HELD}
         | {"paragraph": paragraph(verdict)}
         for name, verdict in sorted(verdicts.items())
     }

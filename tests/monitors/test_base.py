@@ -175,10 +175,20 @@ def test_every_extra_pass_starts_from_the_same_buffers():
         loss.backward()  # the pass kept its own
 
 
-def test_a_module_that_steps_by_itself_is_refused_in_one_line():
-    module = Small()
-    module.automatic_optimization = False
-    with pytest.raises(
-        ValueError, match="monitor Smoothness: training_step takes steps itself; leave it out"
-    ):
-        fit(module, [EVERY["smoothness"](1)], steps=1)
+def test_a_module_that_steps_by_itself_is_not_measured_and_trains_on():
+    class Manual(Small):
+        def training_step(self, batch, batch_idx):
+            self.manual_backward(super().training_step(batch, batch_idx))
+            self.optimizers().step()
+
+    plain, module = Manual(), Manual()
+    plain.automatic_optimization = module.automatic_optimization = False
+    fit(plain, [], steps=3)
+    text = "monitor Smoothness: measures no more, training goes on: training_step takes steps itself"
+    with pytest.warns(UserWarning, match=text):
+        fit(module, [EVERY["smoothness"](1)], steps=3)
+    assert_same(module.state_dict(), plain.state_dict())
+    monitor = EVERY["smoothness"](1)
+    monitor.strict = True
+    with pytest.raises(ValueError, match="takes steps itself; leave the monitor out"):
+        fit(module, [monitor], steps=1)

@@ -1,15 +1,18 @@
 """Other norms in other people's networks: there, in place; and back, bit for bit."""
 
+import copy
 import functools
 from pathlib import Path
 
 import pytest
 import torch
 import torchvision
+from norms import strangers
 from torch import nn
+from torch.nn import functional as F
 from torchvision.ops import FrozenBatchNorm2d
 
-from normexp.norms import swap
+from normexp.norms import norm_named, swap
 from normexp.norms.layers import norm_layer
 
 small_vit = functools.partial(
@@ -255,8 +258,8 @@ def test_mistakes_are_refused_in_one_line_and_leave_the_network_as_it_was():
     net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
     layer = net[1]
     for arguments, message in (
-        (("bathnorm", {}), "norm=bathnorm: unknown; use one of"),
-        (("groupnorm", {"groups": 2}), "groups=2: no option of groupnorm"),
+        (("gruopnorm", {}), "norm=gruopnorm: no such choice; did you mean groupnorm"),
+        (("groupnorm", {"num_group": 2}), "norm.num_group: no such key; did you mean norm.num_groups"),
         (("layernorm", {"where": "encoder.*"}), r"no normalization layer where=encoder\.\*"),
         ((nn.Identity, {"eps": 1.0}), "options go with the name"),
         (("layernorm", {"correction": 2}), "correction=2"),
@@ -296,3 +299,201 @@ def test_groups_that_do_not_divide_the_channels_are_said():
     said = "7 groups do not divide its 64 channels: 1 group"
     assert [row.note for row in table] == [said, "", said]
     assert table.notes() == [f"{said} (2 layers)"]
+
+
+def test_without_an_option_groupnorm_has_the_papers_groups_and_keeps_those_that_are_there():
+    net = nn.Sequential(nn.BatchNorm1d(64), nn.BatchNorm1d(24), nn.GroupNorm(4, 32))
+    table = swap(net, "groupnorm")
+    assert [layer.num_groups for layer in net] == [32, 8, 4]
+    assert [row.note for row in table] == ["", "32 groups do not divide its 24 channels: 8 groups", ""]
+
+
+def plain_average(count):
+    """Twin: running statistics of `momentum=None` are means over the batches."""
+    batches = [
+        torch.randn(8, 3, 4, 4, generator=torch.Generator().manual_seed(k)) * 2 + k for k in range(count)
+    ]
+    return batches, torch.stack([x.mean((0, 2, 3)) for x in batches]).mean(0)
+
+
+@pytest.mark.parametrize("seen", [0, 3])
+def test_a_plain_average_stays_a_plain_average(seen):
+    layer, (batches, mean) = nn.BatchNorm2d(3, momentum=None), plain_average(6)
+    for x in batches[:seen]:
+        layer(x)
+    net = nn.Sequential(layer)
+    (row,) = swap(net, "batchnorm")
+    assert "population_statistics=cumulative" in row.carried
+    for x in batches[seen:]:
+        net(x)
+    torch.testing.assert_close(net[0].running_mean, mean)
+
+
+@pytest.mark.parametrize(
+    "name", ["layernorm", "groupnorm", "layernorm_channels", "rmsnorm", "dyt", "scalenorm"]
+)
+@pytest.mark.parametrize("parts", ["gain", "shift", "both", "none"])
+def test_no_gain_and_no_shift_is_added(name, parts):
+    old = nn.LayerNorm(64, elementwise_affine=parts != "none", bias=parts in ("shift", "both"))
+    if parts == "shift":
+        old.weight = None
+    net = nn.Sequential(old)
+    swap(net, name)
+    new, had = net[0], (parts in ("gain", "both"), parts in ("shift", "both"))
+    assert new.bias is None or had[1]
+    assert new.weight is None or had[0] or name == "scalenorm"
+
+
+def test_an_option_adds_a_shift():
+    net = nn.Sequential(nn.LayerNorm(8, bias=False), nn.LayerNorm(8, bias=False))
+    swap(net, "layernorm", affine="trained", where="0")
+    assert net[0].bias is not None
+    (row,) = swap(net, "layernorm", where="1")
+    assert row.note == "has no shift, as before"
+
+
+def test_a_frozen_batchnorm_stays_frozen():
+    frozen = FrozenBatchNorm2d(3)
+    frozen.running_mean.fill_(2.0)
+    net, x = nn.Sequential(frozen), torch.randn(4, 3, 5, 5)
+    expected = net(x)
+    swap(net, "batchnorm")
+    torch.testing.assert_close(net.train()(x), expected)
+    torch.testing.assert_close(net[0].running_mean, torch.full((3,), 2.0))
+
+
+def test_what_shares_or_is_read_by_others_stays():
+    class Fused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.norms, self.seen = (
+                nn.LayerNorm(4),
+                nn.ModuleList([nn.LayerNorm(4)]),
+                nn.LayerNorm(4),
+            )
+            nn.init.ones_(self.seen.weight)
+
+        def forward(self, x):
+            x = F.layer_norm(x, (4,), self.norm.weight, self.norm.bias)
+            return self.seen(F.layer_norm(x, (4,), self.norms[0].weight)).to(self.seen.weight.dtype)
+
+    net = nn.Sequential(Fused(), nn.LayerNorm(4), nn.LayerNorm(4), nn.LayerNorm(4))
+    net[2].weight = net[1].weight
+    table = swap(net, "rmsnorm")
+    reasons = {row.path: row.note for row in table.left}
+    assert set(reasons) == {"0.norm", "0.norms.0", "1", "2"}
+    assert reasons["1"] == "shares its parameters with 2"
+    assert "Fused reads its numbers" in reasons["0.norm"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "mode"),
+    [
+        (nn.BatchNorm2d(4, track_running_stats=False), "eval"),
+        (nn.InstanceNorm2d(4, affine=True, track_running_stats=True), "eval"),
+    ],
+    ids=["BatchNorm", "InstanceNorm"],
+)
+def test_a_layer_of_the_same_formula_that_gives_another_output_stays(layer, mode):
+    name = "batchnorm" if isinstance(layer, nn.BatchNorm2d) else "instancenorm"
+    net = nn.Sequential(layer)
+    (row,) = swap(net, name)
+    assert row.note.endswith(f"of the same formula gives another output in {mode} mode")
+    assert swap(net, "layernorm")[0].new
+
+
+@pytest.mark.parametrize("rounding", ["before_gain", "after_gain"])
+def test_where_an_rms_norm_rounds_is_kept(rounding):
+    class RMSNorm(LlamaRMSNorm):
+        def forward(self, x):
+            wide = x.float()
+            wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+            return (
+                self.weight * wide.to(x.dtype)
+                if rounding == "before_gain"
+                else (self.weight.float() * wide).to(x.dtype)
+            )
+
+    net = nn.Sequential(RMSNorm(64)).bfloat16()
+    x = torch.randn(16, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
+    before = net(x)
+    swap(net, "rmsnorm")
+    assert net[0].rounding == rounding
+    assert (net(x) != before).float().mean() < 0.01  # of sums in another order
+
+
+def odd_layer(seed):
+    """A layer of a random formula whose forward does random things before and after it."""
+    random = torch.Generator().manual_seed(seed)
+    draw = lambda *choices: choices[int(torch.randint(len(choices), (), generator=random))]  # noqa: E731
+    base = draw(
+        nn.BatchNorm2d, nn.GroupNorm, nn.InstanceNorm2d, nn.LayerNorm, nn.RMSNorm, strangers.GPTLayerNorm
+    )
+    before = draw(
+        lambda x: x, lambda x: x, lambda x: x * 2, lambda x: x.roll(1, -1), lambda x: x.flip(1), F.relu
+    )
+    after = draw(
+        lambda y: y, lambda y: y, F.relu, lambda y: y * 0.5, lambda y: y + 1, torch.tanh, lambda y: y.flip(-1)
+    )
+    residual = draw(0.0, 0.0, 0.0, 1.0)
+
+    class OddNorm(base):
+        def forward(self, x):
+            return residual * x + after(super().forward(before(x)))
+
+    class ConditionalNorm(OddNorm):
+        def forward(self, x, condition=None):
+            return super().forward(x if condition is None else x + condition)
+
+    made = draw(OddNorm, OddNorm, OddNorm, ConditionalNorm)
+    layer = made(4, 8) if base is nn.GroupNorm else made(8)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.rand(parameter.shape, generator=random) + draw(0.0, 0.5, -1.0))
+    return layer, base
+
+
+SAME = {
+    nn.BatchNorm2d: "batchnorm",
+    nn.GroupNorm: "groupnorm",
+    nn.InstanceNorm2d: "instancenorm",
+    nn.RMSNorm: "rmsnorm",
+}
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_a_swap_to_the_same_kind_gives_the_same_output_or_the_layer_stays(seed):
+    """Whatever a forward does more, in both modes; and a layer that does no more is swapped."""
+    layer, base = odd_layer(seed)
+    net, plain = nn.Sequential(layer), base(4, 8) if base is nn.GroupNorm else base(8)
+    x = torch.randn(5, 8, 8, 8, generator=torch.Generator().manual_seed(seed)) * 3 + 1
+    plain.load_state_dict(layer.state_dict())
+    sizes = [x, x * 1e-3]  # the smaller one shows eps
+    as_plain = all(torch.allclose(copy.deepcopy(layer)(x), copy.deepcopy(plain)(x), atol=1e-5) for x in sizes)
+    expected = [copy.deepcopy(net).train(mode)(x) for mode in (False, True)]
+    (row,) = swap(net, SAME.get(base, "layernorm"))
+    if as_plain and type(layer).__name__ == "OddNorm":
+        assert row.new, row
+    for mode, output in zip((False, True), expected, strict=True):
+        torch.testing.assert_close(copy.deepcopy(net).train(mode)(x), output, rtol=1e-4, atol=1e-4)
+
+
+def test_swap_composes_a_norm_of_ones_own(tmp_path, monkeypatch):
+    (tmp_path / "norm").mkdir()
+    (tmp_path / "norm" / "mine.yaml").write_text(
+        "_target_: normexp.norms.GroupNorm\n_partial_: true\neps: ${eps}\nnum_groups: 2\n"
+    )
+    (tmp_path / "norm" / "foreign.yaml").write_text("_target_: strange.Norm\n_partial_: true\n")
+    net = nn.Sequential(nn.BatchNorm2d(8))
+    with pytest.raises(ValueError, match="norm=mine: no such choice"):
+        swap(net, "mine")
+    swap(net, "mine", config_dir=tmp_path, num_groups=4)
+    assert net[0].num_groups == 4
+    with pytest.raises(ValueError, match="allow_targets="):
+        swap(net, "foreign", config_dir=tmp_path)
+    (tmp_path / "strange.py").write_text("import normexp.norms\nclass Norm(normexp.norms.LayerNorm): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    swap(net, "foreign", config_dir=tmp_path, allow_targets=["strange"])
+    assert type(net[0]).__module__ == "strange"
+    with pytest.raises(ValueError, match="norm=mine: no such choice"):  # the folder was for one call
+        norm_named("mine")

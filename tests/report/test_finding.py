@@ -11,7 +11,7 @@ from scipy import stats
 from normexp.report.finding import cautions, finding
 from normexp.report.page import facts, runs_text
 from normexp.report.study import Study, open_study
-from normexp.report.tables import comparison, how_to_read
+from normexp.report.tables import cells_of, comparison, how_to_read, in_words
 
 
 def said(study: Study, baseline: str = "none") -> str:
@@ -84,6 +84,23 @@ def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
     )
     only = open_study(tmp_path, only={"norm": "none"})  # the network is the question
     assert [*only.differences[["first", "second"]].to_numpy()[0]] == ["none · cnn", "none · mlp"]
+
+
+def test_two_seeds_give_both_values_in_sentence_and_table(tmp_path):
+    write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=2, examples=100)
+    for folder in tmp_path.glob("mlp/*"):
+        norm, _, seed, _ = folder.name.split("-")
+        gain = {"s0": 0.055, "s1": 0.057}[seed] if norm == "batchnorm" else 0.0
+        change(folder, **{"test/accuracy": 0.8 + gain})
+    study = open_study(tmp_path)
+    text = said(study)
+    assert "test accuracy of batchnorm" in text
+    assert "minus that of none is +5.5 and +5.7 points in 2 seeds" in text
+    assert "95%" not in text
+    table = comparison(study, "none")
+    assert "each in brackets" in how_to_read(study, table)
+    (cell,) = cells_of(study, table)["batchnorm"]
+    assert (in_words(cell), cell["difference"]) == ("85.6 (85.5, 85.7)", "+5.5, +5.7")
 
 
 def test_equal_seeds_leave_what_the_test_examples_leave(tmp_path):

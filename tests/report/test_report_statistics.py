@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from normexp.claims.judge.estimate import SeedMean
 from normexp.report.statistics import Values, curves, estimate, of_all_runs
 
 
@@ -30,10 +31,24 @@ def test_one_value_has_no_interval_and_none_has_no_mean():
 def test_equal_values_show_nothing_of_the_noise():
     """Issue 26: two equal seeds gave `differences of up to 0.0 points remain possible`."""
     assert math.isnan(estimate([0.9, 0.9, 0.9]).high)
-    right = np.tile(np.arange(100) < 90, (2, 1)).astype(float)
-    found = estimate([0.9, 0.9], examples=right, resolution=1e-4)
+    right = np.tile(np.arange(100) < 90, (3, 1)).astype(float)
+    found = estimate([0.9, 0.9, 0.9], examples=right, resolution=1e-4)
     assert 0.8 < found.low < 0.86
     assert 0.94 < found.high < 1
+
+
+@pytest.mark.parametrize("examples", [False, True])
+@pytest.mark.parametrize("n", [1, 2])
+def test_fewer_than_three_seeds_give_their_values_and_no_interval(n, examples):
+    """An interval over test examples alone says nothing of other seeds: two that agree would make it narrow."""
+    z = np.random.default_rng(0).normal(0, 1, (n, 50))
+    found = estimate(z.mean(1), examples=z if examples else None)
+    assert math.isnan(found.low)
+    assert found.few == pytest.approx(tuple(z.mean(1)))
+    judge = SeedMean.of(np.array([0.1, 0.2][:n]))
+    assert (judge.interval(0.95), judge.p_within([(0, math.inf)])) == ((-math.inf, math.inf), 1.0)
+    assert estimate([0.1, 0.2, 0.4]).few == ()
+    assert SeedMean.of(np.array([0.1, 0.2, 0.4])).interval(0.95)[1] < math.inf
 
 
 def test_interval_covers_the_true_mean_at_its_nominal_rate():
@@ -78,9 +93,9 @@ def test_a_difference_of_about_one_answer_is_never_clear():
 
 
 def test_intervals_of_accuracies_keep_their_bounds():
-    wide = points({0: 0.1, 1: 0.9}, largest=1.0)
+    wide = points({0: 0.1, 1: 0.9, 2: 0.1}, largest=1.0)
     assert (wide.mean().low, wide.mean().high) == (0.0, 1.0)
-    difference = wide.minus(points({0: 0.9, 1: 0.0}, largest=1.0))
+    difference = wide.minus(points({0: 0.9, 1: 0.0, 2: 0.9}, largest=1.0))
     assert (difference.low, difference.high) == (-1.0, 1.0)
 
 

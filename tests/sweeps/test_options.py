@@ -1,5 +1,6 @@
 """The flags of all commands that run many, and the places that they name."""
 
+import re
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ from normexp.cli import train
 from normexp.config.errors import checked
 from normexp.config.folder import ALLOWED, VARIABLE
 from normexp.config.run_spec import RunSpec
+from normexp.format import installs
 from normexp.sweeps.job import Job
 from normexp.sweeps.options import Options, options_of, take_flags
 from normexp.sweeps.places import choose_place
@@ -72,9 +74,7 @@ def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_
 @pytest.mark.parametrize(("place", "package"), [("slurm", "submitit"), ("ray", "ray")])
 def test_place_whose_extra_is_absent_says_what_to_install(place, package, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(
-        ValueError, match=rf'place={place}: needs {package}; pip install "normexp\[{place}\]"'
-    ):
+    with pytest.raises(ValueError, match=rf"place={place}: needs {package}; {re.escape(installs(place))}"):
         choose_place(Options(place=place), [RUN], tmp_path)
 
 

@@ -17,6 +17,7 @@ from normexp.claims.spec.claim import Claim
 
 ARM = ["setting", "arm", "level"]
 RUN = ["overrides", "seed", "lr"]
+NO_GRID = pd.DataFrame(columns=[*ARM, *RUN])
 OF_BANK = "bank:"  # in `asked_by`, before the name of a bank
 
 
@@ -53,7 +54,7 @@ def grid_of_bank(bank: Bank) -> pd.DataFrame:
         words = [*cell.overrides, f"norm={norm}"]
         rates = first_rates(cell, words) if cell.draw else cell.rates
         parts.append(rows_of(cell.name, norm, "", run_words(words), range(bank.seeds), rates))
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*ARM, *RUN])
+    return pd.concat(parts, ignore_index=True) if parts else NO_GRID
 
 
 def rows_of(

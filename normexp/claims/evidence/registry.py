@@ -1,7 +1,4 @@
-"""What is registered: the protocol of a claim or a bank, and the file that says who fixed it when.
-
-A protocol is what the files say as plain values, not what they resolve to: a run has its own identity, so a default
-that changes makes other runs, and the grid asks for them.
+"""The registry: the file that says who fixed which protocol when.
 
 The registry is a file to which rows are only added. A claim is registered if the hash of its protocol is that of its
 subject's last row, and the row's date precedes its first run. An amendment takes seeds that no earlier row of its
@@ -9,22 +6,18 @@ subject had, and half of its error: 5%/2, then 5%/4. So all verdicts of a subjec
 rows came before runs is proved from git, by `scripts/audit_registry.py`. Imports no torch and composes nothing.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.rates import RATE_RULES
-from normexp.claims.evidence.settings import DIFFERENT, FAILURE_RULES
+from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.judge.estimate import ALPHA
-from normexp.claims.judge.settings_count import MOST_SEEDS, RULES
-from normexp.claims.spec.bank import SMALL, Bank
-from normexp.claims.spec.cell import BankCell
+from normexp.claims.judge.settings_count import MOST_SEEDS
+from normexp.claims.spec.bank import SMALL
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.runs.files import alone, atomic_write
@@ -32,54 +25,12 @@ from normexp.runs.files import alone, atomic_write
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 KEYS = ("subject", "protocol", "date", "reason", "seeds")
 Seeds = list[list[int]]  # ranges [first, end) of the verdict
-FIELDS = (
-    *("sentence", "evidence", "function", "metric", "factor", "options", "seeds", "first_seed", "better"),
-    *("first", "rate", "arms", "fixed", "settings"),
-)
-
-
-def digest(content: Any) -> str:
-    """SHA-256 of plain values; the order of keys does not matter."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def protocol_of(claim: Claim) -> str:
-    """The hash of everything that decides the verdict of a claim over settings, or in one."""
-    check = claim.manipulation
-    content = {name: getattr(claim, name) for name in FIELDS} | {
-        "claim": claim.id,
-        "bank": claim.bank,
-        "comparisons": [comparison.shown() for comparison in claim.comparisons],
-        # None stands where a function once did.
-        "manipulation": check and [check.metric, None, check.comparison.shown()],
-        "cells": {name: _cell(cell) for name, cell in claim.cells.items()},
-        "rules": RULES | RATE_RULES | FAILURE_RULES | DIFFERENT,
-    }
-    return digest(content)
-
-
-def protocol_of_bank(bank: Bank) -> str:
-    """The hash of a bank's grid: its settings with their lengths and rates and, if drawn, their distributions."""
-    cells = {name: [cell.draw, _cell(cell)] for name, cell in bank.cells.items()}
-    population = bank.population.model_dump(exclude_unset=True) if bank.population else {}
-    return digest([population, bank.norms, bank.seeds, cells])
-
-
-def _cell(cell: BankCell) -> list[Any]:
-    """What decides the runs of a setting, beside the claim's own overrides."""
-    rates = {norm: list(rates) for norm, rates in cell.arm_rates.items()}
-    return [list(cell.overrides), cell.updates, list(cell.rates), rates]
 
 
 def seeds_of(claim: Claim) -> Seeds:
     """The ranges [first, end) of seeds that the verdict may judge, with those added to settings near the margin."""
     most = MOST_SEEDS if claim.drawn and claim.evidence == "training" else 0
     return [[claim.first_seed, claim.first_seed + max(claim.seeds, most)]]
-
-
-def asked_of(claim: Claim) -> str:
-    """The word in the column `asked_by` of the runs on which the kept verdict of the claim, as it is now, rests."""
-    return f"{claim.id}:{protocol_of(claim)[:8]}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,19 +1,16 @@
-"""From finished runs, or the values of networks before training, to the settings that the judge counts; and the runs
-that finished ones ask for: rates beyond an edge, and two more seeds where a drawn setting lies near its margin."""
-
-from collections.abc import Sequence
+"""From finished runs to the settings that the judge counts: which runs are compared, which failed, and which arms had
+not learned to an end."""
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, rates_in, rows_of, runs_of
+from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, runs_of
 from normexp.claims.evidence.metric import measure_of, with_values
-from normexp.claims.evidence.rates import MOST_WIDENINGS, next_rates, runs_at
+from normexp.claims.evidence.rates import runs_at
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.settings_count import MOST_SEEDS, is_near_margin
-from normexp.claims.spec.cell import BankCell, labels_of
-from normexp.claims.spec.claim import Claim, split_options
+from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.population import Length
 
 ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
@@ -22,15 +19,6 @@ FAILURE_RULES = {
     "p above which a run never got above chance": ABOVE_CHANCE,
     "loss of a drawn run that did not fail, at most, times that of guessing": MOST_LOSS,
 }
-NETWORK = "network"  # the part by which networks are told apart
-SAME = 1e-4  # the largest relative difference of equal networks: sums are rounded in another order
-DIRECTIONS = "depth.direction"
-DIFFERENT = {  # of drawn networks before training; a registered protocol holds it
-    "passed over": "a draw that has in every arm and seed the values and directions of an earlier one",
-    "directions": DIRECTIONS,
-    "within": SAME,
-}
-Arm = tuple[str, object, str]  # arm, level, words
 
 
 def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) -> list[Setting]:
@@ -121,94 +109,3 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
         open_ &= 1 - done["train_accuracy"] >= rules.learned * (1 - cell.chance)
     shares = open_.groupby(done["arm"], sort=False).mean()
     return tuple(str(arm) for arm, share in shares.items() if share > 0.5)
-
-
-# Networks before training.
-
-
-def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> list[Setting]:
-    """The settings of networks before training, from the table of their values: those of the claim itself (""), or
-    those by which a `NETWORK` is told from others."""
-    rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
-    by_setting = dict(iter(rows.groupby("setting", sort=False)))
-    return [
-        Setting.of_table(by_setting[name], name, labels=initial_labels(claim, overrides))
-        for name, overrides in claim.settings.items()
-    ]
-
-
-def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
-    """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
-    claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
-    at the end of its range, do not make networks equal."""
-    distinct: list[Setting] = []
-    seen: list[np.ndarray] = []
-    own, networks = (settings_of_values(claim, table, part) for part in ("", NETWORK))
-    for setting, network in zip(own, networks, strict=True):
-        values = [outcomes.values for part in (setting, network) for outcomes in part.outcomes.values()]
-        numbers = np.concatenate(values)
-        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
-            distinct.append(setting)
-            seen.append(numbers)
-    return distinct
-
-
-def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
-    """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
-    if claim.drawn_from:
-        own = next(cell.labels for cell in claim.cells.values() if [*cell.overrides] == overrides)
-        return claim.labels_in(own)
-    labels = labels_of([*split_options(overrides)[0], *claim.fixed])
-    noise = "random tokens" if labels.get("model") == "GPT" else "Gaussian noise"
-    return {"data": noise} | labels
-
-
-# The runs that finished ones ask for. No other rule changes a grid after its first runs.
-
-
-def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """The grid with the runs that its finished ones ask for; the grid itself where they ask for no more."""
-    if not claim.settings:
-        return grid
-    added = []
-    for name, runs in with_values(claim, runs_of(grid, table)).groupby("setting", sort=False):
-        cell = claim.cells[str(name)]
-        arms = arms_in(claim, cell)
-        # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
-        more = [rows for arm in arms for rows in wider_rates(claim, cell, [arm], runs)] if cell.draw else (
-            wider_rates(claim, cell, arms, runs)
-        )  # fmt: skip
-        if not more and not runs["status"].isna().any():
-            more = more_seeds(claim, cell, arms, runs)
-        added += more
-    if not added:
-        return grid
-    return pd.concat([grid, *added], ignore_index=True).drop_duplicates([*ARM, *RUN], ignore_index=True)
-
-
-def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataFrame) -> list[pd.DataFrame]:
-    """The rows that these arms, which share one grid of rates, still need: first every seed at each rate, then rates
-    beyond an edge. No row while a run has no result."""
-    if claim.rate != "own":
-        return []
-    names = [(arm, level) for arm, level, _ in arms]
-    runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]
-    seeds, rates = sorted(set(runs["seed"])), rates_in(claim, cell, *names[0])
-    for _ in range(MOST_WIDENINGS + 1):  # the first grid, then each wider one
-        here = runs[runs["lr"].isin(rates)]
-        if len(here) < len(rates) * len(seeds) * len(arms):
-            return [rows_of(cell.name, *arm, seeds, rates) for arm in arms]
-        if here["status"].isna().any():
-            break
-        rates = next_rates(here, cell, measure_of(claim))
-    return []
-
-
-def more_seeds(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataFrame) -> list[pd.DataFrame]:
-    """The first rates of two more seeds, where a drawn setting whose runs are finished lies near its margin."""
-    seeds = range(claim.first_seed, claim.first_seed + MOST_SEEDS)
-    if not claim.drawn or runs["seed"].nunique() >= MOST_SEEDS:
-        return []
-    if not is_near_margin(setting_of(claim, cell, judged(claim, runs)), claim.comparisons):
-        return []
-    return [rows_of(cell.name, *arm, seeds, rates_in(claim, cell, *arm[:2])) for arm in arms]

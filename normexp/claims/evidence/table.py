@@ -7,28 +7,51 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
-from normexp.claims.evidence.registry import asked_of, protocol_of
+from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
+from normexp.claims.evidence.protocol import asked_of, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 
 EVIDENCE = CONFIGS.parent / "docs" / "evidence"  # in a wheel the package carries it beside its configurations
 RUNS, VALUES = "runs.parquet", "values.parquet"
+CPU = "cpu"  # the device of rows from before there was such a column
 NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 
 
 def read(
-    evidence: Path | None, grid: pd.DataFrame, disk: pd.DataFrame = NO_RUNS, claim: str = ""
+    evidence: Path | None, grid: pd.DataFrame, claim: Claim, disk: pd.DataFrame = NO_RUNS
 ) -> pd.DataFrame:
-    """The finished runs of a grid, each once. Where a run exists several times, that which the evidence has for the
-    claim of this id comes first, then that of a bank's grid, then any other of the evidence, then that of this disk."""
+    """The finished runs of a claim's grid, each once. Where a run exists several times, that which the evidence has for
+    the claim comes first, then that of a bank's grid, then any other of the evidence, then that of this disk. Runs that
+    were kept for others count only if they recorded what this claim reads, and a completed run that is older than a
+    number of the claim counts as none."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    order = 2 * asked.str.contains(rf"\b{re.escape(claim)}:") + asked.str.contains(OF_BANK)
+    own = asked.str.contains(rf"\b{re.escape(claim.id)}:")
+    kept = kept[own | ~_lacks(claim, grid, kept)]
+    order = 2 * own[kept.index] + asked[kept.index].str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
-    tables = [table for table in (kept, disk) if len(table)]
+    columns = columns_anew(claim)
+    whole = [
+        table[(table["status"] != "completed") | table.reindex(columns=columns).notna().all(axis=1)]
+        for table in (kept, disk)
+    ]
+    tables = [table for table in whole if len(table)]
     runs = pd.concat(tables, ignore_index=True) if tables else kept
     return runs.drop_duplicates(RUN, ignore_index=True)
+
+
+def _lacks(claim: Claim, grid: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
+    """Which finished runs have no number of a tag that an arm of the claim reads, since nobody asked for it."""
+    lacks = pd.Series(False, index=runs.index)
+    for arm in claim.arms if claim.evidence == "training" else ():
+        for metric in (claim.metric_of(arm), claim.check_of(arm)):
+            if metric and metric.startswith("logged/"):
+                texts = grid.loc[grid["arm"] == arm, "overrides"].unique()
+                absent = runs[metric].isna() if metric in runs else True
+                lacks |= runs["overrides"].isin(texts) & (runs["status"] == "completed") & absent
+    return lacks
 
 
 def runs_in(evidence: Path | None) -> pd.DataFrame:
@@ -71,4 +94,7 @@ def level_text(level: object) -> str:
 def _read(path: Path) -> pd.DataFrame:
     if not path.exists():
         raise ValueError(f"{path}: no such file; name a folder with {RUNS} and {VALUES}, or evidence=none")
-    return pd.read_parquet(path)
+    table = pd.read_parquet(path)
+    # All kept runs looked for these targets; the file has no number where one was never reached.
+    steps = [str(name) for name in table if str(name).startswith(STEPS_TO)]
+    return table.fillna(dict.fromkeys(steps, NEVER))

@@ -2,20 +2,19 @@
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind, Region, Side
 from normexp.claims.judge.outcomes import Arm, Outcomes
 
-Kind = Literal["every", "greater", "smaller", "different", "equivalent", "increasing", "decreasing", "flat"]
-TRENDS = ("increasing", "decreasing", "flat")
-DIFFERENCES = ("greater", "smaller", "different", "equivalent")
-EQUAL = ("equivalent", "flat")
-PRACTICAL: Final = "practical"
-Side = Literal["beyond", "within", "opposite"]
-Region = list[tuple[float, float]]  # of effects, as intervals
+if TYPE_CHECKING:
+    KindName = str
+else:
+    KindName = Literal[tuple(KINDS)]
+
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
 Bound = Number | Annotated[list[Number], Field(min_length=1)]
 Bounds = Bound | dict[str, Bound]
@@ -41,7 +40,7 @@ class Comparison(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    kind: Kind
+    kind: KindName
     arm: str | None = None  # None: all arms, only for `every`
     baseline: str | None = None
     target: Number | None = None  # a comparison with 0 must be asked for
@@ -56,35 +55,26 @@ class Comparison(BaseModel):
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":
-        kind, margin, differs = self.kind, self.margin, self.kind in DIFFERENCES
-        bounded = any(bound is not None for bound in (self.at_most, self.at_least, self.equals))
-        mistakes = [
-            (kind == "every" and not bounded,
-             "kind=every: give at_most, at_least or equals"),
-            (kind != "every" and self.arm is None, f"kind={kind}: name the arm"),
-            (kind != "every" and bounded,
-             f"kind={kind}: has no at_most, at_least or equals; give a margin"),
-            (kind == "every" and bool(self.baseline or self.target or self.margin or self.log),
-             "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"),
-            (self.baseline is not None and self.target is not None,
-             f"target={self.target}: there is baseline={self.baseline} too; keep one"),
-            (differs and self.baseline is None and self.target is None,
-             f"kind={kind}: needs a baseline or a target; write target: 0 for 0"),
-            (differs and self.log and self.target is not None and self.target <= 0,
-             f"target={self.target}: has no logarithm; give one above 0 or leave out log"),
-            (self.practical and (not differs or self.baseline is None or self.log),
-             f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
-             "and leave out log, or write a number"),
-            (not self.practical and kind in EQUAL and self.size <= 0,
-             f"kind={kind}: needs a margin above 0, or nothing could show it"),
-            (kind == "different" and self.size < 0,
-             f"margin={margin}: must be 0 or above for kind=different"),
-            (self.arm is not None and self.arm == self.baseline,
-             f"baseline={self.arm}: is the arm itself; name another one"),
-        ]  # fmt: skip
-        for words in (words for wrong, words in mistakes if wrong):
-            raise ValueError(words)
+        for mistake in self.rule.mistakes(self):
+            raise ValueError(mistake)
         return self
+
+    @classmethod
+    def of_shown(cls, node: Mapping[str, Any]) -> "Comparison":
+        """The comparison of which a verdict has the fields that were `shown`."""
+        rule = KINDS[node["kind"]]
+        zero = {} if rule.slope or rule.universal or "baseline" in node else {"target": 0}
+        return cls(**zero | dict(node))
+
+    @property
+    def rule(self) -> Kind:
+        """What its kind says."""
+        return KINDS[self.kind]
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a bound of single values."""
+        return any(bound is not None for bound in (self.at_most, self.at_least, self.equals))
 
     @property
     def practical(self) -> bool:
@@ -111,22 +101,15 @@ class Comparison(BaseModel):
     @property
     def holds_if(self) -> Side:
         """The side of the margin on which the sentence is true."""
-        return "within" if self.kind in EQUAL else "beyond"
+        return "within" if self.rule.within else "beyond"
 
     def side(self, effect: float, margin: float) -> Side:
-        """Where an effect lies. Beyond: further than the margin in the direction of the sentence (for an equivalence:
-        above it). Opposite: further than the margin the other way. A margin below 0 claims no worse than that."""
-        if self.kind in ("smaller", "decreasing"):
-            effect = -effect
-        if effect > margin or (self.kind == "different" and effect < -margin):
-            return "beyond"
-        return "opposite" if effect < -abs(margin) else "within"
+        """Where an effect lies; see `Kind.side`."""
+        return self.rule.side(effect, margin)
 
     def region(self, margin: float) -> Region:
         """The effects with which the sentence is true, as intervals."""
-        above, below = (margin, math.inf), (-math.inf, -margin)
-        sides = {"greater": [above], "increasing": [above], "smaller": [below], "decreasing": [below]}
-        return sides.get(self.kind, [(-margin, margin)] if self.kind in EQUAL else [below, above])
+        return self.rule.region(margin)
 
     def complement(self, margin: float) -> Region:
         """All other effects."""
@@ -160,16 +143,13 @@ class Comparison(BaseModel):
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
         arm = self.values(outcomes, self.named_arm)
         baseline = self.values(outcomes, self.baseline) if self.baseline else np.zeros_like(arm)
-        if self.kind in TRENDS:
-            x = np.array(self.levels(outcomes), float)
-            effects = _slope(arm - baseline, np.log2(x) if self.log2_factor else x)
-        else:
-            effects = (arm - baseline).mean(1)
+        x = np.array(self.levels(outcomes), float) if self.rule.slope else np.zeros(0)
+        effects = self.rule.effects(arm - baseline, np.log2(x) if self.log2_factor else x)
         scale = 1e-9 * max(np.abs(arm).max(), np.abs(baseline).max())
         if np.isfinite(scale) and scale > 0:
             effects = np.round(effects / scale) * scale
         target = self.target or 0.0
-        if target and self.log and self.kind not in TRENDS:
+        if target and self.log and not self.rule.slope:
             target = math.log(target)  # that of a slope of logarithms is no value, and stays
         return effects - target
 
@@ -182,9 +162,3 @@ def practical_margin(baseline: float, measure: str) -> float:
     if baseline < FINE:
         return FINE_MARGIN
     return SHARE * baseline if baseline <= COARSE else COARSE_MARGIN
-
-
-def _slope(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """The slope of each row of `values` (n, levels) over `x` (levels,): (n,)."""
-    x = x - x.mean()
-    return values @ x / (x @ x)

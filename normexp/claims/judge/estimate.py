@@ -1,33 +1,27 @@
 """Intervals and tests: of the mean over seeds in one setting (Student's t), of a share of settings (Clopper and
-Pearson), of a median over settings (sign test), and of a share on both sides of a moderator (Fisher)."""
+Pearson), and of a median over settings (sign test)."""
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy import stats
 
-from normexp.claims.judge.comparison import Comparison, Region
-from normexp.runs.table import t_quantile
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.kinds import Region
+from normexp.runs.table import FEWEST_FOR_INTERVAL, t_quantile
 
 ALPHA = 0.05
 Ends = tuple[float, float]
-FEWEST_A_SIDE = 3  # settings
-KINDS = {  # label -> its values on the first side, and the names of both
-    "model": (("CNN", "ResNet"), "with", "without"),
-    "activation": (("sigmoid", "tanh", "hardtanh"), "saturating", "other"),
-}
 
 
 @dataclass(frozen=True)
 class SeedMean:
     """The mean of paired effects, one a seed, with Student's t interval, exact for normal effects at every n.
 
-    An error of 0 means that the measure resolved nothing: the interval is infinite and p is 1. If values are `exact`,
-    it is a proof: the interval has width 0.
+    An error of 0 means that the measure resolved nothing: the interval is infinite and p is 1, as of fewer than three
+    seeds. If values are `exact`, it is a proof: the interval has width 0.
     """
 
     effect: float
@@ -45,7 +39,7 @@ class SeedMean:
 
     def interval(self, level: float) -> Ends:
         """The ends of the interval."""
-        if not self.error or self.df < 1:
+        if not self.error or self.df < FEWEST_FOR_INTERVAL - 1:
             return (self.effect, self.effect) if self.exact else (-math.inf, math.inf)
         half = self.error * float(t_quantile(level, self.df))
         return self.effect - half, self.effect + half
@@ -53,7 +47,8 @@ class SeedMean:
     def p_within(self, region: Region) -> float:
         """The smallest alpha whose (1 - alpha) interval lies within one part of the region; 1 if none does."""
         distance = max(min(self.effect - low, high - self.effect) for low, high in region)
-        if not distance > 0 or not (self.error or self.exact) or self.df < 1:
+        few = not self.exact and self.df < FEWEST_FOR_INTERVAL - 1
+        if not distance > 0 or not (self.error or self.exact) or few:
             return 1.0
         return float(2 * stats.t.sf(distance / self.error, self.df)) if self.error else 0.0
 
@@ -89,41 +84,3 @@ def holm(p: Any) -> np.ndarray:
     order = np.argsort(p)
     rising = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     return np.minimum(rising, 1.0)[np.argsort(order)]
-
-
-def moderators(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Whether a claim holds more often on one side of a moderator (convolutions, batch size, depth, activation): the
-    count on both sides of each, with Fisher's exact p after Holm over those that could show it, which have three
-    settings on each side and not nearly all settings hold or fail. A row is a setting of `count`: holds, labels."""
-    sides = {"convolutions": _of_kind("model", rows), "batch size": _halves("batch size", rows)}
-    sides |= {"depth": _halves("depth", rows), "activation": _of_kind("activation", rows)}
-    holds, found = pd.Series([row["holds"] for row in rows], dtype=int), []
-    for name, of_rows in sides.items():
-        counts = holds.groupby(of_rows, sort=False).agg(["sum", "size"])
-        if len(counts) == 2 and counts["size"].min() >= FEWEST_A_SIDE:
-            (k, n), (other_k, other_n) = counts.to_numpy().tolist()
-            most = min(k + other_k, n)  # all that hold on one side, or as few as may be
-            least = max(0, k + other_k - other_n)
-            if min(_fisher(own, n, k + other_k - own, other_n) for own in (least, most)) <= ALPHA:
-                groups = dict(zip(counts.index, counts.to_numpy().tolist(), strict=True))
-                found.append({"name": name, "groups": groups, "p": _fisher(k, n, other_k, other_n)})
-    adjusted = holm([moderator["p"] for moderator in found]).tolist()
-    return [moderator | {"p": p} for moderator, p in zip(found, adjusted, strict=True)]
-
-
-def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:
-    return float(stats.fisher_exact([[k, n - k], [other_k, other_n - other_k]]).pvalue)
-
-
-def _of_kind(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.Series:
-    """The side of each row by a label; nan where it has none."""
-    values, (names, inside, outside) = pd.Series([row["labels"].get(label) for row in rows]), KINDS[label]
-    return values.isin(names).map({True: inside, False: outside}).where(values.notna())
-
-
-def _halves(label: str, rows: Sequence[Mapping[str, Any]]) -> pd.Series:
-    """Up to the median of the settings, and above it."""
-    numbers = pd.to_numeric(pd.Series([row["labels"].get(label) for row in rows]), errors="coerce")
-    middle = numbers.median()
-    words = {False: f"up to {middle:g}", True: f"above {middle:g}"}
-    return (numbers > middle).map(words).where(numbers.notna())

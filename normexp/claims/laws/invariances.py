@@ -5,10 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from normexp.claims.laws.common import NormFactory, apart, output, relative, sample
 from normexp.claims.laws.gradients import gradient_norm
-from normexp.claims.laws.half_precision import relative
-from normexp.claims.laws.torch_facts import apart, sample
-from normexp.claims.laws.values import NormFactory, output
 
 N, D, C = 32, 24, 16  # samples, inputs, units
 

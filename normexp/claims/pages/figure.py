@@ -11,8 +11,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
-from normexp.claims.judge.comparison import EQUAL, TRENDS
-from normexp.claims.judge.plain_words import SHARES, comparison_in, effect_name, title
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.verdict import SettingRow, Verdict
+from normexp.claims.units import SHARES, effect_name
+from normexp.claims.words import title
 from normexp.report.drawing import new_figure
 from normexp.report.study import label
 from normexp.report.style import INK, Style, shorten
@@ -36,58 +38,61 @@ class Line(NamedTuple):
     summary: bool = False
 
 
-def lines_of(verdict: dict[str, Any]) -> list[Line]:
+def lines_of(verdict: Verdict) -> list[Line]:
     """A row per setting that has a number, and the median of drawn ones. Bars of settings are one standard error over
     seeds. With several comparisons the effects are those of the first, as are the colors."""
-    equal, lines = verdict["comparison"]["kind"] in EQUAL, []
-    for row in (row for row in verdict["settings"] if row["number"] is not None):
-        size, error = float(row["number"]), float(row["error"])
-        half = 0.0 if math.isnan(error) else error
-        kind = "for" if row["holds"] else "against" if row["side"] == "opposite" and not equal else "open"
-        about = [row["labels"][key] for key in ("data", "model") if key in row["labels"]]
-        name = " ".join((row["name"].removesuffix("-early"), *about))
-        lines.append(Line(name, size, (size - half, size + half), kind, row["margin"]))
+    equal = verdict.comparison.rule.within
+    lines = [line_of_setting(row, equal) for row in verdict.settings if row.number is not None]
     lines.sort(key=lambda line: line.effect)
-    if verdict["effect"] is not None and lines:
-        lines.append(line_of("median of settings", verdict, lines[0].margin))
+    if verdict.effect is not None and verdict.interval and lines:
+        kind = KINDS.get(verdict.word, "open")
+        margin = lines[0].margin
+        lines.append(Line("median of settings", verdict.effect, verdict.interval, kind, margin, summary=True))
     return lines
 
 
-def line_of(name: str, row: dict[str, Any], margin: float) -> Line:
-    """The effect and interval of a verdict, or of a comparison in one setting; JSON has infinities as text."""
-    effect, low, high = map(float, (row["effect"], *row["interval"]))
-    return Line(name, effect, (low, high), KINDS.get(row["verdict"], "open"), margin, summary=True)
+def line_of_setting(row: SettingRow, equal: bool) -> Line:
+    """The row of a setting. `equal`: whether the claim is one of no difference, which has no opposite."""
+    assert row.number is not None
+    half = 0.0 if math.isnan(row.error) else row.error
+    kind = "for" if row.holds else "against" if row.side == "opposite" and not equal else "open"
+    about = [row.labels[key] for key in ("data", "model") if key in row.labels]
+    name = " ".join((row.name.removesuffix("-early"), *about))
+    return Line(name, row.number, (row.number - half, row.number + half), kind, row.margin)
 
 
-def draw(table: pd.DataFrame, verdict: dict[str, Any], path: Path, factor: str = "") -> None:
+def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") -> None:
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting, `factor` the key
     that it varies."""
-    if verdict["settings"]:
+    if verdict.counts:
         lines, width = lines_of(verdict), 84
         height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=True), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
-        explain(
-            axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict["level"]
-        )
+        explain(axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict.level)
     else:
-        judged = [item for item in verdict["comparisons"] if item["comparison"]["kind"] != "every"]
+        judged = [item for item in verdict.judgements if not item.comparison.rule.universal]
         ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)
         figure, columns = new_figure(len(ratios), len(ratios), panel=panel, width_ratios=ratios)
         draw_values(columns[0], table, verdict)
         if len(set(table["factor"])) > 1:
             columns[0].set_xlabel(label(factor), fontsize=9)
         if judged:
-            compared = [comparison_in(item) for item in judged]
-            lines = [line_of(effect_name(c), item, c.size) for c, item in zip(compared, judged, strict=True)]
+            lines = [
+                Line(
+                    effect_name(own.comparison), own.effect, own.interval, KINDS.get(own.word, "open"),
+                    own.comparison.size, summary=True,
+                )
+                for own in judged
+            ]  # fmt: skip
             draw_forest(columns[1], lines, verdict)
-            level = f"{100 * verdict['level']:.4g}%"
+            level = f"{100 * verdict.level:.4g}%"
             columns[1].set_title(f"effect and {level} interval; gray: too small to matter", fontsize=9)
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
-    heading = "\n".join(textwrap.fill(text, width) for text in (verdict["sentence"], title(verdict)))
-    color = COLORS[KINDS.get(verdict["verdict"], "open")]
+    heading = "\n".join(textwrap.fill(text, width) for text in (verdict.sentence, title(verdict)))
+    color = COLORS[KINDS.get(verdict.word, "open")]
     figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=9.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
@@ -109,7 +114,7 @@ def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> Non
     axes.legend(handles=handles, title=told, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white")
 
 
-def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any]) -> None:
+def draw_forest(axes: Axes, lines: list[Line], verdict: Verdict) -> None:
     """Effects with their intervals, one below the other. Wide intervals of single settings do not squeeze the others:
     bars that reach the edge go on."""
     shown = [0.0, *(value for line in lines for value in (line.effect, -line.margin, line.margin))]
@@ -132,10 +137,10 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: dict[str, Any]) -> None:
     axes.grid(axis="y", visible=False)
     axes.spines[["top", "right"]].set_visible(False)
     axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    if comparison_in(verdict["comparisons"][0]).log:
+    if effect_of(verdict).log:
         axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(*axes.get_xlim())))
         axes.xaxis.set_major_formatter(lambda value, _: f"×{math.exp(value):.3g}")
-    elif verdict["measure"].startswith(SHARES):
+    elif verdict.measure.startswith(SHARES):
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
 
 
@@ -151,7 +156,7 @@ def ratio_ticks(low: float, high: float) -> list[float]:
     return [math.log(ratio) for ratio in ratios if ratio > 0 and low <= math.log(ratio) <= high]
 
 
-def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> None:
+def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     """The value of each arm over the factor's levels, or one column per arm. Every seed is a point."""
     levels, arms = list(dict.fromkeys(table["factor"])), list(dict.fromkeys(table["arm"]))
     numeric = all(isinstance(level, int | float) for level in levels)
@@ -186,7 +191,7 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: dict[str, Any]) -> Non
         axes.legend(frameon=False, fontsize=8)
     if (finite["value"] > 0).all() and len(finite) and finite["value"].max() / finite["value"].min() > 50:
         axes.set_yscale("log")
-    axes.set_ylabel(textwrap.fill(verdict["measure"], 40), fontsize=9)
+    axes.set_ylabel(textwrap.fill(verdict.measure, 40), fontsize=9)
     axes.set_title("every seed, and the mean", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -197,16 +202,17 @@ def aside(values: pd.Series) -> pd.Series:
     return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
 
 
-def units_of_effect(verdict: dict[str, Any], factor: str = "", *, named: bool = False) -> str:
+def effect_of(verdict: Verdict) -> Comparison:
+    """The first comparison that has an effect."""
+    return next(own.comparison for own in verdict.comparisons if not own.comparison.rule.universal)
+
+
+def units_of_effect(verdict: Verdict, factor: str = "", *, named: bool = False) -> str:
     """What the axis of effects counts, and with `named` of which arms."""
-    first, measure = comparison_in(verdict["comparisons"][0]), verdict["measure"]
+    first, measure = effect_of(verdict), verdict.measure
     between = ""
     if named and first.arm:
         arms = ["no norm" if arm == "none" else arm for arm in (first.arm, first.baseline) if arm]
-        between = ": " + (" over " if first.log and first.kind not in TRENDS else " minus ").join(arms)
-    if first.kind in TRENDS:
-        return f"change of {measure} over {label(factor) or 'the factor'}{between}"
-    if first.log:
-        return f"ratio of {measure}{between}"
-    points = ", in points" * measure.startswith(SHARES)
-    return f"{'difference in ' if first.baseline or first.target else ''}{measure}{points}{between}"
+        between = ": " + (" over " if first.log and not first.rule.slope else " minus ").join(arms)
+    points = ", in points" if measure.startswith(SHARES) and not first.log and not first.rule.slope else ""
+    return f"{first.rule.unit(first, measure, label(factor) if factor else '')}{points}{between}"

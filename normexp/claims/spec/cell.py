@@ -50,6 +50,7 @@ class Cell(Strict):
     overrides: Annotated[tuple[Text, ...], AS_TUPLE]  # of `normexp train`
     labels: dict[str, Any] = Field(default={})  # the setting in words, at least `data` and `model`
     rates: Rates = ()  # the same for every norm
+    widen: bool = True  # whether the rates go on where too many seeds take an edge of them
     # The test examples: the same in every run, a split that each seed cuts, or stretches of one text for every run.
     test: Literal["test set", "cut again", "blocks"] | None = None
     # Facts of the data, which may also stand under `facts`.

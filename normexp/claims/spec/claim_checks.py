@@ -2,17 +2,20 @@
 
 from collections.abc import Iterable, Iterator
 
-from normexp.claims.judge.comparison import PRACTICAL, TRENDS, Comparison
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
+from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
 
-OF_TEST = ("test/error", "test/loss")
-POINTS = ("test/accuracy", "val/accuracy")
+OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{REESTIMATED}")
+POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 
-def mistakes(claim: Claim) -> Iterator[str]:
-    """Lines with key, value and remedy. A later one may count on the earlier checks."""
+def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
+    """Lines with key, value and remedy. A later one may count on the earlier checks. `shipped`: whether the claim is
+    one of the project."""
     over_settings = bool(claim.cells)
     if not over_settings and claim.seeds < FEWEST_SEEDS:
         yield f"seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
@@ -24,6 +27,8 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
         if isinstance(claim.metric, dict) and arm not in claim.metric:
             yield f"metric={claim.metric!s:.60}: has none for arm {arm}; add it"
+    if len(units := {_unit(claim.metric_of(arm)) for arm in claim.arms} if claim.metric else set()) > 1:
+        yield f"metric={claim.metric!s:.60}: compares {' with '.join(sorted(units))}; give metrics of one unit"
     if len({*map(str, claim.levels)}) < len(claim.levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
     if not over_settings and claim.evidence == "training" and "failed" in map(claim.metric_of, claim.arms):
@@ -41,6 +46,10 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"manipulation: evidence={claim.evidence} has none; leave it out"
         yield from _comparison(claim, claim.manipulation.comparison)
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
+    if (
+        "every" in kinds and claim.expected and not shipped
+    ):  # it would make "supported" of "no counterexample"
+        yield f"expected={claim.expected}: no cases prove a universal sentence of your own; leave it out"
     if claim.search and (over_settings or claim.factor or len(claim.arms) > 1 or kinds != {"every"}):
         yield "search: is for a universal sentence (kind: every) with one arm and without settings or factor"
     if over_settings:
@@ -98,20 +107,21 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
     pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
     if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
         yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    of_share = isinstance(claim.metric, str) and claim.metric.endswith(("/error", "/accuracy"))
-    difference = comparison.baseline and not comparison.log and comparison.kind not in TRENDS
+    plain = claim.metric.removesuffix(f"_{REESTIMATED}") if isinstance(claim.metric, str) else ""
+    of_share = plain.endswith(("/error", "/accuracy"))
+    difference = comparison.baseline and not comparison.log and not comparison.rule.slope
     if of_share and difference and comparison.size >= 1:
         yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
-    if comparison.kind in TRENDS:
+    if comparison.rule.slope:
         numbers = [x for x in claim.levels if isinstance(x, int | float) and not isinstance(x, bool)]
         if not 1 < len(numbers) == len(claim.levels):
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
     if comparison.practical and not (claim.cells and claim.metric in OF_TEST):
-        place = f"{' and '.join(OF_TEST)} over settings"
+        place = f"{' and '.join(OF_TEST[:2])} over settings"
         yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {place}; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
@@ -121,6 +131,12 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+
+
+def _unit(metric: str) -> str:
+    """What a metric counts: `error` of test/error and train/error."""
+    group, _, name = metric.partition("/")
+    return group if group == "logged" else name or metric
 
 
 def _keys(words: Iterable[str]) -> set[str]:

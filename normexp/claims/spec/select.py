@@ -8,7 +8,7 @@ from pathlib import Path
 
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.claim_files import documents, load_each, read_claim
+from normexp.claims.spec.claim_files import documents, documents_in, read, read_all
 from normexp.config.folder import CONFIGS, brought_hint, more_folders
 
 ENDINGS = (".yaml", ".yml")
@@ -42,15 +42,18 @@ def known_claims(text: str, bank: Bank | None = None) -> tuple[dict[str, Claim],
     files by id. Where each word of a list is an id, only these are read: reading all takes half a second."""
     requested = {word.lower() for word in words(text)}
     folders = [folder / "claims" for folder in (CONFIGS, *more_folders())]
-    files = [path for folder in folders for path in folder.glob("*.yaml")]
-    all_of_them = not requested <= {own for path in files for name in documents(path) for own in _ids(name)}
+    found = {folder: documents_in(folder) for folder in folders}
+    all_of_them = not requested <= {
+        own for sources, _ in found.values() for name in sources for own in _ids(name)
+    }
     claims, broken = dict[str, Claim](), dict[str, str]()
-    for folder in folders:
-        loaded, mistakes = load_each(folder, lambda name: all_of_them or bool(_ids(name) & requested), bank)
-        if taken := loaded.keys() & claims.keys():
+    for folder, (sources, unclear) in found.items():
+        asked = {name: source for name, source in sources.items() if all_of_them or _ids(name) & requested}
+        if taken := asked.keys() & claims.keys():
             raise ValueError(f"{folder}: {min(taken)} is a claim of normexp; rename yours")
+        loaded, mistakes = read_all(asked, bank)
         claims |= loaded
-        broken |= mistakes
+        broken |= unclear | mistakes
     return claims, broken
 
 
@@ -66,10 +69,10 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
         path = Path(word)
         if not path.is_file():
             raise ValueError(f"claim={word}: no such file; name a yaml, or an id such as S37")
-        for name in documents(path):
+        for name, source in documents(path).items():
             if name in claims:
                 raise ValueError(f"claim={word}: two claims have the name {name}; rename one")
-            claims[name] = read_claim(path, bank, name)
+            claims[name] = read(source, bank)
             ids.append(name)
     return ",".join(ids), claims
 

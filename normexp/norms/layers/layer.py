@@ -29,7 +29,8 @@ class NormLayer:
         eps, correction, eps_position: as in `norms.base.Norm`.
         gain, shift: the factor and the summand of each channel; None if there is none.
         trained: whether gain and shift are trained.
-        keep: `1 - momentum` of the running estimate; None for a plain average of all batches, or for no estimate.
+        keep: `1 - momentum` of the running estimate; None if it has none.
+        averages: its running estimate is a plain average of all batches.
         frozen: normalizes with fixed statistics in training mode, too.
         activations: modules that the layer runs after it has normalized, as timm's layers do.
         groups: of channels, of the kind `group`.
@@ -37,6 +38,7 @@ class NormLayer:
         per_position: of the same kinds with channels at axis 1: over the channels of each position alone.
         positions: axes of positions that torch's InstanceNorm expects; it takes an input with one axis fewer for one
             sample without its batch axis. None for all others.
+        exact: its outputs are those of this formula; False for norms of the project whose kind alone is said here.
         stays: why no other layer can take its place; empty if one can.
     """
 
@@ -48,6 +50,7 @@ class NormLayer:
     shift: Tensor | None = None
     trained: bool = True
     keep: float | None = None
+    averages: bool = False
     frozen: bool = False
     activations: tuple[nn.Module, ...] = ()
     groups: int = 1
@@ -56,6 +59,7 @@ class NormLayer:
     correction: int = 0
     eps_position: str = "inside"
     positions: int | None = None
+    exact: bool = True
     stays: str = ""
 
     def dims(self, ndim: int) -> tuple[int, ...]:
@@ -115,7 +119,7 @@ class NormLayer:
         whole = self.channel_dim == 1 and not self.per_position
         kind = "group" if self.kind == "layer" and whole else self.kind  # of one group: over (C, H, W)
         place = (self.channel_dim, self.groups, self.axes, self.per_position)
-        return (kind, *place, self.eps, self.correction, self.eps_position)
+        return (kind, *place, self.eps, self.correction, self.eps_position, self.frozen)
 
 
 def _axes(axes: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ the twin's tensors. The smaller sizes show eps.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,31 +36,37 @@ def activations_of(module: nn.Module) -> tuple[nn.Module, ...]:
     return tuple(m for m in found if isinstance(m, nn.Module) and not isinstance(m, nn.Identity))
 
 
-def twin_of(module: nn.Module, *, training: bool, activations: bool = False) -> nn.Module:
-    """A copy that may be called without a trace, in float32: parameters and running statistics are random, equal in
+def twin_of(
+    module: nn.Module,
+    *,
+    training: bool,
+    activations: bool = False,
+    drawn: bool = True,
+    dtype: torch.dtype = torch.float32,
+) -> nn.Module:
+    """A copy that may be called without a trace. If `drawn`, its parameters and running statistics are random, equal in
     every twin, so that none is 0 and no two are alike. Without `activations`, those are left out."""
     random = torch.Generator().manual_seed(0)
     twin: Any = object.__new__(type(module))
-    plain = {
-        key: value.copy() if type(value) in (dict, list, set) else value
-        for key, value in module.__dict__.items()
-    }
-    twin.__dict__.update(plain)
+    for key, value in module.__dict__.items():
+        twin.__dict__[key] = value.copy() if type(value) in (dict, list, set) else value
     for kind in ("_parameters", "_buffers"):
-        made = {}
         for name, value in module.__dict__[kind].items():
-            if value is not None and value.is_floating_point():
+            if value is None:
+                continue
+            draws = value.is_floating_point() and (kind == "_parameters" or name.startswith("running"))
+            if value.is_meta and not value.is_floating_point():
+                value = torch.zeros(value.shape, dtype=value.dtype)
+            elif value.is_meta or (drawn and draws):
                 low, high = (-0.5, 0.5) if name == "running_mean" else (0.5, 1.5)
-                drawn = torch.empty(value.shape).uniform_(low, high, generator=random)
-                kept = kind == "_buffers" and not name.startswith("running") and not value.is_meta
-                value = value.detach().float() if kept else drawn.to("cpu" if value.is_meta else value.device)
-            made[name] = value.clone() if isinstance(value, Tensor) else value
-        twin.__dict__[kind] = made
+                device = "cpu" if value.is_meta else value.device
+                value = torch.empty(value.shape).uniform_(low, high, generator=random).to(device, value.dtype)
+            value = value.detach().clone()
+            twin.__dict__[kind][name] = value.to(dtype) if value.is_floating_point() else value
     left_out = () if activations else activations_of(module)
-    twin.__dict__["_modules"] = {
-        name: nn.Identity() if child in left_out else child for name, child in module._modules.items()
-    }
-    twin.__dict__["training"] = training
+    for name, child in module._modules.items():
+        twin._modules[name] = nn.Identity() if child in left_out else child
+    twin.training = training
     return twin
 
 
@@ -72,11 +79,11 @@ def tensors_of(module: nn.Module) -> Tensors:
 def inputs(size: tuple[int, ...], twin: nn.Module) -> Iterator[tuple[Tensor, int]]:
     """Random inputs of a twin for channels of this size, with the channel axis: last, at axis 1, without positions."""
     like = next(iter(tensors_of(twin).values()), torch.empty(0))
-    samples, *positions = [n for n in (4, 3, 2, 5, 7) if n not in size][:3]
+    samples, *positions = [n for n in (4, 3, 5, 7, 9) if n not in size][:3]
     random = torch.Generator().manual_seed(1)
     shapes = [((samples, *positions[:k], *size), -1) for k in (2, 1)]
     if len(size) == 1:
-        shapes += [((samples, *size, *after), 1) for after in (positions, [6], [*positions, 2])]
+        shapes += [((samples, *size, *after), 1) for after in (positions, [6], [*positions, 3])]
         shapes += [((12, *size), 1)]
     for shape, channel_dim in shapes:
         x = torch.randn(shape, generator=random) + 0.5
@@ -87,7 +94,10 @@ def answer(call: Callable[[Tensor], object], x: Tensor) -> Tensor | None:
     """The output for x; None if there is none of its shape."""
     gpus = [x.device] if x.is_cuda else []
     try:
-        with torch.no_grad(), torch.random.fork_rng(gpus), torch.autocast(x.device.type, enabled=False):
+        with (
+            torch.no_grad(), torch.random.fork_rng(gpus), torch.autocast(x.device.type, enabled=False),
+            warnings.catch_warnings(action="ignore"),  # of shapes that are tried
+        ):  # fmt: skip
             y = call(x.clone())
     except Exception:  # of a stranger's code: it needs another shape
         return None

@@ -79,21 +79,36 @@ def is_norm(module: nn.Module, path: str = "") -> bool:
 def _of_project(module: Any) -> NormLayer:
     """A norm of this project, or of a user by its base class. It says what it is as far as the contract asks; the rest
     is read off its outputs."""
-    keep = getattr(module, "ema_keep", None)
+    averages = getattr(module, "population_statistics", "") == "cumulative"
     gain = module.channel_gain() if hasattr(module, "channel_gain") else module.weight
     said = NormLayer(
-        "layer", module.num_features, module.channel_dim, module.eps, gain, module.bias, keep=keep,
-        frozen=getattr(module, "freeze_after", None) == 0, groups=getattr(module, "num_groups", 1),
-        correction=module.correction, eps_position=module.eps_position,
+        "layer", module.num_features, module.channel_dim, module.eps, gain, module.bias, averages=averages,
+        keep=None if averages else getattr(module, "ema_keep", None), groups=getattr(module, "num_groups", 1),
+        frozen=getattr(module, "freeze_after", None) == 0, correction=module.correction,
+        eps_position=module.eps_position,
     )  # fmt: skip
-    if module.batch_statistics or module.pointwise:
-        return replace(said, kind="batch" if module.batch_statistics else "pointwise")
-    if hasattr(module, "num_groups"):
-        return replace(said, kind="group")
-    found, _ = match(module, [(module.num_features,)], module.eps)
-    if found is None or found.kind == "pointwise" or found.channel_dim != module.channel_dim:
-        return replace(said, kind="layer" if _centers(module) else "rms")
-    return replace(said, kind=found.kind, per_position=found.per_position)
+    if module.pointwise:
+        return replace(said, kind="pointwise")
+    # Layers of one class with the same options are of one kind, whatever their size.
+    options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
+    key = (type(module), module.channel_dim, said.groups, said.frozen, *options.items())
+    if key not in _kinds:
+        _kinds[key] = _kind_of_project(module, said)
+    return replace(said, **_kinds[key])
+
+
+_kinds: dict[tuple, dict[str, Any]] = {}
+
+
+def _kind_of_project(module: Any, said: NormLayer) -> dict[str, Any]:
+    """The fields of `said` that its outputs show."""
+    batch = module.batch_statistics
+    found, _ = match(module, [(module.num_features,)], module.eps, said.groups)
+    exact = found is not None and found.channel_dim == module.channel_dim and not found.stays
+    if exact and (found.kind == "batch") == batch:
+        return {"kind": found.kind, "per_position": found.per_position, "groups": found.groups}
+    grouped = "group" if hasattr(module, "num_groups") else "layer" if _centers(module) else "rms"
+    return {"kind": "batch" if batch else grouped, "exact": said.frozen}
 
 
 def _centers(module: Any) -> bool:
@@ -119,6 +134,7 @@ def _of_torch(module: nn.Module, base: type[nn.Module]) -> NormLayer:
         kind, size, -1 if kind in ("layer", "rms") else 1, _eps(module) or 0.0, module.weight,
         getattr(module, "bias", None), trained=all(p.requires_grad for p in module.parameters(recurse=False)),
         keep=None if momentum is None else 1 - momentum, activations=activations_of(module),
+        averages=momentum is None and getattr(module, "running_mean", None) is not None,
         groups=getattr(module, "num_groups", 1), axes=len(shape), stays=stays,
         positions=INSTANCE.index(base) + 1 if base in INSTANCE else None,
     )  # fmt: skip

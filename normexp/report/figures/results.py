@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import WIDTH, Drawing, Skipped, level_panels, new_figure
-from normexp.report.statistics import FEWEST_DRAWN, curves, of_all_runs
+from normexp.report.statistics import curves, of_all_runs
 from normexp.report.study import Study, label
 from normexp.report.style import (
     Style,
@@ -24,12 +24,13 @@ from normexp.report.style import (
     shorten,
 )
 from normexp.report.tables import over_examples
+from normexp.runs.table import FEWEST_FOR_INTERVAL
 
 
 def over_seeds(study: Study, more: str = "") -> str:
     """What a caption says of means: with their intervals, if one is drawn."""
     most = max((values.mean().n for values in study.points.values()), default=0)
-    if most < FEWEST_DRAWN:
+    if most < FEWEST_FOR_INTERVAL:
         return "Mean over seeds; intervals are drawn from three seeds on"
     return f"Mean over seeds and its 95% interval{more}, drawn from three seeds on"
 

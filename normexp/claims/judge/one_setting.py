@@ -1,0 +1,156 @@
+"""One setting: the mean over its seeds, or all single values of a universal sentence."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.estimate import ALPHA, SeedMean, holm
+from normexp.claims.judge.head import arm_means, head, lost_runs
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
+from normexp.claims.judge.verdict import (
+    NO_COUNTEREXAMPLE,
+    NOT_SEEN,
+    REFUTED,
+    SEEN,
+    SUPPORTED,
+    UNDECIDED,
+    Case,
+    Judgement,
+    Verdict,
+)
+from normexp.runs.table import FEWEST_SEEDS
+
+if TYPE_CHECKING:
+    from normexp.claims.spec.claim import Claim
+
+
+def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
+    """The verdict of a claim in one setting, from a table with the columns arm, factor, seed and value. Cases never
+    support a universal sentence that mathematics does not prove; it then has "no counterexample" among them. Networks
+    show what holds in them, and no more."""
+    trained, setting = claim.evidence == "training", Setting.of_table(table)
+    judgements = judge_comparisons(table, claim.comparisons, trained=trained)
+    asked = [_is_asked(table, comparison) for comparison in claim.comparisons]
+    universal = all(comparison.rule.universal for comparison in claim.comparisons)
+    verdict = Verdict(
+        **head(claim),
+        word="",
+        level=1.0,
+        arms=arm_means([setting]),
+        failures=lost_runs([setting] if trained else []),
+        judgements=tuple(judgements),
+        cases=int(np.logical_or.reduce(asked).sum()) if universal or claim.search else 0,
+        searched=claim.search is not None,
+    )
+    word, level = verdict.deciding.word, 1.0 if verdict.comparison.rule.universal else 1 - ALPHA
+    if universal and word == SUPPORTED and claim.expected != SUPPORTED:
+        word = NO_COUNTEREXAMPLE
+    elif claim.evidence != "law" and not universal:
+        unseen = NOT_SEEN if math.isfinite(verdict.deciding.effect) else UNDECIDED
+        word = SEEN if word == SUPPORTED else unseen
+    return replace(verdict, word=word, level=level)
+
+
+def judge_comparisons(
+    table: pd.DataFrame, comparisons: Sequence[Comparison], *, trained: bool = False
+) -> list[Judgement]:
+    """Judge every comparison of a claim. The comparisons of one claim are one Holm family.
+
+    A comparison supports its sentence if the whole 95% interval lies where the sentence puts the effect, and refutes it
+    if the whole interval lies elsewhere. For values that were `trained`, the effect is the mean over the seeds at which
+    every compared run gave a number, and equal effects are no proof; those of laws and of initial networks are exact.
+
+    Raises ValueError with fewer than five seeds, because fewer rank nothing.
+    """
+    n = table["seed"].nunique()
+    if n < FEWEST_SEEDS:
+        raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
+    outcomes = Setting.of_table(table).outcomes
+    means = [None if c.rule.universal else _mean(outcomes, c, trained) for c in comparisons]
+    pairs = list(zip(comparisons, means, strict=True))
+    p = iter(holm([mean.p_of(c, c.size) for c, mean in pairs if mean]))
+    return [
+        _of_mean(c, mean, next(p), seeds=n, trained=trained) if mean else _of_values(c, table)
+        for c, mean in pairs
+    ]
+
+
+def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: bool) -> SeedMean:
+    """The effect over seeds. Nothing is known of too few that trained, or of exact values that are not all finite."""
+    seeds = len(next(iter(outcomes.values())).seeds)
+    paired = paired_runs(comparison.reads(outcomes))
+    n = len(next(iter(paired.values())).seeds) if paired else seeds
+    if n < FEWEST_SEEDS or (n < seeds and not trained):
+        return SeedMean(math.nan, 0.0, n - 1.0)
+    return SeedMean.of(comparison.effects(paired), exact=not trained)
+
+
+def _of_mean(comparison: Comparison, mean: SeedMean, p: float, *, seeds: int, trained: bool) -> Judgement:
+    word = UNDECIDED
+    if p <= ALPHA:  # so the whole interval lies on one side
+        holds = comparison.side(mean.effect, comparison.size) == comparison.holds_if
+        word = SUPPORTED if holds else REFUTED
+    return Judgement(
+        comparison=comparison, word=word, effect=mean.effect, interval=mean.interval(1 - ALPHA),
+        n_seeds=int(mean.df) + 1, seeds=seeds, trained=trained,
+        unresolved=trained and math.isfinite(mean.effect) and not mean.error,
+    )  # fmt: skip
+
+
+def _of_values(comparison: Comparison, table: pd.DataFrame) -> Judgement:
+    """A universal sentence: one counterexample refutes, and any number of examples only supports. Each single value is
+    checked against its bound. A value that is not a number fails."""
+    rows = table[_is_asked(table, comparison)]
+    levels = list(dict.fromkeys(table["factor"]))
+    excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
+    worst, failing = rows.iloc[int(np.argmax(excess))], rows[excess > 0]
+    alone = failing["factor"].nunique() == 1 < rows["factor"].nunique()
+    return Judgement(
+        comparison=comparison,
+        word=REFUTED if len(failing) else SUPPORTED,
+        effect=float(worst["value"]),
+        interval=(float(rows["value"].min()), float(rows["value"].max())),
+        n_seeds=table["seed"].nunique(),
+        seeds=table["seed"].nunique(),
+        cases=len(rows),
+        failing=len(failing),
+        worst=Case(
+            arm=worst["arm"], level=worst["factor"], seed=int(worst["seed"]), text=str(worst.get("case", ""))
+        ),
+        alone=bool(alone),
+        ranges={
+            str(arm): (float(own.min()), float(own.max()))
+            for arm, own in rows.groupby("arm", sort=False)["value"]
+        },
+    )
+
+
+def _is_asked(table: pd.DataFrame, comparison: Comparison) -> np.ndarray:
+    """Which rows a universal sentence speaks of."""
+    arm = comparison.arm is None or table["arm"] == comparison.arm
+    level = comparison.at is None or table["factor"] == comparison.at
+    return np.full(len(table), True) & arm & level
+
+
+def outside(comparison: Comparison, row: Any, levels: list) -> float:
+    """How far a value lies outside its bound; 0 or below if it lies within."""
+    if np.isnan(row.value):
+        return math.inf  # a value that is not a number fails
+
+    def bound(limit: Any) -> Any:
+        limit = limit[row.arm] if isinstance(limit, dict) else limit
+        return limit[levels.index(row.factor)] if isinstance(limit, list) else limit
+
+    excesses = []
+    if comparison.at_most is not None:
+        excesses.append(row.value - bound(comparison.at_most))
+    if comparison.at_least is not None:
+        excesses.append(bound(comparison.at_least) - row.value)
+    if comparison.equals is not None:
+        excesses.append(abs(row.value - bound(comparison.equals)) - comparison.tolerance)
+    return max(excesses)

@@ -1,0 +1,99 @@
+"""The verdict of a claim over settings: its counts, the word of each, and whether the sentence has one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from normexp.claims.judge.estimate import ALPHA, p_of_share
+from normexp.claims.judge.head import arm_means, head, lost_runs
+from normexp.claims.judge.limits import few_of
+from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.settings_count import count, word_of
+from normexp.claims.judge.verdict import (
+    BEGUN,
+    COUNTED,
+    FEWEST,
+    UNDECIDED,
+    WITHDRAWN,
+    Check,
+    Count,
+    Late,
+    Registered,
+    Verdict,
+)
+
+if TYPE_CHECKING:
+    from normexp.claims.evidence.registry import Row
+    from normexp.claims.spec.claim import Claim
+
+
+def judge_settings(
+    claim: "Claim",
+    settings: Sequence[Setting],
+    *,
+    row: "Row | None" = None,
+    unregistered_because: str = "",
+    late: Late | None = None,
+    repeated: int = 0,
+    manipulation: Sequence[Setting] = (),
+) -> Verdict:
+    """The verdict of a claim over settings. Each comparison of a sentence over drawn settings has a word and a p of its
+    own, and the sentence of several has none: two sentences that hold in most settings need not hold together in most.
+    Nothing is counted before as many settings are finished as the claim asks for: one near its margin is finished later
+    than others, so a count of the first ones would be biased.
+
+    Args:
+        settings: the runs of every arm in each of them.
+        row: the claim's registration with the alpha of its verdict.
+        repeated: draws that were the same network as an earlier one, which `settings` leaves out.
+        manipulation: the settings with the values of the manipulation check.
+    """
+    level, needed = 1 - (row.alpha if row else ALPHA), claim.first - repeated
+    check = _check(claim, manipulation, level) if manipulation else None
+    begun = claim.drawn and len(settings) < needed
+    counts = [count(settings, comparison, level) for comparison in claim.comparisons]
+    if claim.drawn and not begun:
+        counts = [_with_word(result, check) for result in counts]
+    word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (COUNTED, None)
+    if begun:
+        word = BEGUN
+    elif claim.withdrawn:
+        word, p = WITHDRAWN, None
+    return Verdict(
+        **head(claim),
+        word=word,
+        level=level,
+        arms=arm_means(settings),
+        failures=lost_runs(settings),
+        counts=tuple(counts),
+        drawn=claim.drawn,
+        early=claim.early,
+        needed=needed,
+        p=p,
+        repeated=repeated,
+        few=few_of(claim),
+        manipulation=check,
+        withdrawn=claim.withdrawn,
+        registered=Registered(row=row.number, date=row.date, alpha=row.alpha) if row else None,
+        unregistered_because=unregistered_because,
+        late=late,
+    )
+
+
+def _with_word(result: Count, check: Check | None) -> Count:
+    """The count of a comparison over drawn settings with its word. Without the cause that it names there is none."""
+    if result.asked < FEWEST:
+        return result
+    if check and not check.held:
+        return replace(result, word=UNDECIDED)
+    return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
+
+
+def _check(claim: "Claim", settings: Sequence[Setting], level: float) -> Check | None:
+    """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
+    cause = claim.manipulation
+    if cause is None:
+        return None
+    counts = count(settings, cause.comparison, level)
+    held = counts.share_interval[0] > 0.5 if claim.drawn else counts.holds == counts.n
+    return Check(**vars(counts), measure=cause.measure, held=held)

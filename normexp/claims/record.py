@@ -1,0 +1,86 @@
+"""A verdict as `verdict.json`: its values, and beside them what `words` says of them, which is never read back."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from normexp.claims import words
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.verdict import Check, Count, Judgement, Verdict
+
+OVER_SETTINGS = (  # fields that a verdict in one setting has not
+    *("drawn", "early", "needed", "repeated", "few", "manipulation", "withdrawn", "registered"),
+    *("unregistered_because", "late"),
+)
+IN_ONE_SETTING = ("cases", "searched")
+
+
+def to_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as plain values. JSON has no infinity, so numbers that are not finite become text."""
+    found: dict[str, Any] = {
+        "verdict": verdict.word,
+        "scope": words.scope(verdict),
+        "note": words.note(verdict),
+        "does_not_show": words.does_not_show(verdict.limits),
+        **{name: getattr(verdict, name) for name in ("as_expected", "effect", "interval", "n_seeds")},
+        "comparison": verdict.comparison,
+        "settings": verdict.settings,
+        "comparisons": [_of_comparison(result) for result in verdict.comparisons],
+    }
+    left_out = {"word", "counts", "judgements", *(IN_ONE_SETTING if verdict.counts else OVER_SETTINGS)}
+    left_out |= set() if verdict.runs else {"runs", "numerics"}
+    left_out |= set() if verdict.devices else {"devices"}
+    names = [field.name for field in dataclasses.fields(verdict) if field.name not in left_out]
+    found = {name: getattr(verdict, name) for name in names} | found
+    if verdict.counts:
+        first = verdict.counts[0]
+        found |= {name: getattr(first, name) for name in ("share", "share_interval", "holds", "asked", "n")}
+        found["manipulation"] = verdict.manipulation and _of_comparison(verdict.manipulation)
+    else:
+        found["method"] = words.method(verdict.deciding)
+    return plain(found)
+
+
+def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
+    node = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    if isinstance(result, Judgement):
+        said = {"note": words.note_of_values(result), "method": words.method(result)}
+        return {"verdict": node.pop("word")} | node | said
+    return node | {"note": words.not_held(result)} if isinstance(result, Check) else node
+
+
+def plain(value: Any) -> Any:
+    """The values of JSON."""
+    if dataclasses.is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Comparison):
+        return plain(value.shown())
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    value = value.item() if isinstance(value, np.generic) else value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def from_json(node: Mapping[str, Any]) -> Verdict:
+    """The verdict that a `verdict.json` holds. Raises ValueError for one that lacks a field, as older ones do."""
+    results = [
+        {"word": result.get("verdict")} | result | {"comparison": Comparison.of_shown(result["comparison"])}
+        for result in node["comparisons"]
+    ]
+    check = node.get("manipulation")
+    read = {**node, "word": node["verdict"], "counts" if "share" in node else "judgements": results}
+    if check:
+        read["manipulation"] = {**check, "comparison": Comparison.of_shown(check["comparison"])}
+    return _adapter().validate_python(read)
+
+
+@functools.cache
+def _adapter() -> TypeAdapter[Verdict]:
+    return TypeAdapter(Verdict)

@@ -1,0 +1,185 @@
+"""Monitors in a loop of one's own, and in that of Hugging Face: they follow the steps of torch's optimizers."""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from normexp.format import require_at_least
+from normexp.monitors.activations import Activations
+from normexp.monitors.base import Monitor
+from normexp.monitors.batches import Step, guessed_loss
+from normexp.monitors.charts import Charts
+from normexp.monitors.gradients import Gradients
+from normexp.monitors.guard import guard_depth
+from normexp.monitors.listen import hearing
+
+
+class Watch:
+    """What monitors see of a loop; see `watch`. It has what they ask of Lightning's trainer.
+
+    Attributes:
+        recorded: tag -> (step, value), of all monitors.
+    """
+
+    accumulate_grad_batches = 1  # the loop's own loss says how it counts micro-batches
+    estimated_stepping_batches = float("inf")
+    datamodule = None
+
+    def __init__(
+        self, model: nn.Module, monitors: Sequence[Monitor], to: str | Path | None, loss: Any, validation: Any
+    ) -> None:
+        self.model, self.monitors, self.step_of = model, list(monitors), Step(model, loss)
+        self.val_dataloaders, self.loggers, self.global_step = validation, [], 0
+        # Passes run in the loop's own context, with its autocast.
+        self.precision_plugin = SimpleNamespace(train_step_context=contextlib.nullcontext)
+        self._to, self._batch, self._begun, self._has_loss = to, None, False, loss is not None
+        self._hearing: list[contextlib.AbstractContextManager] = []
+
+    @property
+    def recorded(self) -> dict[str, list[tuple[int, float]]]:
+        return {tag: values for monitor in self.monitors for tag, values in monitor.recorded.items()}
+
+    def over(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The batches of a loader. Monitors that make passes of their own need the target, so go through them here."""
+        for self._batch in batches:
+            yield self._batch
+        self._batch = None
+
+    def step(self, loss: Tensor | float) -> None:
+        """Log the loss of the step as `Loss/train`, as often as the monitors measure."""
+        pace = min((monitor.every_n_steps for monitor in self.monitors), default=1)
+        done = max(0, self.global_step - 1)
+        if done % pace == 0:
+            for logger in self.loggers:
+                logger.log_metrics({"Loss/train": torch.as_tensor(loss).item()}, done)
+
+    def __enter__(self) -> "Watch":
+        if self._to is not None:
+            from pytorch_lightning.loggers import TensorBoardLogger
+
+            self.loggers = [TensorBoardLogger(self._to, name="", version="")]
+        self._call("setup", "fit")
+        self._call("on_train_start")
+        self._handles = [
+            self.model.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True),
+            self.model.register_forward_hook(self._after, always_call=True),
+            register_optimizer_step_pre_hook(self._before_update),
+            register_optimizer_step_post_hook(self._after_update),
+        ]
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        for handle in self._handles:
+            handle.remove()
+        if error is None and self._has_loss:
+            self._call("on_train_end")
+        self._call("teardown", "fit")
+        if self.recorded:
+            Charts().write(self.loggers, self.monitors)
+        for logger in self.loggers:
+            logger.finalize("success")
+
+    def _call(self, hook: str, *args: Any) -> None:
+        for monitor in self.monitors:
+            getattr(monitor, hook)(self, self.step_of, *args)
+
+    def _before(self, model: nn.Module, args: tuple, named: dict) -> None:
+        # Not of a copy, which takes the hooks along, nor in validation or a pass of a monitor.
+        if model is not self.model or guard_depth() or not (model.training and torch.is_grad_enabled()):
+            return
+        if not self._begun:
+            self._begun = True
+            given = args if not named else named if not args else None
+            batch = self._batch if self._batch is not None else given
+            self._call("on_train_batch_start", batch, self.global_step)
+        self._hearing.append(hearing(self.step_of, model))
+        self._hearing[-1].__enter__()
+
+    def _after(self, model: nn.Module, args: tuple, output: Any) -> None:
+        if model is self.model and self._hearing and not guard_depth():
+            self._hearing.pop().__exit__(None, None, None)
+            self._has_loss |= isinstance(guessed_loss(output, None), Tensor)
+
+    def _updates(self, optimizer: torch.optim.Optimizer) -> bool:
+        own = {id(p) for p in self.model.parameters()}
+        return any(id(p) in own for group in optimizer.param_groups for p in group["params"])
+
+    def _before_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
+        if self._begun and self._updates(optimizer):
+            self._call("on_before_optimizer_step", optimizer)
+
+    def _after_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
+        if self._begun and self._updates(optimizer):
+            self.global_step += 1
+            self._begun = False
+            self._call("on_train_batch_end", None, None, 0)
+
+
+def watch(
+    model: nn.Module,
+    *,
+    every: int = 100,
+    to: str | Path | None = None,
+    monitors: Sequence[Monitor] | None = None,
+    loss: Callable[[Any, Any], Tensor] | None = None,
+    validation: Any = None,
+    only: str | Sequence[str] = "*",
+    strict: bool = False,
+) -> Watch:
+    """Watch a network in a loop of your own. It trains to the same bits as without.
+
+        with normexp.watch(model, every=50, to="runs/x") as w:
+            for x, y in loader:
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        w.recorded  # tag -> [(step, value), ...]
+
+    A step is one of a torch optimizer that holds weights of the model; it begins at the model's first call in training
+    mode. Tags and numbers are those of a LightningModule with the network in `self.model`.
+
+    Args:
+        every: steps from one measurement to the next.
+        to: folder of a TensorBoard log.
+        monitors: with a pace of their own; by default `Activations` and `Gradients`. Those that make passes of their
+            own need the loss: the network's output has it, as in Hugging Face, or `loss` computes it and the loop runs
+            over `w.over(loader)`. `w.step(loss)` logs the loss.
+        loss: `loss(output, target)`; see `monitors.batches.Step`.
+        validation: a loader, whose first batch is held out; by default the batch of the step.
+        only: globs of the tags to record, such as `gradient_norm/*`.
+        strict: whether a monitor that fails ends the loop. By default it is said once, and the loop goes on.
+    """
+    require_at_least("every", every, 1)
+    chosen = (
+        [Activations(every_n_steps=every), Gradients(every_n_steps=every)] if monitors is None else monitors
+    )
+    for monitor in chosen:
+        monitor.only, monitor.strict = [only] if isinstance(only, str) else list(only), strict
+    return Watch(model, chosen, to, loss, validation)
+
+
+def trainer_callback(**options: Any) -> Any:
+    """A callback for `transformers.Trainer(callbacks=[...])`: `watch` during its training, with the same options. By
+    default the log lies in `runs` beside the checkpoints."""
+    from transformers import TrainerCallback
+
+    class WatchNorms(TrainerCallback):
+        watch: Watch | None = None
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            to = options.get("to") or Path(args.output_dir) / "runs"
+            self.watch = watch(model, **options | {"to": to})
+            self.watch.global_step = state.global_step  # of a training that is resumed
+            self.watch.__enter__()
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.watch.__exit__(None, None, None)
+
+    return WatchNorms()

@@ -1,0 +1,160 @@
+"""The tables of the pages on chosen networks are computed from docs/data/two_questions.parquet: each printed number is
+its value, rounded once."""
+
+import re
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from normexp.report.statistics import estimate
+
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "docs" / "data" / "two_questions.parquet"
+NORMS = {
+    "no norm": "none", "BatchNorm": "batchnorm", "LayerNorm": "layernorm", "GroupNorm": "groupnorm",
+    "RMSNorm": "rmsnorm", "BatchNorm, then noise": "batchnorm_noisy",
+}  # fmt: skip
+RATIO = "gradient_first_last_ratio/weight@first"
+SETTINGS = {
+    "MLP, MNIST": ("mlp", "mnist"), "CNN, MNIST": ("cnn", "mnist"), "Transformer, MNIST": ("transformer", "mnist"),
+    "CNN, CIFAR-10": ("cnn", "cifar10_jpeg"), "ResNet of 8 layers, CIFAR-10": ("resnet", "cifar10_jpeg"),
+}  # fmt: skip
+NUMBER = re.compile(r"[-+]?\d*\.?\d+(?:e-?\d+)?")
+
+
+def rows_of(page: str, head: str) -> list[list[str]]:
+    """The cells of the table of a page whose head begins so."""
+    text = (ROOT / "docs" / page).read_text()
+    lines = text[text.index(f"\n| {head}" if head else "\n| |") + 1 :].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[:1] + lines[2:]]
+
+
+def agrees(text: str, value: float) -> bool:
+    """Whether a printed number is a value, rounded to its last digit; zeros at the end of 590 are no digits."""
+    number = Decimal(text)
+    number = number if "." in text else number.normalize()
+    unit = 10.0 ** int(number.as_tuple().exponent)
+    return abs(float(number) - value) <= unit / 2 * (1 + 1e-9)
+
+
+def judging(*plans: str) -> pd.DataFrame:
+    runs = pd.read_parquet(TABLE)
+    return runs[runs["plan"].isin(plans) & (runs["seed"] > 0)]
+
+
+@cache
+def answers() -> dict[str, np.ndarray]:
+    return dict(np.load(TABLE.with_suffix(".npz")))
+
+
+def minus(runs: pd.DataFrame, one: str, other: str) -> tuple[float, ...]:
+    """The points between two norms: mean and interval, or the value of each seed where there are few."""
+    right = {
+        norm: {row.seed: np.unpackbits(answers()[row.key]).astype(float) for row in rows.itertuples()}
+        for norm, rows in runs[runs["norm"].isin([one, other]) & (runs["affine"] != "none")].groupby("norm")
+    }
+    seeds = sorted(right[one].keys() & right[other].keys())
+    z = np.stack([right[one][seed] - right[other][seed] for seed in seeds])
+    found = estimate(z.mean(1), examples=z, resolution=2 / z.shape[1] ** 2)
+    return tuple(100 * np.array(found.few or found[:3]))
+
+
+def check(text: str, values: tuple[float, ...]) -> None:
+    printed = NUMBER.findall(text.replace("in its two seeds", ""))
+    assert len(printed) == len(values), (text, values)
+    assert all(agrees(one, value) for one, value in zip(printed, values, strict=True)), (text, values)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "right"),
+    [(".997", 0.99649, False), (".996", 0.99649, True), ("97.9", 97.847, False), ("97.8", 97.847, True),
+     ("590", 586.3, True), ("590", 584.0, False), ("5e-10", 4.6e-10, True), ("+2.43", 2.43, True)],
+)  # fmt: skip
+def test_a_number_that_is_rounded_twice_is_seen(text, value, right):
+    assert agrees(text, value) is right
+
+
+def test_covariate_shift():
+    runs = judging("shift", "resnet")
+    checked = 0
+    for name, _, start, middle, cosine, accuracy, gain in rows_of(
+        "covariate_shift.md", "| shift in one update"
+    )[1:]:
+        kind, norm = name.split(", ", 1)
+        model = kind.lower() if kind in ("CNN", "ResNet") else "mlp"
+        own = runs[(runs["model"] == model) & ((runs["activation"] == kind) | (model != "mlp"))]
+        rows = own[own["norm"] == NORMS[norm]]
+        columns = {
+            "wasserstein_drift@first": start,
+            "wasserstein_drift@middle": middle,
+            "ics_cosine@middle": cosine,
+        }
+        for column, text in columns.items():
+            check(text, (rows[column].mean(),))
+        if accuracy:
+            check(accuracy, (100 * rows["test_accuracy"].mean(),))
+        if gain:
+            check(gain, minus(own, NORMS[norm], "none"))
+        checked += bool(gain)
+    assert checked >= 4
+
+
+def accuracy_agrees(text: str, rows: pd.DataFrame) -> bool:
+    """`97.6%`, of the mean of all seeds. Where seeds differ by more, the page gives each in words."""
+    return "in one seed" in text or agrees(text.strip("%"), 100 * rows["test_accuracy"].mean())
+
+
+def test_vanishing_gradients():
+    runs = judging("depth").astype({"depth": int})
+    by = runs.groupby(["optimizer", "activation", "norm", "depth"])
+    sgd = rows_of("vanishing_gradients.md", "| hidden layers")[1:]
+    for name, depth, rate, ratio, accuracy in sgd:
+        activation, norm = name.split(", ")
+        rows = by.get_group(("sgd", activation.lower(), NORMS[norm], int(depth)))
+        assert rows["lr"].unique().tolist() == [float(rate.strip("*"))], name
+        assert ratio == "4e-20" or agrees(ratio, rows[RATIO].mean()), (name, depth, rows[RATIO].mean())
+        assert accuracy_agrees(accuracy, rows), (name, depth, rows["test_accuracy"].mean())
+    assert len(sgd) > 30
+    head, *table = rows_of("vanishing_gradients.md", "sigmoid, 2,000 updates")
+    for name, *cells in table:
+        found = re.fullmatch(r"(\d+) layers, (SGD|AdamW)", name)
+        for norm, text in zip(head[1:], cells, strict=True) if found else ():
+            rows = by.get_group((found[2].lower(), "sigmoid", NORMS[norm], int(found[1])))
+            assert accuracy_agrees(text, rows), (name, norm, rows["test_accuracy"].mean())
+
+
+def test_settings_that_have_learned():
+    runs = judging("learned", "resnet")
+    head, *table = rows_of("learned.md", "setting | aim")
+    for name, _, *cells in table:
+        if name in SETTINGS:
+            own = runs[(runs["model"] == SETTINGS[name][0]) & (runs["data"] == SETTINGS[name][1])]
+            means = own[own["affine"] != "none"].groupby("norm")["test_accuracy"].mean()
+            for norm, text in zip(head[2:], cells, strict=True):
+                assert not text or agrees(text.strip("*%"), 100 * means[NORMS[norm]]), (name, norm, means)
+    head, *table = rows_of("learned.md", "minus no norm")
+    for name, *cells in table:
+        if name in SETTINGS:
+            own = runs[(runs["model"] == SETTINGS[name][0]) & (runs["data"] == SETTINGS[name][1])]
+            for column, text in zip(head[1:], cells, strict=True):
+                one, other = column.split(" minus ") if " minus " in column else (column, "no norm")
+                if text:
+                    check(text, minus(own, NORMS[one], NORMS[other]))
+
+
+def test_batch_sizes():
+    runs = judging("batches")
+    table = rows_of("learned.md", "batch size |")[1:]
+    for size, *cells in table[1:]:
+        for start, model in ((0, "mlp"), (5, "cnn")):
+            own = runs[(runs["model"] == model) & (runs["batch_size"] == int(size))]
+            for norm, text in zip(
+                ("no norm", "BatchNorm", "LayerNorm", "GroupNorm"), cells[start:], strict=False
+            ):
+                mean = 100 * own[own["norm"] == NORMS[norm]]["test_accuracy"].mean()
+                assert not text or agrees(text, mean), (size, model, norm, mean)
+            check(cells[start + 4], minus(own, "batchnorm", "layernorm"))

@@ -1,0 +1,71 @@
+"""Kept evidence is judged, and finished runs are listed and reported, where torch and Lightning are absent."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fabricated import write_study
+
+ROOT = Path(__file__).parents[1]
+ABSENT = ("torch", "torchvision", "pytorch_lightning", "lightning", "lightning_fabric", "tensorboard")
+BLOCKED = f"""
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {ABSENT}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Absent())
+from normexp.cli.main import main
+status = main()
+assert not set(sys.modules) & set({ABSENT})
+sys.exit(status)
+"""
+
+
+def command(folder, *words):
+    """What a command prints in a process that cannot import any of them."""
+    call = [sys.executable, "-c", BLOCKED, *words]
+    found = subprocess.run(
+        call, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+@pytest.mark.integration
+def test_blocked_process_has_no_torch(tmp_path):
+    call = [sys.executable, "-c", BLOCKED.replace("from normexp.cli.main import main", "import torch")]
+    found = subprocess.run(
+        call, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert "No module named 'torch'" in found.stderr
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "words", [("verify", "claim=P10a"), ("verify", "claim=P06a,S06b"), ("verify", "--help")]
+)
+def test_kept_evidence_is_judged(words, tmp_path):
+    told = command(tmp_path, *words)
+    assert all(
+        id in told for word in words for id in word.removeprefix("claim=").split(",") if "claim" in word
+    )
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    "name", ["figure", "runs", "report", "compare", "check", "advise", "new", "register"]
+)
+def test_commands_explain_themselves(name, tmp_path):
+    assert f"normexp {name}" in command(tmp_path, name, "--help")
+
+
+@pytest.mark.integration
+def test_finished_runs_are_listed_and_reported(tmp_path):
+    folder = write_study(tmp_path / "study", norms=("none", "layernorm"))
+    assert "layernorm" in command(tmp_path, "runs", str(folder))
+    told = command(tmp_path, "report", str(folder))
+    assert "report: " in told
+    assert (folder / "report" / "index.html").is_file()
