@@ -252,7 +252,7 @@ def test_several_batches_are_the_training_batch_and_the_held_out_one(own, capsys
     real = run.two_batches
     monkeypatch.setattr(run, "two_batches", lambda *given: seen.append(real(*given)) or seen[-1])
     command("own_rules:Net", "--data", "own_rules:batch,own_rules:held_out,9x6")
-    batches = seen[0][0]
+    batches = seen[0].batches
     assert len(batches.training[0]) == 4
     assert len(batches.held_out) == 9
 
