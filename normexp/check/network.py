@@ -200,7 +200,8 @@ class Network:
         if self.data is None or is_batch(self.data):
             return [self.batches.training]
         drawn = first_batches(self.data, ANEW + 1, self.options.seed)
-        drawn = drawn[:1] + drawn[2:]  # the second one is held out
+        held_out = len(drawn) - 1 if isinstance(self.data, (list, tuple)) else 1
+        drawn = (drawn[:held_out] + drawn[held_out + 1 :])[:ANEW]
         cut = [batch if self.cut is None else first_rows(batch, self.cut) for batch in drawn]
         return [to_module(batch, self.step) for batch in cut] or [self.batches.training]
 
