@@ -1,5 +1,6 @@
 """Words for numbers, times and refused arguments: argument, value, remedy; and what a line can show."""
 
+import difflib
 import re
 import shutil
 import sys
@@ -114,4 +115,6 @@ def require_depth(depth: int) -> None:
 def require_choice(argument: str, value: str, choices: Collection[str]) -> None:
     """Raise a ValueError that names the choices if the value is none of them."""
     if value not in choices:
-        raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"{argument}={value}: unknown; {meant}use one of {', '.join(choices)}")

@@ -213,8 +213,8 @@ class Data:
 
 
 def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Data:
-    """The two batches of a loader, a data module, any iterable of batches, or one batch. None makes random inputs
-    up."""
+    """The first two batches of a loader or a data module, the first and the last of a list, or one batch twice. None
+    makes random inputs up."""
     said: list[str] = []
     if data is None:
         data = made_up(module, samples)
@@ -233,13 +233,13 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
 
 
 def first_batches(data: Any, count: int, seed: int) -> list[Any]:
-    """The first batches of a loader or data module. Random states stay."""
+    """The first batches of a loader or data module; all of a list. Random states stay."""
     with seeded(seed):
         if hasattr(data, "train_dataloader"):
             data.prepare_data()
             data.setup("fit")
             data = data.train_dataloader()
-        return list(itertools.islice(iter(data), count))
+        return list(data) if isinstance(data, (list, tuple)) else list(itertools.islice(iter(data), count))
 
 
 def is_batch(data: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from normexp.models.sites import sites_of
 from normexp.monitors.listen import CalledFunction
 from normexp.monitors.sites import channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
+from normexp.norms.layers.recognize import TORCH
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
@@ -34,6 +35,18 @@ class Place:
     module: nn.Module
     layer: NormLayer | str
     unowned: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self.module is other.module and self.path == other.path
+
+    def __hash__(self) -> int:
+        return hash((self.path, id(self.module)))
+
+    def called_with(self, more: bool) -> "Place":
+        """The place in a call that may have more than the input. What a stranger's class, which is known by its outputs
+        for an input alone, computes then is not understood."""
+        known = isinstance(self.module, (*TORCH, CalledFunction)) or hasattr(self.module, "batch_statistics")
+        return replace(self, layer="is called with more than its input") if more and not known else self
 
     @property
     def name(self) -> str:

@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from normexp.check.inputs import root_of
 from normexp.check.places import Place, heard_place
 from normexp.models.sites import Site, sites_of
-from normexp.monitors.guard import gradients_or_none, step_output
+from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
 from normexp.monitors.sites import channel_axis, first_tensor
 
@@ -121,6 +121,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
 
     def enter(place: Place, args: tuple, kwargs: dict) -> None:
         x, seen.inside = first_tensor(args, kwargs), place.path
+        place = place.called_with(any(v is not x and v is not None for v in (*args, *kwargs.values())))
         if x is not None and x.numel() and place.kind != "none":
             call = measured(place, x, args, kwargs)
             call.before, call.channels = maker(x), channel_axis(x)
@@ -129,7 +130,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
 
     def leave(place: Place, output: Any) -> None:
         seen.inside = ""
-        if begun and begun[-1].place is place and isinstance(output, Tensor):
+        if begun and begun[-1].place == place and isinstance(output, Tensor):
             begun.pop().gives = output.dtype
 
     def maker(x: Tensor) -> str:
@@ -164,9 +165,6 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         handles += [handle, register_module_forward_hook(made)]
     try:
         loss = step_output(step, copied(batch))["loss"]
-        if loss is None:  # Lightning allows it
-            seen.skipped = True
-            return seen
         seen.loss = float(loss.detach())
         for each in handles:
             each.remove()  # a checkpointed part is computed again, and not seen again
@@ -176,6 +174,8 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         seen.gradients = {
             name: None if g is None else float(g.norm()) for name, g in zip(trained, gradients, strict=True)
         }
+    except NoLoss:  # Lightning allows it
+        seen.skipped = True
     except Exception as error:  # any error of a user's network is what we report
         seen.error = error
     finally:

@@ -52,6 +52,7 @@ def train(arguments: list[str]) -> None:
         print(f"normexp {__version__}")
         return
     if flags.help:
+        use_folder(flags.config_dir)
         from normexp.cli.help import explain, help_text
 
         tell("\n\n".join(map(explain, flags.words)) or help_text())

@@ -14,8 +14,11 @@ from normexp.compare.run import Result
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
+from normexp.report.latex import booktabs
 from normexp.report.page import list_html, save_page
 from normexp.report.style import Style, drawing_style
+from normexp.report.tables import plain
+from normexp.runs.files import write_text
 
 FOR_A_PAPER = Markup("<p>{}</p><p>Curves and every rate: <code>{}</code></p>")
 
@@ -24,7 +27,8 @@ def write(result: Result, out: Path, made_by: str) -> Path:
     """Write index.html, tables/ and figures/ into a folder. Returns the page."""
     design, last = result.design, result.last
     names = {"arm": "norm", "level": "batch_size"}
-    tables = {f"{name}.csv": getattr(result, name).rename(columns=names) for name in ("runs", "chosen")}
+    found = {name: getattr(result, name).rename(columns=names) for name in ("runs", "chosen")}
+    tables = {f"{name}.csv": rows.loc[:, ~rows.columns.duplicated()] for name, rows in found.items()}
     with drawing_style():
         figure = Drawing(
             "differences",
@@ -46,19 +50,29 @@ def write(result: Result, out: Path, made_by: str) -> Path:
         f"{len(result.looks)} of {len(design.looks)} looks",
         f"{result.runs['seconds'].sum() / 60:.1f} minutes of training",
     ]
-    return save_page(
+    text = f"In this setting: {finding(last, design.baseline, design.measure)}"
+    norms = table_of_norms(last, design).astype(str)
+    head, rows = [*norms.columns], norms.to_numpy().tolist()
+    page = save_page(
         out,
         title=design.name,
         facts=facts,
-        finding=f"In this setting: {finding(last, design.baseline, design.measure)}",
+        finding=text,
         cautions=["One setting: this says nothing of other data, networks or lengths."],
         sections=sections,
         pictures=pictures,
         provenance=[made_by],
         runs_text=f"{pluralize(len(result.runs), 'run')}; {result.ended}.",
         made_by=made_by,
-        tables=tables,
+        tables=tables | {"norms.csv": norms},
     )
+    write_text(out / "tables" / "norms.tex", booktabs(head, rows, text))
+    lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)]
+    grid = "\n".join(f"| {' | '.join(row)} |" for row in lines)
+    write_text(
+        out / "report.md", f"# {plain(design.name)}\n\n{plain(text)}\n\n{grid}\n\n{plain(methods(result))}\n"
+    )
+    return page
 
 
 def table_of_norms(look: Look, design: Design) -> pd.DataFrame:

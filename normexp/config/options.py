@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from normexp.config.folder import CONFIGS, brought, load_yaml
+from normexp.config.folder import CONFIGS, brought, load_yaml, own_folder
 
 GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
@@ -26,6 +26,13 @@ def choices(group: str) -> dict[str, str]:
     paths = sorted((CONFIGS / group).glob("*.yaml"))
     comments = {path.stem: re.search(r"^# (?!@package)(.*)", path.read_text(), re.M) for path in paths}
     return {name: comment[1] if comment else "" for name, comment in comments.items()}
+
+
+def own_choices(group: str) -> dict[str, str]:
+    """The choices of the user's own folder, `--config-dir`."""
+    folder = own_folder()
+    names = sorted(path.stem for path in (folder / group).glob("*.yaml")) if folder else ()
+    return dict.fromkeys(names, "of your own")
 
 
 def installed(group: str) -> dict[str, str]:

@@ -235,8 +235,8 @@ class _Mode(TorchFunctionMode):
             return (
                 [] if here.inside == "activation" else self._tell(layer, Site(layer, "activation", module), x)
             )
-        if here.inside is not None or isinstance(x, nn.Parameter):  # weights of a unit length are no norm
-            return []
+        if here.inside is not None or isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter):
+            return []  # weights that are standardized, or of a unit length, are no norm
         return self._heard_norm(name, module, x)
 
 

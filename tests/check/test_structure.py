@@ -113,6 +113,28 @@ def test_norm_that_is_not_understood_is_said():
     assert any("not understood" in fact for fact in beside.facts)
 
 
+class Gated(HandRMS):
+    def forward(self, x, gate=None):
+        return super().forward(x) if gate is None else super().forward(x * gate)
+
+
+def test_norm_that_is_called_with_more_than_its_input_is_not_understood():
+    class Net(nn.Module):
+        def __init__(self, gated):
+            super().__init__()
+            self.linear, self.norm, self.output = nn.Linear(6, 8), Gated(8, wide=True), nn.Linear(8, 3)
+            self.gated = gated
+
+        def forward(self, x):
+            x = self.linear(x)
+            return self.output(self.norm(x, torch.full_like(x, 1e-4)) if self.gated else self.norm(x))
+
+    assert "eps" in check(Net(False), rows()).healthy
+    result = check(Net(True), rows())
+    assert "1 Gated is not understood: is called with more than its input" in result.facts
+    assert "eps" in result.not_checked
+
+
 def test_instance_norm_of_rows_takes_samples_for_channels():
     x, y = rows()
     wrong = nn.Sequential(nn.Linear(6, 8), nn.InstanceNorm1d(32), nn.Linear(8, 3))

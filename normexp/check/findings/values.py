@@ -102,7 +102,7 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             medians[call.place.path] = float(alive.median())
     for worst in above(shares, limit.share):
         place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
-        if place.tracked and place.seen == 0:
+        if (place.tracked and place.seen == 0) or (place.eps <= limit.usual and is_new(network)):
             worst.case = "untrained"  # the scale at initialization says little
         least = min(medians[path] for path in worst.layers)
         name = next((name for name in EPS if isinstance(getattr(place.module, name, None), float)), "")
@@ -116,6 +116,12 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             "name": name,
         }
         yield worst
+
+
+def is_new(network: Network) -> bool:
+    """Whether all gains are as they were made, one number for each norm."""
+    gains = [c.place.layer.gain for c in network.understood if c.place.layer.gain is not None]
+    return bool(gains) and all(bool((gain == gain.flatten()[0]).all()) for gain in gains)
 
 
 @finding
