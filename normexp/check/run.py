@@ -63,9 +63,9 @@ def check(
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
     data = two_batches(loader, module, samples, given.seed)
+    absent = ""
     if given.optimizer is None:
-        given.optimizer, reason = optimizer_of(module)
-        data.said += [f"{reason}: pass optimizer="] if reason else []
+        given.optimizer, absent = optimizer_of(module)
     elif isinstance(given.optimizer, (list, tuple)):
         given.optimizer = joined(flat(given.optimizer))
     network = Network(step, data.batches, data.size, loader, given, samples)
@@ -95,6 +95,7 @@ def check(
         f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
         *network.not_understood(),
         *data.said,
+        *([f"{absent}: pass optimizer="] if absent else []),
     ]
     rules.judge(result)
     result.sources = sources_of(
