@@ -154,12 +154,15 @@ def documented():
     return {row[1].strip(" `"): row[2].replace("`", "").split() for row in rows}
 
 
+OF_THEIR_OWN = ("adaptation", "adversarial_noise")  # asked for by name, and said elsewhere in the page
+
+
 @pytest.mark.parametrize("name", MEASURES)
 def test_every_key_is_documented_and_no_other(name):
     full = compose(["monitor=full"])[0].monitor
-    if name not in documented() and name not in full:
-        pytest.fail(
-            f"{name}: has no row under Measures in docs/monitors.md, and no line in configs/monitor/full.yaml"
-        )
+    if name in OF_THEIR_OWN:
+        return
+    assert name in documented(), f"{name}: write its row under Measures in docs/monitors.md"
+    assert name in full, f"{name}: write its line in configs/monitor/full.yaml"
     expanded = {key.replace("<place>", place) for key in documented()[name] for place in PLACES}
     assert expanded == instantiate(full[name]).keys()
