@@ -4,7 +4,7 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from normexp.check.inputs import root_of
-from normexp.check.places import Place, heard_place
+from normexp.check.places import OTHERWISE, Place, heard_place
 from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
@@ -131,7 +131,10 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
     def leave(place: Place, output: Any) -> None:
         seen.inside = ""
         if begun and begun[-1].place == place and isinstance(output, Tensor):
-            begun.pop().gives = output.dtype
+            call = begun.pop()
+            call.gives = output.dtype
+            if call.understood and not call.place.explains(call.x, output):
+                call.place, call.values = replace(call.place, layer=OTHERWISE), 0
 
     def maker(x: Tensor) -> str:
         made = left.get(id(x))
