@@ -268,6 +268,9 @@ def test_norm_of_a_norm():
     def twice(*between):
         return nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), *between, nn.BatchNorm1d(8), nn.Linear(8, 3))
 
+    assert (
+        "norm_of_norm" in check(twice(nn.ReLU(inplace=True)), rows()).healthy
+    )  # the same tensor, written into
     finding = found("norm_of_norm", check(twice(nn.ReLU()), rows()), check(wrong := twice(), rows()))
     assert (finding.layers, finding.number) == (("2",), 1)
     exec(finding.fix, {"model": wrong, "nn": nn, "result": check(wrong, rows())})
