@@ -12,6 +12,7 @@ from small_module import fit
 
 from normexp.config.compose import compose
 from normexp.config.run_spec import spec_of
+from normexp.config.targets import DataOfLaunch
 from normexp.monitors import Charts, Monitor, measure_without_fit
 from normexp.monitors.activations import PLACES
 from normexp.training.build import build
@@ -55,7 +56,7 @@ def parts(model, norm, monitor, pace=2):
                 node[key] = pace
             if key in ("batch_size", "chunks", "iterations"):
                 node[key] = min(node[key], 4)
-    return build(spec_of(cfg, choices, ()))
+    return build(spec_of(cfg, choices, (), DataOfLaunch()))
 
 
 class Losses(pl.Callback):
