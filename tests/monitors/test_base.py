@@ -134,6 +134,18 @@ def test_no_hook_outlives_its_step(name):
     assert clean.counts[-2:] == [0, 0]
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_a_second_fit_starts_anew(name):
+    used, fresh = EVERY[name](2), EVERY[name](2)
+    fit(Small(lr=0.5), [used], steps=3)
+    used.stopped = "by the first fit"
+    for monitor in (used, fresh):
+        fit(Small(), [monitor], steps=3)
+    assert used.recorded == fresh.recorded
+    assert used.recorded
+    assert not used.stopped
+
+
 def test_the_value_of_a_step_is_that_of_the_weights_before_it():
     module, loader = Small(dropout=0), batches(3)
     direct = monitors.Smoothness(every_n_steps=1).measure(module, next(iter(loader)))
