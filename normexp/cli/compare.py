@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.config.compose import compose
 from normexp.config.process import fast_imports, typed
 from normexp.format import tell
 
@@ -48,6 +49,8 @@ def compare(
         name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
+    for norm in norms:
+        compose([*overrides, f"norm={norm}"])  # a typo is answered before the imports, which take seconds
     from normexp.compare.judged import Design, check_words, finding, planned_looks
 
     check_words(overrides)
