@@ -58,7 +58,8 @@ def test_structures_are_what_they_say():
         for name in ("symmetric", "circulant", "low rank")
     }
     assert torch.allclose(square["symmetric"], square["symmetric"].T)
-    assert torch.allclose(square["circulant"][3], square["circulant"][0].roll(3))
+    for shift in range(32):
+        assert torch.allclose(square["circulant"][shift], square["circulant"][0].roll(shift))
     assert torch.linalg.matrix_rank(square["low rank"]) == 4
     mirrored = matrix(weights(pairs="mirrored", mean=0.5), 8, 8, generator())
     assert torch.allclose(mirrored[:4, :4], -mirrored[4:, :4])
@@ -66,6 +67,13 @@ def test_structures_are_what_they_say():
     assert torch.allclose(mirrored[:4, :4], mirrored[4:, 4:])
     repeated = matrix(weights(pairs="repeated"), 8, 6, generator())
     assert torch.allclose(repeated[:4], repeated[4:])
+
+
+def test_weights_are_named_by_what_they_are():
+    assert str(weights(pairs="mirrored", shared=True)) == (
+        "iid, normal entries, mean 0 deviations, mirrored pairs, scale 1, shared"
+    )
+    assert str(weights()) == "iid, normal entries, mean 0 deviations, scale 1"
 
 
 def test_looks_linear_weights_make_a_relu_network_linear():
