@@ -10,7 +10,7 @@ import torch
 from committed import CLAIMS, altered, text_of
 
 from normexp.claims.evidence.initial import network
-from normexp.claims.evidence.search import changed, draw, search
+from normexp.claims.evidence.search import Case, changed, draw, search
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.evidence.weights import Weights, matrix
 from normexp.claims.judge.one_setting import judge_values
@@ -67,6 +67,17 @@ def test_structures_are_what_they_say():
     assert torch.allclose(mirrored[:4, :4], mirrored[4:, 4:])
     repeated = matrix(weights(pairs="repeated"), 8, 6, generator())
     assert torch.allclose(repeated[:4], repeated[4:])
+
+
+def test_near_identity_is_a_quarter_of_noise_around_it():
+    noise = matrix(weights(structure="near identity"), 400, 400, generator()) - torch.eye(400)
+    assert float(noise.std()) * 20 == pytest.approx(0.25, rel=0.02)
+
+
+def test_cases_are_of_one_kind_whatever_their_numbers():
+    kinds = [Case({"model.depth": 3, "eps": eps}, weights(scale=eps)).kind for eps in (0.5, 0.7)]
+    assert kinds == [("iid", "none", 3)] * 2
+    assert Case({"model.depth": 4, "eps": 0.5}, None).kind == (4,)
 
 
 def test_weights_are_named_by_what_they_are():
