@@ -13,6 +13,7 @@ from test_population import PILOT, write
 from normexp.claims.conclude import conclude
 from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, overrides_text, runs_of
+from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.evidence.widen import widen
@@ -169,3 +170,13 @@ def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
     key = pd.MultiIndex.from_frame
     assert set(key(grid[[*ARM, *RUN]])) == set(key(kept[[*ARM, *RUN]]))
     assert runs_of(grid, table)["status"].notna().all()
+
+
+def test_each_seed_takes_its_best_rate_among_the_runs_that_did_not_fail():
+    rows = [
+        (0, 0.1, "completed", 0.8, 0.5), (0, 0.3, "diverged", 0.9, 0.1), (1, 0.1, "completed", 0.8, 0.5),
+        (1, 0.3, "completed", 0.8, 0.4), (2, 0.1, "diverged", 0.2, 0.5), (2, 0.3, "diverged", 0.3, 0.5),
+    ]  # fmt: skip
+    names = ["seed", "lr", "status", "val_accuracy", "val_loss"]
+    runs = pd.DataFrame(rows, columns=names).assign(setting="s", arm="a", level="")
+    assert tuned_runs(runs, "error")["lr"].tolist() == [0.1, 0.3, 0.3]  # a tie falls to the lower loss

@@ -61,6 +61,7 @@ def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(tmp_path, mo
     )
     found = disk.read(grid)
     assert found["seed"].tolist() == [3, 4]
+    assert found[["answers", "late_gain"]].isna().all(axis=None)
     assert found[[*metrics.values()]].to_numpy().tolist() == [[3.0, 30.0], [4.0, 40.0]]
 
 
@@ -77,6 +78,9 @@ def test_cells_are_completed_where_runs_are_trained():
     claim = altered(CLAIMS["P14"], cells={"x": cell})
     (found,) = complete_cells(claim).cells.values()
     assert (found.test, len(found.rates), found.is_complete) == ("test set", 5, True)
+    words = ("model=mlp", "data=digits", "data.split_seed=${seed}")
+    again = altered(claim, cells={"x": BankCell(name="x", overrides=words, labels=cell.labels)})
+    assert complete_cells(again).cells["x"].test == "cut again"
     law = altered(claim, evidence="law")
     assert complete_cells(law) is law
 

@@ -12,6 +12,7 @@ from normexp.claims.evidence.registry import (
     read_registry,
     register,
     registration,
+    registries_of,
     seeds_of,
     subject_of,
 )
@@ -53,6 +54,16 @@ def test_a_claim_is_registered_while_its_protocol_is_that_of_its_row(tmp_path):
     assert registration(claim, [path]) == (row, "")
     amended = altered(claim, seeds=claim.seeds + 1)
     assert registration(amended, [path])[1] == "the protocol is not the one of row 1; register the amendment"
+
+
+def test_rows_are_looked_for_in_the_users_registry_and_that_of_the_evidence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shipped = EVIDENCE / REGISTRY.name
+    assert [path.samefile(shipped) for path in registries_of()] == [True]
+    register(tmp_path / REGISTRY.name, **ROW)
+    assert [path.samefile(shipped) for path in registries_of()] == [False, True]
+    monkeypatch.chdir(shipped.parents[2])
+    assert [path.samefile(shipped) for path in registries_of()] == [True]
 
 
 def test_every_drawn_claim_is_registered_as_it_stands():
