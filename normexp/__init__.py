@@ -11,7 +11,18 @@ if TYPE_CHECKING:
 
     check: Check  # the package, which is called
 
-__all__ = ["NUMERICS", "__version__", "check", "norms", "report", "runs", "sweep", "train", "verify"]
+__all__ = [
+    "NUMERICS",
+    "__version__",
+    "check",
+    "compare",
+    "norms",
+    "report",
+    "runs",
+    "sweep",
+    "train",
+    "verify",
+]
 __version__ = "0.2.0"
 # Raised when an equal configuration computes other bits. 2: group norms of channels_last images no longer cancel, and a
 # CPU takes denormal numbers for zero.
@@ -19,7 +30,7 @@ NUMERICS = 2
 
 
 def __getattr__(name: str) -> Any:
-    """`normexp.check`, `norms` and `runs` on first use, because they import torch and pandas."""
+    """`normexp.check`, `compare`, `norms` and `runs` on first use, because they import torch and pandas."""
     if name in __all__:
         return importlib.import_module(f"normexp.{name}")
     raise AttributeError(f"module 'normexp' has no attribute '{name}'")
