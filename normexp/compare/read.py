@@ -23,8 +23,9 @@ READERS: dict[str, Callable[..., pd.DataFrame]] = {
     ".csv": pd.read_csv,
     ".tsv": lambda path: pd.read_csv(path, sep="\t"),
     ".parquet": pd.read_parquet,
+    ".json": pd.read_json,
+    ".jsonl": lambda path: pd.read_json(path, lines=True),
 }
-READERS |= {".json": pd.read_json, ".jsonl": lambda path: pd.read_json(path, lines=True)}
 OPEN_STATES = {"running", "pending", "queued", "scheduled", "unfinished", "preempting"}
 ENDED_WELL = {"finished", "completed", "complete", "success", "succeeded", "ok", "done"}
 
@@ -34,14 +35,14 @@ def is_typed(words: Sequence[str]) -> bool:
     return bool(words) and all(TYPED.fullmatch(word) for word in words)
 
 
-def typed(words: Sequence[str]) -> pd.DataFrame:
+def typed(words: Sequence[str], value: str) -> pd.DataFrame:
     """The table of numbers in hand; arms without a name are A, B, ..."""
     rows = []
     for place, word in enumerate(words):
         found = TYPED.fullmatch(word)
         assert found is not None
         arm = found["arm"] or chr(ord("A") + place)
-        rows += [{"arm": arm, "value": float(number)} for number in found["values"].split(",")]
+        rows += [{"arm": arm, value: float(number)} for number in found["values"].split(",")]
     return pd.DataFrame(rows)
 
 

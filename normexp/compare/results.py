@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.compare.judged import HIGHER, LOWER, METRICS, Design, Look, Metric, Results, look, metric_of
-from normexp.compare.read import column, is_typed, labels, numbers, opened, states, typed
+from normexp.compare.read import column, labels, numbers, opened, states, typed
 from normexp.compare.sentences import failed_runs, finding, partners
 from normexp.format import pluralize
 
@@ -86,9 +86,9 @@ def compare(
     """
     if isinstance(data, dict):
         data = pd.DataFrame([(own, x) for own, values in data.items() for x in np.atleast_1d(values)])
-        data.columns = ["arm", "value"]
+        data.columns = ["arm", value or "value"]
     if isinstance(data, (list, tuple)):
-        data = typed([str(word) for word in data]) if is_typed([str(word) for word in data]) else data
+        data = typed(data, value or "value")
     table, curves = opened(data, value)
     name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
     arm = column(table, arm or next((own for own in ("arm", "norm") if own in table), "arm"), "arm")
