@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import math
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -119,17 +118,10 @@ def edges(runs: pd.DataFrame, design: Design) -> str:
 
 def diverged(runs: pd.DataFrame) -> str:
     """At which rates runs diverged."""
-    bad = (
-        runs[runs["status"] == "diverged"]
-        .groupby(["arm", "lr"], dropna=False)
-        .size()
-        .reset_index(name="runs")
-    )
-    where = [
-        f"{row.arm}{'' if math.isnan(row.lr) else f' at rate {row.lr:g}'}: {row.runs}"
-        for row in bad.itertuples()
-    ]
-    return f"diverged runs: {'; '.join(where)}"
+    bad = runs[runs["status"] == "diverged"]
+    where = bad["arm"] + bad["lr"].map(" at rate {:g}".format).where(bad["lr"].notna(), "")
+    counts = [f"{name}: {count}" for name, count in where.value_counts(sort=False).items()]
+    return f"diverged runs: {'; '.join(counts)}"
 
 
 def check_learned(runs: pd.DataFrame) -> None:

@@ -86,10 +86,10 @@ def test_so_many_seeds_decide_in_four_of_five_draws(gain, spread, paired):
 
 def test_numbers_in_hand_decide_nothing_and_say_what_would(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert command("compare", ["none:78", "batchnorm:78.2", "better=higher", "margin=0", "spread=0.3"]) == 0
+    assert command("compare", ["none:78", "batchnorm:78.2", "value=AP", "margin=0", "spread=0.3"]) == 0
     told = capsys.readouterr().out
     assert told.startswith(
-        "Two numbers decide nothing: batchnorm minus none, value +0.200; if the runs of an arm spread"
+        "Two numbers decide nothing: batchnorm minus none, AP +0.200; if the runs of an arm spread"
     )
     assert "(assumed; spread=VALUE), it takes 37 seeds an arm" in told
     draw = np.random.default_rng(0).normal(0, 0.3, (2, 4000, 37))
