@@ -12,7 +12,7 @@ from normexp.claims.conclude import judge_all_again
 from normexp.claims.evidence.networks import NETWORK
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.pages.holm import Family
-from normexp.claims.pages.verdicts import table, write_verdicts
+from normexp.claims.pages.verdicts import SOURCES, table, write_verdicts
 
 # Networks of a drawn bank are examined once its claims are registered; until then they have no values.
 UNTRAINED = {
@@ -41,10 +41,10 @@ def verdicts():
 def test_the_page_has_the_verdicts_that_need_no_training_as_their_evidence_gives_them(verdicts):
     page = rows((ROOT / "docs" / "verdicts.md").read_text())
     family = Family.of(verdicts)
-    for letter in "SPX":
-        for name, row in rows(table(UNTRAINED, verdicts, letter, family)).items():
+    for place in SOURCES:
+        for name, row in rows(table(UNTRAINED, verdicts, place, family)).items():
             if name in UNTRAINED:
-                holm = r"; [\w ,]+ under Holm over \d+ verdicts"  # of all verdicts of the page
+                holm = r"; [\w ,]+ under Holm over \d+ comparisons"  # of all verdicts of the page
                 assert re.sub(holm, "", page[name]) == re.sub(holm, "", row), name
 
 
