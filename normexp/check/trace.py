@@ -4,7 +4,7 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from normexp.check.inputs import root_of
-from normexp.check.places import Place, heard_place
+from normexp.check.places import OTHERWISE, Place, heard_place
 from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
@@ -114,9 +114,8 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
     """
     seen, of_module = Trace(), {place.module: place for place in places}
     paths = {module: path for path, module in root_of(step).named_modules()} if hear else {}
-    left: dict[
-        int, tuple[weakref.ref, str]
-    ] = {}  # id of an output -> itself, and the path of its innermost layer
+    # id of an output -> itself, how often it was written into, and the path of its innermost layer
+    left: dict[int, tuple[weakref.ref, int, str]] = {}
     begun: list[Call] = []
 
     def enter(place: Place, args: tuple, kwargs: dict) -> None:
@@ -131,15 +130,18 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
     def leave(place: Place, output: Any) -> None:
         seen.inside = ""
         if begun and begun[-1].place == place and isinstance(output, Tensor):
-            begun.pop().gives = output.dtype
+            call = begun.pop()
+            call.gives = output.dtype
+            if call.understood and not call.place.explains(call.x, output):
+                call.place, call.values = replace(call.place, layer=OTHERWISE), 0
 
     def maker(x: Tensor) -> str:
         made = left.get(id(x))
-        return made[1] if made is not None and made[0]() is x else ""
+        return made[2] if made is not None and made[0]() is x and made[1] == writes(x) else ""
 
     def made(module: nn.Module, _: tuple, output: Any) -> None:
         if isinstance(output, Tensor) and module in paths and not maker(output):
-            left[id(output)] = weakref.ref(output), paths[module]
+            left[id(output)] = weakref.ref(output), writes(output), paths[module]
 
     def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
         path = (
@@ -182,6 +184,11 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         for each in handles:
             each.remove()
     return seen
+
+
+def writes(x: Tensor) -> int:
+    """How often a tensor was written into; 0 if torch does not count."""
+    return 0 if x.is_inference() else x._version
 
 
 def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:

@@ -103,10 +103,10 @@ class CalledFunction(nn.Module):
             eps = self.given.get("eps")
             self.eps = float(small if eps is None else eps)
             self.training = bool(self.given.get("training", True) and self.given.get("use_input_stats", True))
-            axes = len(tuple(self.given.get("normalized_shape", (0,))))
             first = name in ("group_norm", "batch_norm", "instance_norm")
-            last = -1 if axes == 1 else None
-            self.channel_dim = 1 if first else self.given.get("dim", 1) if name == "normalize" else last
+            last = -1 if len(self.given.get("normalized_shape", (0,))) == 1 else None
+            dim = self.given.get("dim", 1) if name == "normalize" else last
+            self.channel_dim = 1 if first else dim if isinstance(dim, int) else None
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x, *self.args, **self.kwargs)

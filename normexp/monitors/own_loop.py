@@ -1,12 +1,14 @@
 """Monitors in a loop of one's own, and in that of Hugging Face: they follow the steps of torch's optimizers."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -35,7 +37,8 @@ class Watch:
         self, model: nn.Module, monitors: Sequence[Monitor], to: str | Path | None, loss: Any, validation: Any
     ) -> None:
         self.model, self.monitors, self.step_of = model, list(monitors), Step(model, loss)
-        self.val_dataloaders, self.loggers, self.global_step = validation, [], 0
+        self.loggers: list[Logger] = []
+        self.val_dataloaders, self.global_step = validation, 0
         # Passes run in the loop's own context, with its autocast.
         self.precision_plugin = SimpleNamespace(train_step_context=contextlib.nullcontext)
         self._to, self._batch, self._begun, self._has_loss = to, None, False, loss is not None
@@ -61,8 +64,6 @@ class Watch:
 
     def __enter__(self) -> "Watch":
         if self._to is not None:
-            from pytorch_lightning.loggers import TensorBoardLogger
-
             self.loggers = [TensorBoardLogger(self._to, name="", version="")]
         self._call("setup", "fit")
         self._call("on_train_start")
@@ -171,9 +172,9 @@ def watch(
 def trainer_callback(**options: Any) -> Any:
     """A callback for `transformers.Trainer(callbacks=[...])`: `watch` during its training, with the same options. By
     default the log lies in `runs` beside the checkpoints."""
-    from transformers import TrainerCallback
+    callback: Any = importlib.import_module("transformers").TrainerCallback
 
-    class WatchNorms(TrainerCallback):
+    class WatchNorms(callback):
         watch: Watch | None = None
 
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:

@@ -111,8 +111,8 @@ def test_small_batches_are_answered_by_what_was_found_there(bank, capsys):
         == 0
     )
     text = " ".join(capsys.readouterr().out.split())
-    assert "3.2 at 4 (2.5 to 3.8)" in text
-    assert "16 of 16" not in text
+    assert "33 points against LayerNorm at batch size 2 and 3.2 at 4." in text
+    assert "35 of 48" not in text
 
 
 def test_nearest_is_a_slow_sum_over_labels():

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import pytest
 from committed import CLAIMS, altered
@@ -9,6 +10,7 @@ from tables import spread, table_of
 from test_settings_count import MORE, claim, family, judge, setting
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.one_setting import judge_comparisons, judge_values
 from normexp.claims.judge.settings_count import count
 from normexp.claims.judge.verdict import Few, Limits
@@ -148,3 +150,64 @@ def test_repeated_draws_and_late_rows_are_told():
         "beyond the margin in 6 of 6 drawn settings, unregistered",
     )
     assert to_json(found)["late"] is None
+
+
+def test_a_paragraph_ends_with_what_it_does_not_show_and_its_source():
+    found = judge(family([1.0] * 6), claim(MORE))
+    *_, limits, source = paragraph(found, 10_000).split("\n")
+    assert limits == does_not_show(found.limits)
+    assert source == f"source: {found.source}"
+
+
+def test_arms_that_were_not_trained_to_an_end_are_told():
+    late = [dataclasses.replace(own, unfitted=("a", "b")) for own in family([1.0] * 2)]
+    late += [dataclasses.replace(own, unfitted=("b",)) for own in family([1.0] * 4)]
+    said = "not trained to the end, so more updates may lower the error: a in 2, b in 6 settings"
+    assert said in numbers_of(judge(late, claim(MORE)))
+
+
+@pytest.mark.parametrize(("n", "said"), [(6, False), (5, True)])
+def test_six_settings_with_a_number_are_enough_for_a_word(n, said):
+    lost = setting((9.0, 9.0), (0.0, 0.0), "lost", {"a": [1, 1], "b": [1, 1]})
+    found = judge([*family([1.0] * n), lost], claim(MORE))
+    assert ("no word is possible" in note(found)) == said
+    assert (found.word == "supported") == (not said)
+
+
+@pytest.mark.parametrize(("effects", "held"), [([1.0] * 6, True), ([1.0] * 5 + [0.1], False)])
+def test_a_cause_in_hand_picked_settings_must_have_changed_in_all(effects, held):
+    causal = claim(MORE, first=0, manipulation=SimpleNamespace(comparison=MORE, measure="noise"))
+    found = judge(family([1.0] * 6), causal, manipulation=family(effects))
+    assert found.manipulation is not None
+    assert found.manipulation.held == held
+    assert (
+        "the manipulation check holds in 5 of 6, so nothing is said of the cause (noise)" in note(found)
+    ) != held
+
+
+def test_the_effect_over_drawn_settings_is_the_median_with_its_interval():
+    found = judge(family([0.9, 1.0, 1.1, 1.2, 1.3, 1.4]), claim(MORE))
+    assert found.effect == pytest.approx(1.15)
+    assert found.interval == found.counts[0].median_interval == pytest.approx((0.9, 1.4))
+    chosen = judge(family([1.0] * 6), claim(MORE, first=0))
+    assert (chosen.effect, chosen.interval, chosen.n_seeds) == (None, None, 2)
+
+
+@pytest.mark.parametrize(
+    "comparison",
+    [
+        Comparison(kind="greater", arm="a", target=0),
+        Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1),
+        Comparison(kind="increasing", arm="a", log2_factor=True),
+        Comparison(kind="every", at_most={"a": [1, 2]}, tolerance=0.1),
+    ],
+)
+def test_a_comparison_comes_back_from_what_a_verdict_shows(comparison):
+    assert Comparison.of_shown(comparison.shown()) == comparison
+
+
+def test_settings_at_the_median_are_on_its_lower_side():
+    labels = [{"depth": depth} for depth in ("2", "2", "2", "4", "4", "8", "8", "8")]
+    (found,) = moderators([True] * 5 + [False] * 3, labels)
+    assert (found.name, dict(found.groups)) == ("depth", {"up to 4": (5, 5), "above 4": (0, 3)})
+    assert found.p == pytest.approx(1 / math.comb(8, 3))
