@@ -1,6 +1,6 @@
 """A decision of yours: `normexp compare results.csv` judges results that exist; `normexp compare my.py:train` and
 `normexp compare model=mlp norms=none,batchnorm` train a fair comparison; each shows it on a page. `normexp advise
-model=cnn batch_size=16` says what to expect of each norm without training."""
+model=cnn batch_size=16` says what was measured nearest to a setting."""
 
 import sys
 from pathlib import Path
@@ -139,8 +139,8 @@ def compare(
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:
-    """What to expect of each norm in your own setting, from the measured settings of a bank: the order of norms with
-    intervals, the nearest settings, and what was not measured.
+    """What was measured nearest to your own setting: the settings of a bank with their numbers and distance, what was
+    not measured, and the findings and answers that cover yours. Nothing is forecast.
 
     - `normexp advise model=cnn batch_size=16 max_steps=2000`
     - `normexp advise bank=mine.yaml evidence=DIR model=mlp`
@@ -151,7 +151,7 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         evidence: a folder of kept runs; by default that of the package
     """
     from normexp.advise import advice
-    from normexp.advise.forecast import Forecast, measured
+    from normexp.advise.nearest import measured
     from normexp.claims.evidence.table import EVIDENCE
     from normexp.claims.spec.bank import load_bank
 
@@ -160,5 +160,5 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
     if not overrides:
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
     known = load_bank(bank)
-    forecast = Forecast(measured(known, evidence or EVIDENCE) if known.drawn else [], known.norms)
-    tell(advice.advice(forecast, advice.labels_of_own(overrides), known.name))
+    settings = measured(known, evidence or EVIDENCE) if known.drawn else []
+    tell(advice.advice(settings, known.norms, advice.labels_of_own(overrides), known.name))

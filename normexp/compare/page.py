@@ -74,7 +74,7 @@ def write(
     )
     text = " ".join(finding(look, design))
     head, rows = [str(name) for name in table.columns], table.astype(str).to_numpy().tolist()
-    write_text(out / "tables" / "comparison.tex", booktabs(head, rows, text))
+    write_text(out / "tables" / "comparison.tex", booktabs(head, rows))
     lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)]
     grid = "\n".join(f"| {' | '.join(row)} |" for row in lines)
     paper = plain(methods(look, design, ended))

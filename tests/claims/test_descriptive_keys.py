@@ -17,7 +17,7 @@ DESCRIPTIVE = {
     "source": ["me"],
     "arxiv": [ABSENT, ["1502.03167"]],
     "covers": [[], ["Z1"]],
-    "kind": [ABSENT, "verbatim", "paraphrase", "ours", "arithmetic", "self-check"],
+    "kind": [ABSENT, "verbatim", "paraphrase", "reading", "ours", "arithmetic", "self-check"],
     "note": [ABSENT, "A note."],
     "does_not_show": [ABSENT, "That."],
     "paper_effect": [ABSENT, {"value": "10 points", "effect": 0.4}],

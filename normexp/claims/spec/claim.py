@@ -71,7 +71,8 @@ class Document(Strict):
     source: Text
     arxiv: list[Text] = Field(default=[])  # ids of the papers that `source` names by their authors
     covers: list[Text]  # seed claims (S..) and paper claims (P..) that this one tests, wholly or in part
-    kind: Literal["verbatim", "paraphrase", "ours", "arithmetic", "self-check"] | None = None
+    # `reading` goes further than the source does; `ours` is a question of our own.
+    kind: Literal["verbatim", "paraphrase", "reading", "ours", "arithmetic", "self-check"] | None = None
     # A function of a norm, a function of a network at its start, or finished runs.
     evidence: Literal["law", "initialization", "training"]
     # Words about the sentence are no part of the protocol: a note, what nobody should conclude (beside what
@@ -79,6 +80,7 @@ class Document(Strict):
     note: str = ""
     does_not_show: str = ""
     withdrawn: str = ""
+    answered_in: str = ""  # a page of docs that asks the sentence, too, of networks that a person chose
     paper_effect: dict[str, Any] = Field(default={})  # in the literature: value, where, size, effect
     measure: str = ""  # the meaning of a value, in words
     function: Text | None = None  # for law and initialization, `<file of normexp.claims.laws>.<function>`
