@@ -110,7 +110,7 @@ def test_covariate_shift():
 
 
 def test_how_much_less_the_inputs_move_with_batchnorm():
-    """`2.4 and 2.1 times less in the tanh MLP and the CNN, but only 1.1 and 1.0 times less ...`, and `3 to 840 times`."""
+    """`2.4 and 2.1 times less in the tanh MLP and the CNN, but only 1.1 and 1.0 times ...`, and `3 to 840 times`."""
     text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().split())
     means = [
         kind_of(shift_runs(), name).groupby("norm").mean(numeric_only=True)
