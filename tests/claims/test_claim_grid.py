@@ -78,8 +78,13 @@ def test_before_the_first_run_nothing_is_widened(metric, claim):
     pd.testing.assert_frame_equal(widen(own, grid, NO_RUNS), grid)
 
 
-def test_no_row_asks_for_no_run(claim, tmp_path):
-    assert DiskRuns(claim, tmp_path).specs(grid_of(claim).iloc[:0]) == []
+def test_each_row_asks_for_its_run_and_no_row_for_none(claim, tmp_path):
+    disk, grid = DiskRuns(claim, tmp_path), grid_of(claim)
+    assert disk.specs(grid.iloc[:0]) == []
+    rows = grid.iloc[[0, 7, 1]]
+    found = [(spec.config["seed"], spec.config["lr"], spec.choices["norm"]) for spec in disk.specs(rows)]
+    assert found == [(seed, lr, "batchnorm") for seed, lr in zip(rows["seed"], rows["lr"], strict=True)]
+    assert all(spec.folder.is_relative_to(tmp_path) for spec in disk.specs(rows))
 
 
 def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):

@@ -12,6 +12,7 @@ from normexp.claims.evidence.complete import complete_cells
 from normexp.claims.evidence.disk import DiskRuns, overrides_of, row_of
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import column_of, steps_to
+from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.evidence.table import read
 from normexp.claims.spec.cell import BankCell
 
@@ -126,3 +127,9 @@ def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, m
     monkeypatch.setattr(table, "runs_in", lambda evidence: runs)
     assert read(tmp_path, grid, claim)["overrides"].tolist() == ["z"]
     assert read(tmp_path, grid, altered(claim, metric="test/error"))["overrides"].tolist() == ["x", "y", "z"]
+
+
+def test_a_setting_without_facts_is_named_before_runs_are_told_apart():
+    cell = BankCell(name="bare", overrides=("model=mlp", "data=digits"))
+    with pytest.raises(ValueError, match=r"setting=bare: its facts are not known; write facts: \{validation"):
+        failed_runs(pd.DataFrame({"val_accuracy": [0.9], "status": ["completed"]}), cell)

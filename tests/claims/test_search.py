@@ -80,6 +80,14 @@ def test_cases_are_of_one_kind_whatever_their_numbers():
     assert Case({"model.depth": 4, "eps": 0.5}, None).kind == (4,)
 
 
+def test_a_space_without_a_finite_value_is_said(monkeypatch):
+    monkeypatch.setattr("normexp.claims.evidence.search.value_of_arm", lambda *asked: math.nan)
+    with pytest.raises(
+        ValueError, match=r"claim=X01: search: 20 draws gave no finite value; narrow the space"
+    ):
+        search(CLAIMS["X01"])
+
+
 def test_weights_are_named_by_what_they_are():
     assert str(weights(pairs="mirrored", shared=True)) == (
         "iid, normal entries, mean 0 deviations, mirrored pairs, scale 1, shared"
