@@ -2,6 +2,7 @@
 arm saves."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -95,19 +96,23 @@ def seeds_to_decide(
 ) -> int | None:
     """The fewest seeds an arm with which an interval of level 1 - alpha lies wholly beyond or wholly within the margin
     with a chance of `POWER`, if effect and spread are the true ones. None if it takes more than `MOST`."""
-    n = np.arange(max(fewest, FEWEST_SEEDS), MOST + 1)
-    df = (n - 1 if paired else 2 * (n - 1)).astype(float)
-    critical, error = t_quantile(1 - alpha, df), spread / np.sqrt(n)
-
-    def reached(distance: float) -> np.ndarray:
-        away = distance / error
-        return 1 - np.where(away > FAR + critical, 0.0, nctdtr(df, np.minimum(away, FAR), critical))
-
     size = abs(effect)
-    # Within the margin, the interval must not reach either end.
-    chance = reached(size - margin) if size > margin else reached(margin - size) + reached(margin + size) - 1
-    enough = np.flatnonzero(np.nan_to_num(chance) >= POWER)
-    return int(n[enough[0]]) if len(enough) else None
+
+    def decides(n: int) -> bool:
+        df, error = float(n - 1 if paired else 2 * (n - 1)), spread / math.sqrt(n)
+        critical = float(t_quantile(1 - alpha, df))
+
+        def reached(distance: float) -> float:
+            away = distance / error
+            return 1.0 if away > FAR + critical else 1 - float(nctdtr(df, min(away, FAR), critical))
+
+        if size > margin:
+            return reached(size - margin) >= POWER
+        return reached(margin - size) + reached(margin + size) - 1 >= POWER  # it must reach neither end
+
+    numbers = range(max(fewest, FEWEST_SEEDS), MOST + 1)
+    place = bisect_left(numbers, True, key=decides)  # more seeds decide more often
+    return numbers[place] if place < len(numbers) else None
 
 
 def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> SeedMean:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from normexp.compare.judged import OPEN, Design, Look, Results
-from normexp.compare.sentences import at, failed_runs, finding, in_steps, methods, partners
+from normexp.compare.sentences import at, failed_runs, headline, in_steps, methods, partners
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
@@ -63,7 +63,7 @@ def write(
         out,
         title=design.name,
         facts=[*facts, pluralize(look.seeds, "seed")],
-        finding=" ".join(finding(look, design)),
+        finding=headline(look, design),
         cautions=[ONE] if len(design.levels) == 1 or design.level_name == "batch size" else [],
         sections=sections,
         pictures=pictures,

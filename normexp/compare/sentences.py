@@ -28,6 +28,17 @@ def finding(look: Look, design: Design) -> list[str]:
     return [*counted, *(sentence(own, design) for own in shown)]
 
 
+def headline(look: Look, design: Design) -> str:
+    """The first sentence of a page: of several differences the words alone, as the table has their numbers."""
+    if len(look.differences) <= 2:
+        return " ".join(finding(look, design))
+    words = [
+        f"{own.norm}{at(design, own.level)} {VERBS[own.word].format(design.baseline)}"
+        for own in look.differences
+    ]
+    return " ".join(in_settings(look, design)) or f"{'; '.join(words)}."
+
+
 def sentence(own: Difference, design: Design) -> str:
     """One difference: effect with interval, word, and of what is not decided, why and how many seeds would do it."""
     metric, where = design.metric, f"{own.norm}{at(design, own.level)}"
