@@ -80,6 +80,9 @@ def compare(
         name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
+    if all("=" in word for word in words):
+        for norm in norms or ("none",):
+            compose([*words, f"norm={norm}"])  # a typo is answered before the imports, which take seconds
     from normexp.compare.read import exists, is_typed
 
     if "/" in name or name == "..":
@@ -111,8 +114,6 @@ def compare(
     for key, given in only.items():
         if given is not None:
             raise ValueError(f"{key}={given}: is a column of results; name their file first, or leave it out")
-    for norm in norms:
-        compose([*words, f"norm={norm}"])  # a typo is answered before the imports, which take seconds
     with fast_imports():
         from normexp.compare import plan
         from normexp.compare.page import write

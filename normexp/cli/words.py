@@ -127,7 +127,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         word = (mistake.unused_tokens or [""])[0]
         if (key := word.partition("=")[0]) != word:
             return f"{word}: no such key; {suggest(key, list(keys))}; --help explains"
-        if "claim" in keys:
+        if "claim" in keys and word not in keys:
             return f"{word}: is a word too many; write claim={word}; --help explains"
         return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):

@@ -72,13 +72,14 @@ def write(
         made_by=made_by,
         tables={"comparison.csv": table} | {f"{name}.csv": own for name, own in shown.items()},
     )
-    text = " ".join(finding(look, design))
     head, rows = [str(name) for name in table.columns], table.astype(str).to_numpy().tolist()
     write_text(out / "tables" / "comparison.tex", booktabs(head, rows))
     lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)]
     grid = "\n".join(f"| {' | '.join(row)} |" for row in lines)
     paper = plain(methods(look, design, ended))
-    write_text(out / "report.md", f"# {plain(design.name)}\n\n{plain(text)}\n\n{grid}\n\n{paper}\n")
+    write_text(
+        out / "report.md", f"# {plain(design.name)}\n\n{plain(headline(look, design))}\n\n{grid}\n\n{paper}\n"
+    )
     return page
 
 
