@@ -114,10 +114,9 @@ def rates(kind: str, found: dict[str, list[np.ndarray]], *, paired: bool) -> dic
                 break
         taken.append(n if said != OPEN else np.inf)
     row["decided"] = {n: round(100 * np.mean(np.array(taken) <= n), 1) for n in LOOKS}
-    return row | {
-        "mistaken": round(100 * mistaken / PAIRS, 1),
-        "median seeds": None if np.isinf(np.median(taken)) else int(np.median(taken)),
-    }
+    middle = float(np.median(taken))
+    median = int(middle) if middle < np.inf else None
+    return row | {"mistaken": round(100 * mistaken / PAIRS, 1), "median seeds": median}
 
 
 def main() -> None:
