@@ -11,7 +11,19 @@ if TYPE_CHECKING:
 
     check: Check  # the package, which is called
 
-__all__ = ["NUMERICS", "__version__", "check", "norms", "report", "runs", "sweep", "train", "verify", "watch"]
+__all__ = [
+    "NUMERICS",
+    "__version__",
+    "check",
+    "compare",
+    "norms",
+    "report",
+    "runs",
+    "sweep",
+    "train",
+    "verify",
+    "watch",
+]
 __version__ = "0.2.0"
 # Raised when an equal configuration computes other bits. 2: group norms of channels_last images no longer cancel, and a
 # CPU takes denormal numbers for zero.
@@ -27,7 +39,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """`normexp.check`, `norms`, `runs` and `watch` on first use, because they import torch and pandas."""
+    """`normexp.check`, `compare`, `norms`, `runs` and `watch` on first use, because they import torch and pandas."""
     if name == "watch":
         return importlib.import_module("normexp.monitors.own_loop").watch
     if name in __all__:

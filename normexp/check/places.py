@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -200,7 +201,7 @@ def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Pla
     return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
 
 
-def holds(value: object, module: nn.Module) -> bool:
+def holds(value: Any, module: nn.Module) -> bool:
     """Whether a list, tuple, set or dictionary holds a module, also in others inside it."""
     if value is module:
         return True

@@ -85,9 +85,7 @@ def check(
             result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
-        except (
-            Exception
-        ) as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
+        except Exception as error:  # of a user's network in an extra pass
             result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.norms = network.in_words()

@@ -1,91 +1,141 @@
-"""One setting of yours: `normexp compare model=mlp norms=none,batchnorm` trains a fair comparison and shows it on a
-page; `normexp advise model=cnn batch_size=16` says what was measured nearest to a setting."""
+"""A decision of yours: `normexp compare results.csv` judges results that exist; `normexp compare my.py:train` and
+`normexp compare model=mlp norms=none,batchnorm` train a fair comparison; each shows it on a page. `normexp advise
+model=cnn batch_size=16` says what was measured nearest to a setting."""
 
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
-from normexp.cli.words import HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.config.compose import compose
 from normexp.config.process import fast_imports, typed
 from normexp.format import tell
 
 
 def compare(
-    *overrides: str,
-    norms: Annotated[tuple[str, ...], SEVERAL] = ("none", "batchnorm", "layernorm"),
+    *words: str,
+    arms: Annotated[tuple[str, ...], SEVERAL] = (),
+    norms: Annotated[tuple[str, ...], SEVERAL] = (),
+    margin: Annotated[float | Literal["practical"], AT_LEAST_0] | None = None,
+    metric: str | None = None,
+    better: Literal["higher", "lower"] | None = None,
     batch_sizes: Annotated[tuple[int, ...] | None, SEVERAL, at_least(1)] = None,
-    margin: Annotated[float | Literal["practical"], POSITIVE] = "practical",
-    metric: Literal["test/error", "test/loss"] | None = None,
     rates: Annotated[tuple[float, ...] | None, SEVERAL, POSITIVE] = None,
     seeds: Annotated[int, at_least(5)] = 20,
     budget: Annotated[float, POSITIVE] = 60.0,
+    version: str = "",
+    arm: str | None = None,
+    value: str | None = None,
+    seed: str | None = None,
+    setting: str | None = None,
+    tune: str | None = None,
+    per_example: Path | None = None,
+    guess: float | None = None,
+    spread: Annotated[float, AT_LEAST_0] = 0.0,
+    paired: bool = True,
+    looks: Annotated[int, at_least(1)] = 1,
     name: str = "",
     out: Path = Path("outputs/compare"),
     config_dir: Folder = "",
     allow_targets: Packages = "",
     engine: Engine = HERE,
 ) -> None:
-    """Compare norms fairly in one setting of yours: each norm's learning rate is chosen on validation inside each
-    seed, seeds are added at planned looks until every difference to the first norm is decided, and one page is
-    written.
+    """Decide between norms, or anything else, by an interval over seeds and a margin that was fixed beforehand: from
+    results that exist, from a training of your own, or from a network of normexp. One page is written.
 
+    - `normexp compare results.csv arm=norm value=mAP seed=seed margin=0.3 setting=dataset`: results that exist
+    - `normexp compare none:78 batchnorm:78.2 better=higher margin=0.3`: numbers in hand
+    - `normexp compare my.py:train arms=none,batchnorm rates=0.001,0.01 metric=test better=higher margin=0.01`
     - `normexp compare model=mlp data=digits norms=none,batchnorm,layernorm`
-    - `normexp compare model=cnn data=cifar10 norms=batchnorm,groupnorm batch_sizes=2,8,32 budget=600`
-    - `normexp compare model=module model.path=my_package.Net allow_targets=my_package`
-    - `normexp compare ... --plan`: what it would cost; nothing is trained
+    - `normexp compare ... --plan`: what a training would cost; nothing is trained
+
+    A training chooses each arm's learning rate on validation inside each seed, and adds seeds at planned looks until
+    every difference to the first arm is decided.
 
     Args:
-        overrides: the setting in the words of normexp train (model.width=64, max_epochs=10, ...), and flags of sweeps
-            (--workers 2, ...; docs/sweeps.md)
-        norms: the first is the baseline
-        batch_sizes: compared at each, 2,8,32; default: that of the configuration
-        margin: the smallest difference that matters, fixed before the first run: a share of wrong answers (0.01 is
-            one point) or nats; practical: 0.3 points up to 3% error, a tenth of the error up to 10%, then a point
-        metric: default: test/error, or test/loss for data=python_docs and text_file
+        words: a csv, parquet or json file, an export of W&B or MLflow, or a folder of runs; or numbers, arm:1,2,3; or
+            file.py:function, with more arguments as key=value; or the words of normexp train (model.width=64,
+            max_epochs=10, ...). Flags of sweeps (--workers 2, ...; docs/sweeps.md)
+        arms: what is compared, the baseline first; default of results: all, none first
+        norms: the same; default of a network of normexp: none,batchnorm,layernorm
+        margin: the smallest difference that matters, in the unit of the metric. Practical, for test/error and
+            test/loss: 0.3 points up to 3% error, a tenth of the error up to 10%, then a point; 0.02 nats
+        metric: what a training logs or returns; default: test, or test/error, or test/loss for texts
+        better: higher or lower, where the metric's name does not say it
+        batch_sizes: a network of normexp is compared at each, 2,8,32; default: that of the configuration
         rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge
         seeds: at most; looks at 5, 10, 20, ... seeds share an error rate of 5%
         budget: minutes of one core, after which no further look begins
+        version: of a function of yours; another one trains anew
+        arm: of results, the column of what is compared; default: arm, or norm
+        value: of results, the column of the metric
+        seed: of results, the column that pairs runs; default: seed
+        setting: of results, columns that tell settings apart, dataset,depth
+        tune: of results, a column of validation by which each arm and seed takes its best run
+        per_example: of results, a table of single test examples: arm, seed, example and value
+        guess: what a failed run counts as; default: it is left out, and counted
+        spread: standard deviation over seeds, where too few values say it; default: the margin
+        paired: false: equal seeds do not pair
+        looks: how often you look at results: 2 if you add seeds once
         name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
-    from normexp.compare.judged import Design, check_words, finding, planned_looks
+    from normexp.compare.read import exists, is_typed
 
-    check_words(overrides)
-    if len(norms) < 2 or len(set(norms)) < len(norms):
-        raise ValueError(
-            f"norms={','.join(norms)}: name two or more different ones; the first is the baseline"
-        )
     if "/" in name or name == "..":
         raise ValueError(f"name={name}: is a folder of out={out}; leave out slashes")
-    with fast_imports():
-        from normexp.claims.evidence.rates import rates_around
-        from normexp.compare.page import write
-        from normexp.compare.run import compare as train_and_compare
-        from normexp.config.checks import declared
-        from normexp.config.run_spec import specs
-
-    spec, *_ = specs([*overrides, "norm=none"])
-    default = "test/loss" if declared(spec.config, "data", "kind") == "text" else "test/error"
-    if (metric or default) == "test/error" and isinstance(margin, float) and margin >= 1:
+    arms = arms or norms
+    if len(arms) == 1 or len(set(arms)) < len(arms):
         raise ValueError(
-            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
+            f"norms={','.join(arms)}: name two or more different ones; the first is the baseline"
         )
-    design = Design(
-        name=name or f"{spec.choices['model']}-{spec.choices['data']}",
-        norms=norms,
-        levels=tuple(dict.fromkeys(batch_sizes or ("",))),
-        rates=tuple(sorted(set(rates or rates_around(spec.config["lr"])))),
-        margin=margin,
-        measure=(metric or default).removeprefix("test/"),
-        looks=planned_looks(seeds),
-        budget=budget,
-        words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *overrides))),
+    if is_typed(words) or (len(words) == 1 and exists(words[0])):
+        from normexp.compare.results import compare as judge
+
+        answer = judge(
+            words if is_typed(words) else words[0], arm=arm, value=value or metric, seed=seed, setting=setting,
+            better=better, margin=margin, arms=arms, tune=tune, guess=guess, per_example=per_example, spread=spread,
+            paired=paired, looks=looks, name=name,
+        )  # fmt: skip
+        page = answer.page(out / answer.design.name, typed(sys.argv))
+        tell(str(answer), f"page: {page}")
+        return
+    only = {
+        "arm": arm,
+        "value": value,
+        "seed": seed,
+        "setting": setting,
+        "tune": tune,
+        "per_example": per_example,
+    }
+    for key, given in only.items():
+        if given is not None:
+            raise ValueError(f"{key}={given}: is a column of results; name their file first, or leave it out")
+    for norm in norms:
+        compose([*words, f"norm={norm}"])  # a typo is answered before the imports, which take seconds
+    with fast_imports():
+        from normexp.compare import plan
+        from normexp.compare.page import write
+        from normexp.compare.run import compare as train
+        from normexp.compare.run import own_folder
+        from normexp.compare.sentences import failed_runs, finding
+
+    asked = plan.Asked(
+        arms, margin, metric, better, batch_sizes, rates, seeds, budget, version, guess, name, out
     )
-    result = train_and_compare(design, out / design.name, typed(sys.argv), engine)
+    design, training = (
+        plan.of_function(words, asked) if plan.is_function(words) else plan.of_model(words, asked)
+    )
+    result = train(design, training, out / design.name, typed(sys.argv), engine)
     if result:
-        page = write(result, out / design.name, typed(sys.argv))
-        text = finding(result.last, design.baseline, design.measure)
-        tell(f"\nIn this setting: {text} It ended because {result.ended}.\npage: {page}")
+        place = own_folder(out, design.name, design)
+        shown = (result.last, result.design)
+        page = write(
+            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=result.notes,
+            facts=plan.facts(result), tables={"runs": result.runs, "chosen": result.chosen},
+        )  # fmt: skip
+        tell("", "In this setting:", *finding(*shown), *filter(None, [failed_runs(*shown), *result.notes]))
+        tell(f"It ended because {result.ended}.", f"page: {page}")
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:

@@ -25,6 +25,11 @@ def _positive(kind: Any, value: Any) -> None:
             raise ValueError("must be a number above 0")
 
 
+def _at_least_0(kind: Any, value: Any) -> None:
+    if isinstance(value, float) and not 0 <= value < math.inf:
+        raise ValueError("must be a number of at least 0")
+
+
 def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
     convert = next(iter(get_args(kind)), str)
     return tuple(convert(part) for part in listed(tokens[0].value))
@@ -39,6 +44,7 @@ def at_least(least: int) -> Parameter:
 
 
 POSITIVE = Parameter(validator=_positive)
+AT_LEAST_0 = Parameter(validator=_at_least_0)
 SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
 Count = Annotated[int, at_least(1)]
 Engine = Annotated[Options, Parameter(parse=False)]  # the flags of sweeps

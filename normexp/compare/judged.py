@@ -1,49 +1,110 @@
-"""A comparison: its design, fixed before the first run, and what each look decides. Differences are paired over seeds,
-with Holm over comparisons, and the error rate divided among the looks."""
+"""A comparison: what is fixed before its numbers are seen, and what each look at them decides. Differences are paired
+over seeds where these pair, with Holm over comparisons, and the error rate divided among the looks."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
-from normexp.claims.judge.outcomes import Setting, paired_runs
-from normexp.claims.judge.settings_count import runs_with_guesses
+from normexp.claims.judge.kinds import PRACTICAL
+from normexp.claims.judge.outcomes import Outcomes
+from normexp.claims.judge.settings_count import share_of
+from normexp.claims.judge.verdict import FAILED, SettingRow, Share
+from normexp.compare.effect import Curve, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
+from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
-CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
-BETTER, WORSE, EQUAL, OPEN = "smaller", "larger", "equal within the margin", "not decided"
-VERBS = {OPEN: "is not decided against", EQUAL: "equals, within the margin,"}
-UNITS = {"error": ("points", 2), "loss": ("nats", 3)}  # and digits
+BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal within the margin", "not decided"
+# The last word of a metric's name says which way is better.
+LOWER = {
+    "loss", "error", "err", "perplexity", "ppl", "bpb", "bpc", "nll", "mse", "mae", "rmse", "fid", "wer",
+    "cer", "regret", "steps", "seconds",
+}  # fmt: skip
+HIGHER = {
+    "accuracy", "acc", "top1", "top5", "map", "ap", "ap50", "ap75", "f1", "auc", "auroc", "auprc", "bleu",
+    "rouge", "dice", "iou", "miou", "psnr", "ssim", "r2", "recall", "precision", "elo", "reward", "return",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
+class Metric:
+    """What is compared: `scale` 100 shows shares as points; `measure` names a margin of practice, if there is one."""
+
+    name: str
+    higher: bool = False
+    unit: str = ""
+    scale: float = 1.0
+    digits: int = 3
+    measure: str = "value"
+
+    def show(self, value: float, *, sign: bool = False) -> str:
+        """A number in the unit of the metric."""
+        text = f"{self.scale * value:{'+' if sign else ''}.{self.digits}f}"
+        return text.replace("-", "−").replace("inf", "∞").replace("nan", "–")
+
+    def range(self, ends: Ends, *, sign: bool = False) -> str:
+        """Both ends of an interval; a dash where there is none."""
+        known = all(map(math.isfinite, ends))
+        return " to ".join(self.show(end, sign=sign) for end in ends) if known else "–"
+
+
+METRICS = {
+    "error": Metric("test error", False, "points", 100.0, 2, "error"),
+    "loss": Metric("test loss", False, "nats", 1.0, 3, "loss"),
+}
+
+
+def metric_of(name: str, better: str | None, margin: float | str | None) -> Metric:
+    """A metric of any name. Raises ValueError where nobody says which way is better, or what difference matters."""
+    last = re.split(r"[^a-z0-9]+", name.lower())[-1]
+    known = "lower" if last in LOWER else "higher" if last in HIGHER else None
+    if not (better or known):
+        raise ValueError(f"metric={name}: which way is better? write better=higher or better=lower")
+    if margin is None or isinstance(margin, str):
+        raise ValueError(
+            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters"
+        )
+    digits = 3 if not margin else max(0, 1 - math.floor(math.log10(margin)))
+    return Metric(name, (better or known) == "higher", digits=digits)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Design:
     """One comparison.
 
     Attributes:
-        norms: the first is the baseline.
-        levels: the batch sizes; "" alone for that of the configuration.
-        rates: learning rates, the same for every norm.
+        norms: the arms; the first is the baseline.
+        levels: batch sizes or settings; "" alone if there is one.
+        level_name: what levels are.
         margin: the smallest difference that matters, or `practical`.
-        measure: `error` or `loss`, on test.
         looks: numbers of seeds at which the table is looked at.
+        paired: whether equal seeds pair.
+        spread: standard deviation of runs of one arm, assumed where the runs do not say it; 0: the margin.
+        rates: learning rates, the same for every norm. A training alone has these, a budget and words.
         budget: minutes of one core after which no further look begins.
-        words: overrides of `normexp train` that all runs share.
+        words: what all runs share.
     """
 
     name: str
     norms: tuple[str, ...]
-    levels: tuple[Any, ...]
-    rates: tuple[float, ...]
+    metric: Metric
     margin: Any
-    measure: str
     looks: tuple[int, ...]
-    budget: float
-    words: tuple[str, ...]
+    levels: tuple[Any, ...] = ("",)
+    level_name: str = "batch size"
+    paired: bool = True
+    spread: float = 0.0
+    rates: tuple[float, ...] = ()
+    budget: float = math.inf
+    words: tuple[str, ...] = ()
 
     @property
     def baseline(self) -> str:
@@ -51,20 +112,11 @@ class Design:
 
     @property
     def comparisons(self) -> list[Comparison]:
-        """Each norm against the baseline, at each batch size."""
+        """Each norm against the baseline, at each level."""
         return [
             Comparison(kind="different", baseline=self.baseline, margin=self.margin, arm=norm, at=level)
             for norm, level in itertools.product(self.norms[1:], self.levels)
         ]
-
-
-def check_words(words: Sequence[str]) -> None:
-    """Raise ValueError for a word of `normexp train` that the comparison chooses itself."""
-    for word in words:
-        # Also the rate of the optimizer alone: lr would move nothing.
-        if word.partition("=")[0].lstrip("+~") in CHOSEN:
-            other = "write norms=, seeds= or rates=, or leave it out"
-            raise ValueError(f"{word}: is chosen by the comparison; {other}")
 
 
 def planned_looks(most: int) -> tuple[int, ...]:
@@ -76,11 +128,22 @@ def planned_looks(most: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A norm's value minus the baseline's at one batch size ("" if the comparison has only one).
+class Arm:
+    """One norm at one level: mean over seeds with its 95% interval, a failed run counted as a guess."""
 
-    `p` is adjusted for the other comparisons of the look; `word` is what it decides at the level of one look.
-    """
+    norm: str
+    level: Any
+    mean: float
+    interval: Ends
+    runs: int
+    failed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, `word`
+    is what it decides at the level of one look, `more` the seeds an arm that would probably decide it; `relative` is
+    the effect divided by the baseline's value, `steps` the ratio of steps to an equal value."""
 
     norm: str
     level: Any
@@ -89,17 +152,15 @@ class Difference:
     margin: float
     p: float
     word: str
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One norm at one batch size: mean over seeds with its 95% interval, a failed run counted as a guess."""
-
-    norm: str
-    level: Any
-    mean: float
-    interval: Ends
-    failed: int
+    seeds: int
+    paired: bool
+    left_out: int
+    spread: float
+    assumed: bool
+    more: int | None
+    relative: tuple[float, Ends] | None = None
+    steps: tuple[float, Ends] | None = None
+    curve: str = "value"  # of which steps count
 
 
 @dataclass(frozen=True)
@@ -110,80 +171,122 @@ class Look:
     alpha: float
     arms: list[Arm]
     differences: list[Difference]
+    guess: float | None = None
 
     @property
     def open(self) -> list[Difference]:
         """The differences that are not decided."""
         return [difference for difference in self.differences if difference.word == OPEN]
 
+    @cached_property
+    def shares(self) -> dict[str, tuple[list[SettingRow], Share]]:
+        """Norm -> its settings, and in how many it is better by more than the margin, as claims count them."""
+        counted = {}
+        for norm in dict.fromkeys(own.norm for own in self.differences):
+            rows = [row_of(own) for own in self.differences if own.norm == norm]
+            counted[norm] = rows, share_of([row for row in rows if row.side != FAILED], 1 - ALPHA)
+        return counted
 
-def look(setting: Setting, design: Design) -> Look:
+
+def row_of(own: Difference) -> SettingRow:
+    """A difference as claims count it: by its measured side."""
+    side = FAILED if math.isnan(own.effect) else "within" if abs(own.effect) <= own.margin else "beyond"
+    return SettingRow(
+        name=str(own.level), number=own.effect, error=math.nan, margin=own.margin, side=side, trained=None,
+        seeds=own.seeds, failures={}, holds=side == "beyond",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Results:
+    """Finished runs: a table with the columns arm, level, seed, value and failed; and what else is known of them:
+    the value of guessing, (arm, level, seed) -> values of the test examples, and curves of what `curve` names."""
+
+    runs: pd.DataFrame
+    guess: float | None = None
+    examples: Mapping[tuple, np.ndarray] = field(default_factory=dict)
+    curves: Mapping[tuple, Curve] = field(default_factory=dict)
+    curve: str = "value"
+
+
+def look(results: Results, design: Design) -> Look:
     """Judge one look of those planned. Each may spend an equal part of ALPHA, so that all together err in at most
     ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one)."""
     alpha = ALPHA / len(design.looks)
-    failed = {key: int(arm.failed.sum()) for key, arm in setting.outcomes.items()}
-    outcomes = runs_with_guesses(setting, setting.outcomes) or paired_runs(setting.outcomes)
+    outcomes = {
+        (arm, level): Outcomes(*(rows.sort_values("seed")[name].to_numpy() for name in ("seed", "value", "failed")))
+        for (arm, level), rows in results.runs.groupby(["arm", "level"], sort=False)
+    }  # fmt: skip
     arms = []
-    for (norm, level), runs in outcomes.items():
-        mean = SeedMean.of(runs.values)
-        arms.append(Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), failed[norm, level]))
-    means = [
-        (comparison, SeedMean.of(comparison.effects(read)), comparison.margin_in(read, setting.measure))
-        for comparison in design.comparisons
-        for read in [comparison.reads(outcomes)]
+    for norm, level in itertools.product(design.norms, design.levels):
+        if runs := outcomes.get((norm, level)):
+            trained = runs.guessing(results.guess) if results.guess is not None else runs.at(~runs.failed)
+            mean = SeedMean.of(trained.values)
+            failed = int(runs.failed.sum())
+            arms.append(Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), failed))
+    found = []
+    for comparison in design.comparisons:
+        keys = [(name, comparison.at) for name in (comparison.named_arm, design.baseline)]
+        if all(key in outcomes for key in keys):
+            arm, baseline = (outcomes[key] for key in keys)
+            effect = effect_of(arm, baseline, comparison, paired=design.paired, guess=results.guess)
+            if results.examples and (z := differences_of(results, *keys)) is not None:
+                effect = Effect(over_examples(z), effect.spread, len(z), True, effect.left_out)
+            base = next(own.mean for own in arms if (own.norm, own.level) == keys[1])
+            practical = design.margin == PRACTICAL
+            margin = practical_margin(base, design.metric.measure) if practical else float(design.margin)
+            found.append((comparison, effect, margin, base))
+    p_values = holm([p_of(own, comparison, margin) for comparison, own, margin, _ in found])
+    differences = []
+    for (comparison, own, margin, base), p in zip(found, p_values, strict=True):
+        norm, level = comparison.named_arm, comparison.at
+        value, ends = own.mean.effect, own.mean.interval(1 - alpha)
+        word = word_of(value, margin, higher=design.metric.higher) if p <= alpha else OPEN
+        spread = own.spread or math.sqrt(2) * (design.spread or margin)
+        needed = None
+        if word == OPEN and spread and math.isfinite(value):
+            level_of_one = alpha / len(found)
+            needed = seeds_to_decide(
+                value, spread, margin, level_of_one, paired=own.paired and bool(own.spread), fewest=own.seeds + 1
+            )  # fmt: skip
+        differences.append(
+            Difference(
+                norm=norm, level=level, effect=value, interval=ends, margin=margin, p=float(p), word=word,
+                seeds=own.seeds, paired=own.paired, left_out=own.left_out, spread=spread, assumed=not own.spread,
+                more=None if needed is None else needed - own.seeds,
+                relative=(value / base, (ends[0] / base, ends[1] / base)) if base > 0 else None,
+                steps=saved(results, (norm, level), (design.baseline, level), alpha), curve=results.curve,
+            )
+        )  # fmt: skip
+    return Look(min(own.runs for own in arms), alpha, arms, differences, results.guess)
+
+
+def p_of(effect: Effect, comparison: Comparison, margin: float) -> float:
+    """Of one comparison; 1 of fewer than five seeds, which rank nothing."""
+    return effect.mean.p_of(comparison, margin) if effect.seeds >= FEWEST_SEEDS else 1.0
+
+
+def word_of(effect: float, margin: float, *, higher: bool = False) -> str:
+    """What a decided effect is."""
+    return EQUAL if abs(effect) <= margin else BETTER if (effect > 0) == higher else WORSE
+
+
+def differences_of(results: Results, arm: tuple, baseline: tuple) -> np.ndarray | None:
+    """(seeds, examples) differences over the seeds of which both arms have examples; None without one."""
+    seeds = sorted(
+        key[2] for key in results.examples if key[:2] == arm and (*baseline, key[2]) in results.examples
+    )
+    pairs = [results.examples[*arm, seed] - results.examples[*baseline, seed] for seed in seeds]
+    return np.stack(pairs) if pairs else None
+
+
+def saved(results: Results, arm: tuple, baseline: tuple, alpha: float) -> tuple[float, Ends] | None:
+    """The ratio of steps to an equal value with its interval; None without curves of three seeds."""
+    curves = [
+        {key[2]: own for key, own in results.curves.items() if key[:2] == side} for side in (arm, baseline)
     ]
-    p_values = holm([mean.p_of(comparison, margin) for comparison, mean, margin in means])
-    differences = [
-        Difference(
-            norm=comparison.named_arm,
-            level=comparison.at,
-            effect=mean.effect,
-            interval=mean.interval(1 - alpha),
-            margin=margin,
-            p=float(p),
-            word=word_of(mean.effect, margin) if p <= alpha else OPEN,
-        )
-        for (comparison, mean, margin), p in zip(means, p_values, strict=True)
-    ]
-    return Look(len(next(iter(setting.outcomes.values())).seeds), alpha, arms, differences)
-
-
-def word_of(effect: float, margin: float) -> str:
-    """What a decided effect is, of values of which lower ones are better."""
-    return EQUAL if abs(effect) <= margin else BETTER if effect < 0 else WORSE
-
-
-def at(level: Any, before: str = " at ") -> str:
-    """The batch size behind a norm; empty if there is only one."""
-    return "" if level == "" else f"{before}{level}"
-
-
-def finding(look: Look, baseline: str, measure: str) -> str:
-    """The result in sentences; of what is not decided, why."""
-    sentences = []
-    for difference in look.differences:
-        low, high = (show(end, measure, sign=True) for end in difference.interval)
-        numbers = f"{show(difference.effect, measure, sign=True)} {UNITS[measure][0]} ({low} to {high})"
-        verb = VERBS.get(difference.word, f"is {difference.word} than")
-        where = at(difference.level, " at batch size ")
-        why = f"; {why_open(difference, measure)}" if difference.word == OPEN else ""
-        sentences.append(
-            f"The {measure} of {difference.norm}{where} {verb} that of {baseline}: {numbers}{why}."
-        )
-    return " ".join(sentences)
-
-
-def why_open(difference: Difference, measure: str) -> str:
-    """Why a difference is not decided."""
-    (low, high), margin = difference.interval, difference.margin
-    if not np.isfinite(low):
-        return "its seeds give no interval"
-    if any(low < end < high for end in (-margin, margin)):
-        return f"the interval lies partly within the margin of ±{show(margin, measure)} and partly beyond it"
-    return "the interval would decide it alone, but not beside the other comparisons"
-
-
-def show(value: float, measure: str, *, sign: bool = False) -> str:
-    """An error in points, a loss in nats."""
-    number = 100 * value if measure == "error" else value
-    return f"{number:{'+' if sign else ''}.{UNITS[measure][1]}f}".replace("-", "−").replace("inf", "∞")
+    mean = steps_ratio(*curves)
+    low, high = mean.interval(1 - alpha)
+    if mean.df < FEWEST_FOR_INTERVAL - 1 or not math.isfinite(low):
+        return None
+    return math.exp(mean.effect), (math.exp(low), math.exp(high))

@@ -1,6 +1,8 @@
 """The page of a comparison: finding, differences, what failed, and the words for a paper."""
 
+import math
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +10,8 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from normexp import __version__
-from normexp.compare.judged import UNITS, Design, Look, at, finding, show
-from normexp.compare.run import Result
+from normexp.compare.judged import OPEN, Design, Look, Results
+from normexp.compare.sentences import at, failed_runs, headline, in_steps, methods, partners
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
@@ -20,127 +21,108 @@ from normexp.report.style import Style, drawing_style
 from normexp.report.tables import plain
 from normexp.runs.files import write_text
 
-FOR_A_PAPER = Markup("<p>{}</p><p>Curves and every rate: <code>{}</code></p>")
+PARAGRAPH = Markup("<p>{}</p>")
+NAMES = {"arm": "norm", "level": "batch_size"}
+ONE = "One setting: this says nothing of other data, networks or lengths."
 
 
-def write(result: Result, out: Path, made_by: str) -> Path:
-    """Write index.html, tables/ and figures/ into a folder. Returns the page."""
-    design, last = result.design, result.last
-    names = {"arm": "norm", "level": "batch_size"}
-    found = {name: getattr(result, name).rename(columns=names) for name in ("runs", "chosen")}
-    tables = {f"{name}.csv": rows.loc[:, ~rows.columns.duplicated()] for name, rows in found.items()}
+def write(
+    look: Look, design: Design, results: Results, out: Path, made_by: str, *, ended: str = "",
+    facts: Sequence[str] = (), notes: Sequence[str] = (), tables: dict[str, pd.DataFrame] | None = None,
+) -> Path:  # fmt: skip
+    """Write index.html, tables/ and figures/ into a folder. Returns the page.
+
+    Args:
+        ended: why a training ended.
+        facts, notes: what else the head and the section of failures say.
+        tables: name -> more tables.
+    """
+    table = table_of_arms(look, design)
+    names = NAMES if design.level_name == "batch size" else {"level": design.level_name}
     with drawing_style():
         figure = Drawing(
             "differences",
-            f"Difference in test {design.measure} to {design.baseline}",
-            "Mean over paired seeds with its interval at the level of one look; shaded: within the margin.",
-            differences(result),
+            f"Difference in {design.metric.name} to {design.baseline}",
+            "Mean over seeds with its interval at the level of one look; shaded: within the margin.",
+            differences(look, design),
         )
         pictures = save_all([figure], out / "figures", made_by, pdf=True)
-    report = f"{command('report')} {shlex.quote(str(out / 'cache' / 'runs'))}"
-    table = list_html(table_of_norms(last, design))
+    curves = ""
+    if (out / "cache" / "runs").exists():
+        curves = f"Curves and every rate: {command('report')} {shlex.quote(str(out / 'cache' / 'runs'))}"
+    lost = [text for text in (failed_runs(look, design), partners(look), *notes) if text]
     sections = [
-        {"title": "Differences", "id": "differences", "html": table, "figures": [figure]},
-        {"title": "What failed", "id": "failed", "html": Markup("<p>{}</p>").format(failures(result))},
-        {"title": "For a paper", "id": "paper", "html": FOR_A_PAPER.format(methods(result), report)},
+        {"title": "Differences", "id": "differences", "html": list_html(table), "figures": [figure]},
+        {"title": "What failed", "id": "failed", "html": paragraphs(lost or ["No run failed."])},
+        {"title": "For a paper", "id": "paper", "html": paragraphs([methods(look, design, ended), curves])},
     ]
-    facts = [
-        " ".join(design.words),
-        pluralize(last.seeds, "seed"),
-        f"{len(result.looks)} of {len(design.looks)} looks",
-        f"{result.runs['seconds'].sum() / 60:.1f} minutes of training",
-    ]
-    text = f"In this setting: {finding(last, design.baseline, design.measure)}"
-    norms = table_of_norms(last, design).astype(str)
-    head, rows = [*norms.columns], norms.to_numpy().tolist()
+    shown = {
+        name: own.rename(columns=names) for name, own in {"runs": results.runs, **(tables or {})}.items()
+    }
     page = save_page(
         out,
         title=design.name,
-        facts=facts,
-        finding=text,
-        cautions=["One setting: this says nothing of other data, networks or lengths."],
+        facts=[*facts, pluralize(look.seeds, "seed")],
+        finding=headline(look, design),
+        cautions=[ONE] if len(design.levels) == 1 or design.level_name == "batch size" else [],
         sections=sections,
         pictures=pictures,
-        provenance=[made_by],
-        runs_text=f"{pluralize(len(result.runs), 'run')}; {result.ended}.",
+        provenance=[],
+        runs_text=f"{pluralize(len(results.runs), 'run')}{f'; {ended}' if ended else ''}.",
         made_by=made_by,
-        tables=tables | {"norms.csv": norms},
+        tables={"comparison.csv": table} | {f"{name}.csv": own for name, own in shown.items()},
     )
-    write_text(out / "tables" / "norms.tex", booktabs(head, rows, text))
+    text = " ".join(finding(look, design))
+    head, rows = [str(name) for name in table.columns], table.astype(str).to_numpy().tolist()
+    write_text(out / "tables" / "comparison.tex", booktabs(head, rows))
     lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)]
     grid = "\n".join(f"| {' | '.join(row)} |" for row in lines)
-    write_text(
-        out / "report.md", f"# {plain(design.name)}\n\n{plain(text)}\n\n{grid}\n\n{plain(methods(result))}\n"
-    )
+    paper = plain(methods(look, design, ended))
+    write_text(out / "report.md", f"# {plain(design.name)}\n\n{plain(text)}\n\n{grid}\n\n{paper}\n")
     return page
 
 
-def table_of_norms(look: Look, design: Design) -> pd.DataFrame:
-    """Each norm at each batch size: its mean and its difference, both with their intervals; margin and word."""
-    measure, judged = design.measure, {(own.norm, own.level): own for own in look.differences}
+def paragraphs(texts: Sequence[str]) -> Markup:
+    """Texts, each a paragraph."""
+    return Markup("").join(PARAGRAPH.format(text) for text in texts if text)
+
+
+def table_of_arms(look: Look, design: Design) -> pd.DataFrame:
+    """Each norm at each level: its mean and its difference, both with their intervals; margin and word."""
+    metric, judged = design.metric, {(own.norm, own.level): own for own in look.differences}
     rows = []
     for arm in look.arms:
+        unit = f", {metric.unit}" if metric.unit else ""
         row = {
-            "norm": arm.norm,
-            "batch size": arm.level,
-            measure: show(arm.mean, measure),
-            "95% interval": interval(arm.interval, measure),
-            "failed runs": arm.failed,
+            "arm": arm.norm,
+            design.level_name: arm.level,
+            f"{metric.name}{unit}": metric.show(arm.mean),
+            "95% interval": metric.range(arm.interval),
+            "runs": arm.runs,
+            "failed": arm.failed,
         }
-        if difference := judged.get((arm.norm, arm.level)):
+        if own := judged.get((arm.norm, arm.level)):
             row |= {
-                f"minus {design.baseline}": show(difference.effect, measure, sign=True),
-                "interval": interval(difference.interval, measure, sign=True),
-                "margin": show(difference.margin, measure),
-                "p, adjusted": f"{difference.p:.2g}",
-                "verdict": difference.word,
+                f"minus {design.baseline}": metric.show(own.effect, sign=True),
+                "interval": metric.range(own.interval, sign=True),
+                "relative": f"{100 * own.relative[0]:+.1f}%".replace("-", "−") if own.relative else "",
+                "pairs": str(own.seeds) if own.paired else "not paired",
+                "margin": metric.show(own.margin),
+                "p, adjusted": f"{own.p:.2g}",
+                "verdict": own.word,
+                "more seeds": str(own.more) if own.word == OPEN and own.more is not None else "",
+                "steps": in_steps(own).partition(" in ")[2] if own.steps else "",
             }
         rows.append(row)
-    table = pd.DataFrame(rows).fillna("")
-    return table.drop(columns="batch size") if design.levels == ("",) else table
+    table = pd.DataFrame(rows).astype(object).fillna("")
+    empty = [name for name in table.columns if (table[name].astype(str) == "").all()]
+    return table.drop(columns=empty)
 
 
-def interval(ends: tuple[float, float], measure: str, *, sign: bool = False) -> str:
-    """Both ends in words."""
-    return " to ".join(show(end, measure, sign=sign) for end in ends)
-
-
-def failures(result: Result) -> str:
-    """Which runs failed, at which rates."""
-    bad = result.runs[result.runs["status"] == "diverged"].groupby(["arm", "lr"]).size()
-    worst = [f"{arm.norm}{at(arm.level)}: {arm.failed}" for arm in result.last.arms if arm.failed]
-    if bad.empty and not worst:
-        return "No run diverged, and every seed's best run learned."
-    where = "; ".join(f"{norm} at rate {rate:g}: {count}" for (norm, rate), count in bad.items())  # type: ignore[misc, has-type]
-    guesses = f" Best runs that failed and count as guesses: {', '.join(worst)}." if worst else ""
-    return f"Diverged runs: {where or 'none'}.{guesses}"
-
-
-def methods(result: Result) -> str:
-    """The paragraph for a methods section."""
-    design, last = result.design, result.last
-    rule = (
-        "of practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
-        if isinstance(design.margin, str)
-        else f"of {design.margin:g} in {design.measure}"
-    )
-    rates = ", ".join(f"{rate:g}" for rate in sorted(result.runs["lr"].unique()))
-    return (
-        f"We compared {', '.join(design.norms)} with normexp {__version__} (settings: {' '.join(design.words)})."
-        " Under equal seeds all arms had equal initial weights and batches. Each arm was trained at learning"
-        f" rates {rates}; every seed took its own best rate by validation, so intervals contain the noise of"
-        f" tuning. Differences to {design.baseline} are means over {last.seeds} paired seeds with Student's t"
-        " intervals; a failed run counts as a guess. A difference counts as decided if its interval lies"
-        f" wholly beyond or wholly within a margin {rule}, fixed beforehand. Looks were planned at"
-        f" {', '.join(map(str, design.looks))} seeds; each spends {last.alpha:.3g} of an error rate of 0.05 (Bonferroni"
-        f" over looks, Holm over {pluralize(len(last.differences), 'comparison')}). It ended because {result.ended}."
-    )
-
-
-def differences(result: Result) -> Figure:
+def differences(look: Look, design: Design) -> Figure:
     """A row for each difference: its mean and interval, and the margin around zero."""
-    design, rows = result.design, result.last.differences[::-1]
-    scale, style = 100 if design.measure == "error" else 1, Style(design.norms)
+    metric, rows = design.metric, look.differences[::-1]
+    scale, style = metric.scale, Style(design.norms)
     figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.32 * max(len(rows), 3)))
     axes.axvline(0, color="#999999", linewidth=0.8)
     for y, row in enumerate(rows):
@@ -148,9 +130,11 @@ def differences(result: Result) -> Figure:
         axes.fill_betweenx([y - 0.4, y + 0.4], -margin, margin, color="#eeeeee", linewidth=0)
         if np.isfinite(row.interval).all():
             axes.plot(scale * np.array(row.interval), [y, y], color=color, linewidth=1.6)
-        axes.plot(scale * row.effect, y, "o", color=color)
-    axes.set_yticks(range(len(rows)), [f"{row.norm}{at(row.level)}: {row.word}" for row in rows])
+        if math.isfinite(row.effect):
+            axes.plot(scale * row.effect, y, "o", color=color)
+    axes.set_yticks(range(len(rows)), [f"{row.norm}{at(design, row.level)}: {row.word}" for row in rows])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(f"{design.measure} minus that of {design.baseline}, in {UNITS[design.measure][0]}")
+    unit = f", in {metric.unit}" if metric.unit else ""
+    axes.set_xlabel(f"{metric.name} minus that of {design.baseline}{unit}")
     return figure

@@ -1,138 +1,159 @@
 """Train a comparison look by look until it is decided, its seeds are spent or its budget is."""
 
 import dataclasses
-import itertools
-import math
+import hashlib
+import json
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.disk import row_of as numbers_of
-from normexp.claims.evidence.rates import MOST_WIDENINGS, tuned_runs, widened_rates
-from normexp.claims.judge.outcomes import Setting
-from normexp.compare.judged import Design, Look, at, look
-from normexp.config.run_spec import RunSpec, specs
+from normexp.claims.evidence.rates import EDGE_SHARE, MOST_WIDENINGS, tuned_runs, widened_rates
+from normexp.compare.judged import Design, Look, Results, look
+from normexp.compare.sentences import at
+from normexp.compare.training import Training, chosen_curves
 from normexp.format import pluralize, tell
-from normexp.runs import failed, finished_summary
+from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 
+OWN = "own"  # the measure of `rates.SCORES` by which runs are chosen
+DESIGN = "design.json"
+
 
 @dataclasses.dataclass(frozen=True)
-class Result:
-    """A finished comparison: its looks, its runs (`chosen`: each seed's own best) and why it ended."""
+class Trained:
+    """A finished comparison: its looks, its runs (`chosen`: each seed's own best), why it ended, and what to note."""
 
     design: Design
     looks: list[Look]
     runs: pd.DataFrame
     chosen: pd.DataFrame
+    results: Results
     ended: str
+    notes: tuple[str, ...]
 
     @property
     def last(self) -> Look:
         return self.looks[-1]
 
 
-def compare(design: Design, out: Path, command: str, options: Options) -> Result | None:
+def compare(design: Design, training: Training, out: Path, command: str, options: Options) -> Trained | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
     looks: list[Look] = []
     ended, widenings, runs = f"all {design.looks[-1]} seeds are trained", 0, pd.DataFrame()
-    rates = design.rates
+    rates, wider = design.rates, design.rates
     for seeds in design.looks:
         if looks:
-            new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * len(rates)
+            new = (seeds - looks[-1].seeds) * len(design.norms) * len(design.levels) * max(len(rates), 1)
             if runs["seconds"].sum() + new * runs["seconds"].mean() > 60 * design.budget:
                 ended = f"the budget of {design.budget:g} minutes of one core would not hold {seeds} seeds"
                 break
         while True:
-            planned = grid(design, rates, seeds, out)
+            planned = training.grid(design.norms, design.levels, rates, seeds)
             folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
             names = [name_of(spec) for spec in planned]
             cells = run(planned, options, folder=folder, names=names, command=command, brief=True)
             if options.plan:
-                most = pluralize(len(grid(design, rates, design.looks[-1], out)), "run")
+                most = len(planned) // seeds * design.looks[-1]
+                looks_at = ", ".join(map(str, design.looks))
                 tell(
-                    f"looks at {', '.join(map(str, design.looks))} seeds, until all is decided: at most {most}"
+                    f"looks at {looks_at} seeds, until all is decided: at most {pluralize(most, 'run')}, and more where"
+                    " the best rate is the lowest or the highest"
                 )
                 return None
             if lost := [cell for cell in cells if cell.state == "crashed"]:
                 raise ValueError(f"{pluralize(len(lost), 'run')} crashed, the first: {lost[0].error}")
-            runs = pd.DataFrame(map(row_of, planned))
-            wider = tuple(float(f"{rate:.3g}") for rate in widened_rates(runs, design.measure))
+            runs = pd.DataFrame(map(training.row, planned)).assign(setting="")
+            if design.levels == ("",):
+                runs["level"] = ""
+            wider = tuple(float(f"{rate:.3g}") for rate in widened_rates(runs, OWN)) if rates else ()
             if len(wider) == len(rates) or widenings == MOST_WIDENINGS:
                 break
+            more = len(planned) // len(rates) * len(wider)
+            tell(
+                f"{edges(runs, design)}: {', '.join(f'{own:g}' for own in wider if own not in rates)} comes on top"
+                f" for every arm, so {pluralize(len(planned), 'run')} become {more}"
+            )
             rates, widenings = wider, widenings + 1
         check_learned(runs)
-        chosen = tuned_runs(runs, design.measure)
-        looks.append(look(setting_of(chosen, design), design))
-        words = (f"{own.norm}{at(own.level)} {own.word}" for own in looks[-1].differences)
-        compared = f"{design.measure} against {design.baseline}"
+        chosen = tuned_runs(runs, OWN)
+        results = results_of(chosen, training)
+        looks.append(look(results, design))
+        words = (f"{own.norm}{at(design, own.level)} {own.word}" for own in looks[-1].differences)
+        compared = f"{design.metric.name} against {design.baseline}"
         tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(words)}")
         if not looks[-1].open:
             ended = "every difference is decided"
             break
-    return Result(design, looks, runs, chosen, ended)
+    final = dataclasses.replace(design, rates=rates)
+    still = len(wider) > len(rates)
+    notes = [f"{edges(runs, final)}, and there it stayed: a rate beyond may be better"] if still else []
+    notes += [diverged(runs)] if (runs["status"] == "diverged").any() else []
+    return Trained(final, looks, runs, chosen, results, ended, tuple(notes))
 
 
-def grid(design: Design, rates: tuple[float, ...], seeds: int, out: Path) -> list[RunSpec]:
-    """The runs of a look: every norm, batch size, rate and seed."""
-    own = [f"outputs={out / 'cache'}", "name=runs", "monitor=none"]
-    return [
-        spec
-        for norm, level in itertools.product(design.norms, design.levels)
-        for spec in specs(
-            [*design.words, *own, f"norm={norm}", *([f"batch_size={level}"] if level else [])],
-            seeds=range(seeds),
-            rates=rates,
-        )
-    ]
-
-
-def name_of(spec: RunSpec) -> str:
+def name_of(spec: Any) -> str:
     """What tells a run of a comparison apart."""
+    if hasattr(spec, "arguments"):
+        return " ".join(f"{key}={value}" for key, value in spec.arguments.items())
     own = {key: spec.config[key] for key in ("batch_size", "lr", "seed")}
     return " ".join(f"{key}={value}" for key, value in {"norm": spec.choices["norm"], **own}.items())
 
 
-def row_of(spec: RunSpec) -> dict[str, Any]:
-    """A finished run as one flat row; its status is `failed` if it learned no more than guessing gives."""
-    summary = finished_summary(spec.folder)
-    row, guess = numbers_of(summary), summary["chance_loss"] or math.inf
-    learned = row["train_loss"] < guess and not failed(summary)
-    return row | {
-        "setting": "",
-        "arm": spec.choices["norm"],
-        "level": spec.config["batch_size"],
-        **{key: spec.config[key] for key in ("lr", "seed")},
-        "status": "failed" if not learned and row["status"] == "completed" else row["status"],
-        "guess": guess,
-        "folder": str(spec.folder),
-    }
+def edges(runs: pd.DataFrame, design: Design) -> str:
+    """Which arms have their best rate at an edge of those tried, in how many seeds."""
+    best = tuned_runs(runs, OWN)
+    said = []
+    for (arm, level), rows in best[best["status"] == "completed"].groupby(["arm", "level"], sort=False):
+        for name, edge in (("lowest", runs["lr"].min()), ("highest", runs["lr"].max())):
+            count = int((rows["lr"] == edge).sum())
+            if count > EDGE_SHARE * len(rows):
+                said.append(
+                    f"{arm}{at(design, level)} is the {name} ({edge:g}) in {count} of {len(rows)} seeds"
+                )
+    return f"the best rate of {', of '.join(said)}" if said else "the best rates lie at both edges"
+
+
+def diverged(runs: pd.DataFrame) -> str:
+    """At which rates runs diverged."""
+    bad = runs[runs["status"] == "diverged"]
+    where = bad["arm"] + bad["lr"].map(" at rate {:g}".format).where(bad["lr"].notna(), "")
+    counts = [f"{name}: {count}" for name, count in where.value_counts(sort=False).items()]
+    return f"diverged runs: {'; '.join(counts)}"
 
 
 def check_learned(runs: pd.DataFrame) -> None:
     """Raise ValueError with one line if every run failed: then there is nothing to judge."""
     if (runs["status"] == "completed").any():
         return
-    rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].unique()))
-    diverged = (runs["status"] == "diverged").all()
-    why = (
-        "diverged; write lower rates=" if diverged else "failed to learn; train longer, or write other rates="
-    )
+    rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].dropna().unique()))
+    why = "failed to learn; train longer, or write other rates="
+    if (runs["status"] == "diverged").all():
+        why = "diverged; write lower rates="
     raise ValueError(f"rates={rates}: every run of {' and '.join(runs['arm'].unique())} {why}")
 
 
-def setting_of(chosen: pd.DataFrame, design: Design) -> Setting:
+def results_of(chosen: pd.DataFrame, training: Training) -> Results:
     """The chosen runs for the judge."""
-    value = 1 - chosen["test_accuracy"] if design.measure == "error" else chosen["test_loss"]
-    level = "" if design.levels == ("",) else chosen["level"]
     guess = float(chosen["guess"].max())
-    lost = chosen["status"] != "completed"
-    return Setting.of_table(
-        chosen.assign(factor=level, value=value.astype(float), failed=lost),
-        "here",
-        measure=design.measure,
-        guess=guess if design.measure == "loss" else 1 - math.exp(-guess),
+    runs = chosen[["arm", "level", "seed", "value"]].assign(failed=chosen["status"] != "completed")
+    return Results(
+        runs,
+        guess=None if guess != guess else guess,
+        curves=chosen_curves(training, chosen),
+        curve=training.curve,
     )
+
+
+def own_folder(out: Path, name: str, design: Design) -> Path:
+    """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
+    content = dataclasses.asdict(dataclasses.replace(design, name="", budget=0.0))
+    digest, number, place = hashlib.sha256(json.dumps(content).encode()).hexdigest(), 1, out / name
+    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()).get("digest") != digest:
+        number += 1
+        place = out / f"{name}-{number}"
+    place.mkdir(parents=True, exist_ok=True)
+    write_json(place / DESIGN, {"digest": digest, **content})
+    return place

@@ -12,7 +12,7 @@ from normexp.report.tables import cells_of, heads, how_to_read, in_words
 SIGNS = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "±": r"$\pm$", "·": r"$\cdot$", "–": "--",
-    "×": r"$\times$", "<": "$<$", ">": "$>$", "|": r"\textbar{}",
+    "×": r"$\times$", "<": "$<$", ">": "$>$", "|": r"\textbar{}", "∞": r"$\infty$",
 }  # fmt: skip
 BOLD = re.compile(r"\*\*(.*)\*\*")
 

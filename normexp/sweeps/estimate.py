@@ -16,6 +16,8 @@ TIMED = 0.1  # seconds that are timed at least, after a step that warms up
 def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
     """`about 3:00 min if 2 run at a time on idle cores (6:00 min of one core); validation and monitors come on top`.
     Raises ValueError for a run that cannot run."""
+    if any(hasattr(spec, "train") for spec in specs):
+        return "known after the first runs (a function of yours trains)"
     on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
     if not on_cpu and torch.cuda.is_available():
         return "known after the first runs (a GPU computes)"

@@ -12,6 +12,7 @@ from normexp.claims.evidence.complete import complete_cells
 from normexp.claims.evidence.disk import DiskRuns, overrides_of, row_of
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import column_of, steps_to
+from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.evidence.table import read
 from normexp.claims.spec.cell import BankCell
 
@@ -61,6 +62,7 @@ def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(tmp_path, mo
     )
     found = disk.read(grid)
     assert found["seed"].tolist() == [3, 4]
+    assert found[["answers", "late_gain"]].isna().all(axis=None)
     assert found[[*metrics.values()]].to_numpy().tolist() == [[3.0, 30.0], [4.0, 40.0]]
 
 
@@ -77,6 +79,9 @@ def test_cells_are_completed_where_runs_are_trained():
     claim = altered(CLAIMS["P14"], cells={"x": cell})
     (found,) = complete_cells(claim).cells.values()
     assert (found.test, len(found.rates), found.is_complete) == ("test set", 5, True)
+    words = ("model=mlp", "data=digits", "data.split_seed=${seed}")
+    again = altered(claim, cells={"x": BankCell(name="x", overrides=words, labels=cell.labels)})
+    assert complete_cells(again).cells["x"].test == "cut again"
     law = altered(claim, evidence="law")
     assert complete_cells(law) is law
 
@@ -122,3 +127,9 @@ def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, m
     monkeypatch.setattr(table, "runs_in", lambda evidence: runs)
     assert read(tmp_path, grid, claim)["overrides"].tolist() == ["z"]
     assert read(tmp_path, grid, altered(claim, metric="test/error"))["overrides"].tolist() == ["x", "y", "z"]
+
+
+def test_a_setting_without_facts_is_named_before_runs_are_told_apart():
+    cell = BankCell(name="bare", overrides=("model=mlp", "data=digits"))
+    with pytest.raises(ValueError, match=r"setting=bare: its facts are not known; write facts: \{validation"):
+        failed_runs(pd.DataFrame({"val_accuracy": [0.9], "status": ["completed"]}), cell)

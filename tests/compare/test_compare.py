@@ -9,24 +9,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.cli.compare import compare
 from normexp.cli.main import run as command
 from normexp.cli.words import call
 from normexp.compare import page
-from normexp.compare.judged import (
-    BETTER,
-    EQUAL,
-    OPEN,
-    WORSE,
-    Design,
-    check_words,
-    finding,
-    look,
-    planned_looks,
-    show,
-)
-from normexp.compare.run import Result
+from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, Results, look, planned_looks
+from normexp.compare.plan import check_words
+from normexp.compare.sentences import failed_runs, finding, methods
 
 NETWORK = """
 from torch import nn
@@ -40,10 +29,9 @@ class Net(nn.Sequential):
 DESIGN = Design(
     name="mine",
     norms=("none", "batchnorm"),
-    levels=("",),
-    rates=(),
+    rates=(0.1,),
     margin=0.01,
-    measure="error",
+    metric=METRICS["error"],
     looks=planned_looks(20),
     budget=60.0,
     words=("recipe=mlp", "model=mlp", "data=digits"),
@@ -54,23 +42,22 @@ def design(**options):
     return dataclasses.replace(DESIGN, **options)
 
 
-def setting(differences, seeds=10, failed=()):
+def results(differences, seeds=10, failed=()):
     """A baseline of 10% and arms that differ by these points, with a little noise."""
     noise = np.random.default_rng(0).normal(size=(len(differences) + 1, seeds))
-    values = {("none", ""): 0.1 + 0.01 * noise[0]}
+    values = {"none": 0.1 + 0.01 * noise[0]}
     for place, (norm, points) in enumerate(differences.items(), 1):
-        values[norm, ""] = values["none", ""] + points / 100 + 0.002 * noise[place]
-    bad = {norm: np.isin(np.arange(seeds), failed) for norm in differences}
-    return Setting(
-        "here",
-        {
-            key: Outcomes(np.arange(seeds), own, bad.get(key[0], np.zeros(seeds, bool)))
-            for key, own in values.items()
-        },
-        measure="error",
-        guess=0.9,
-        answer=1 / 360,
-    )
+        values[norm] = values["none"] + points / 100 + 0.002 * noise[place]
+    rows = [
+        {"arm": norm, "level": "", "seed": seed, "value": value, "failed": norm != "none" and seed in failed}
+        for norm, own in values.items()
+        for seed, value in enumerate(own)
+    ]
+    return Results(pd.DataFrame(rows), guess=0.9)
+
+
+def values_of(found, name):
+    return found.runs[found.runs["arm"] == name]["value"].to_numpy()
 
 
 def test_each_norm_is_compared_with_the_first_at_each_batch_size():
@@ -87,22 +74,25 @@ def test_looks_double_their_seeds(most, looks):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("words", "said"),
     [
-        ({"norms": "none"}, "norms=none: name two or more"),
-        ({"norms": "none,none"}, "norms=none,none"),
-        ({"seeds": "4"}, "seeds=4: must be >= 5"),
-        ({"margin": "-1"}, "margin=-1: must be a number above 0"),
-        ({"margin": "2"}, "margin=2: is a share of wrong answers, below 1"),
-        ({"name": "../x"}, "name=../x: is a folder of out="),
-        ({"batch_sizes": "2,x"}, "batch_sizes=2,x: must be a whole number"),
-        ({"metric": "val/loss"}, "metric=val/loss: choose from"),
-        ({"budget": "nan"}, "budget=nan"),
+        (["norms=none"], "norms=none: name two or more"),
+        (["norms=none,none"], "norms=none,none"),
+        (["seeds=4"], "seeds=4: must be >= 5"),
+        (["margin=-1"], "margin=-1: must be a number of at least 0"),
+        (["model=mlp", "margin=2"], "margin=2: is a share of wrong answers, below 1"),
+        (["name=../x"], "name=../x: is a folder of out="),
+        (["batch_sizes=2,x"], "batch_sizes=2,x: must be a whole number"),
+        (["metric=val/loss"], "margin: practice knows none for val/loss"),
+        (["metric=val/score", "margin=1"], "metric=val/score: which way is better"),
+        (["budget=nan"], "budget=nan"),
+        (["model=mlp", "seed=3"], "seed=3: is a column of results"),
+        (["model=mlp", "arm=norm"], "arm=norm: is a column of results"),
     ],
 )
-def test_mistakes_are_one_line(options, words):
-    with pytest.raises(ValueError, match=words) as error:
-        call("compare", compare, [f"{key}={value}" for key, value in options.items()])
+def test_mistakes_are_one_line(words, said):
+    with pytest.raises(ValueError, match=said) as error:
+        call("compare", compare, words)
     assert "\n" not in str(error.value)
 
 
@@ -114,11 +104,11 @@ def test_what_the_comparison_chooses_is_refused():
 
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
     found = design(norms=("none", "batchnorm", "layernorm"), looks=planned_looks(40))
-    one = setting({"batchnorm": -3, "layernorm": 0.1})
+    one = results({"batchnorm": -3, "layernorm": 0.1})
     result = look(one, found)
     assert result.alpha == 0.05 / 4
     for own, name in zip(result.differences, ("batchnorm", "layernorm"), strict=True):
-        difference = one.outcomes[name, ""].values - one.outcomes["none", ""].values
+        difference = values_of(one, name) - values_of(one, "none")
         twin = stats.ttest_1samp(difference, 0).confidence_interval(1 - 0.05 / 4)
         assert own.interval == pytest.approx((twin.low, twin.high))
         assert own.effect == pytest.approx(difference.mean())
@@ -130,21 +120,25 @@ def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
 
 
 def sem(one, name):
-    difference = one.outcomes[name, ""].values - one.outcomes["none", ""].values
+    difference = values_of(one, name) - values_of(one, "none")
     return difference.std(ddof=1) / np.sqrt(len(difference))
 
 
 def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
     found = design(looks=(5,))
-    near = look(setting({"batchnorm": -1}), found)
+    near = look(results({"batchnorm": -1}), found)
     assert near.differences[0].word == OPEN
     assert near.open
-    assert "lies partly within the margin of ±1.00 and partly beyond it" in finding(near, "none", "error")
-    bad = look(setting({"batchnorm": -3}, failed=range(10)), found)
+    assert "the interval crosses the margin of ±1.00; if" in finding(near, found)[0]
+    bad = look(results({"batchnorm": -3}, failed=range(10)), found)
     (difference,) = bad.differences
     assert difference.word == WORSE
     assert {arm.norm: arm.failed for arm in bad.arms}["batchnorm"] == 10
     assert difference.effect == pytest.approx(0.8, abs=0.01)
+    assert (
+        failed_runs(bad, found)
+        == "failed runs: 0 of 10 with none, 10 of 10 with batchnorm (each counts as a guess)"
+    )
 
 
 def test_equal_arms_are_called_different_at_most_as_often_as_promised():
@@ -154,20 +148,27 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
     for _ in range(300):
         values = random.normal(size=(2, 20))
         for seeds in found.looks:
-            outcomes = {
-                (norm, ""): Outcomes(np.arange(seeds), own[:seeds], np.zeros(seeds, bool))
+            rows = pd.DataFrame(
+                {"arm": norm, "level": "", "seed": range(seeds), "value": own[:seeds], "failed": False}
                 for norm, own in zip(("none", "batchnorm"), values, strict=True)
-            }
-            if not look(Setting("here", outcomes), found).open:
+            ).explode(["seed", "value"])
+            if not look(Results(rows.astype({"value": float})), found).open:
                 wrong += 1
                 break
     assert stats.binomtest(wrong, 300, 0.05, "greater").pvalue > 0.001
 
 
-def test_finding_says_the_numbers():
-    result = look(setting({"batchnorm": -3}), design(looks=(5,)))
-    text = finding(result, "none", "error")
-    assert text.startswith("The error of batchnorm is smaller than that of none: −3.")
+def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
+    found = design(looks=(5,))
+    (text,) = finding(look(results({"batchnorm": -3}), found), found)
+    assert text.startswith("batchnorm is better than none: test error −3.")
+    assert " points (−3." in text
+    assert text.endswith("10 pairs.")
+    assert "looked at" not in methods(look(results({"batchnorm": -3}), found), found)
+    told = methods(look(results({"batchnorm": -3}), DESIGN), DESIGN)
+    assert (
+        "looked at after 5, 10, 20 seeds, until all was decided, and each look may err in 1.67% only" in told
+    )
 
 
 @pytest.mark.integration
@@ -189,25 +190,30 @@ def test_where_every_run_fails_one_line_says_so(words, message, tmp_path, monkey
 
 
 def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tmp_path):
-    found = design(looks=(5,))
-    judged = look(setting({"batchnorm": -3}, failed=[4]), found)
-    runs = pd.DataFrame(
-        {"arm": norm, "lr": 0.1, "status": status, "seconds": 30.0}
-        for norm in found.norms
-        for status in ("completed", "diverged")
+    found, one = design(looks=(5,)), results({"batchnorm": -3}, failed=[4])
+    judged = look(one, found)
+    tables = {"runs": one.runs, "chosen": one.runs}
+    place = page.write(
+        judged, found, one, tmp_path, "normexp compare", notes=["diverged runs: 7"], tables=tables
     )
-    result = Result(found, [judged], runs, runs, "every difference is decided")
-    text = html.unescape(page.write(result, tmp_path, "normexp compare").read_text())
+    text = html.unescape(place.read_text())
     (difference,) = judged.differences
     for words in (
         "<th>minus none</th>",
-        f"<td>{show(judged.arms[0].mean, 'error')}</td>",
+        f"<td>{found.metric.show(judged.arms[0].mean)}</td>",
         "<figure>",
-        f"<td>{show(difference.effect, 'error', sign=True)}</td>",
-        "Diverged runs: batchnorm at rate 0.1: 1; none at rate 0.1: 1.",
-        f"Differences to none are means over {judged.seeds} paired seeds",
+        f"<td>{found.metric.show(difference.effect, sign=True)}</td>",
+        "diverged runs: 7",
+        "failed runs: 0 of 10 with none, 1 of 10 with batchnorm",
+        "We compared none, batchnorm by test error",
     ):
         assert words in text, words
+    table = pd.read_csv(tmp_path / "tables" / "comparison.csv")
+    assert list(table["arm"]) == ["none", "batchnorm"]
+    tex = (tmp_path / "tables" / "comparison.tex").read_text()
+    assert tex.count("\\\\") == 3
+    assert "\\bottomrule" in tex
+    assert not set("−±∞") & set(tex)
 
 
 @pytest.mark.slow
@@ -226,12 +232,18 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
         "seeds=5",
     ]
     assert command("compare", [*words, "--plan"]) == 0
-    assert "looks at 5 seeds, until all is decided: at most 20 runs" in capsys.readouterr().out
+    assert (
+        "looks at 5 seeds, until all is decided: at most 20 runs, and more where" in capsys.readouterr().out
+    )
     assert not (tmp_path / "outputs").exists()
     assert command("compare", [*words, "--workers", "0"]) == 0
+    assert "for every arm, so 20 runs become" in capsys.readouterr().out
     out = tmp_path / "outputs" / "compare" / "module-digits"
-    shown = (out / "index.html").read_text()
-    assert "In this setting: " in shown
-    assert "5 paired seeds" in shown
+    assert "5 pairs" in (out / "index.html").read_text()
     assert (out / "figures" / "differences.pdf").stat().st_size > 2000
     assert (out / "tables" / "chosen.csv").read_text().count("\n") == 11
+    assert command("compare", [*words, "metric=val/loss", "margin=0.1", "--workers", "0"]) == 0
+    assert (out.with_name("module-digits-2") / "index.html").is_file()
+    before = (out / "index.html").read_bytes()
+    assert command("compare", [*words, "--workers", "0"]) == 0
+    assert (out / "index.html").read_bytes() == before

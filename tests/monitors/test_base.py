@@ -1,6 +1,7 @@
 """When monitors measure, and that a measurement leaves no trace in the module."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from small_module import Small, batches, fit
 from torch import nn
 
 import normexp.monitors as monitors
+from normexp.monitors.base import USUAL, a_twentieth
 from normexp.monitors.guard import loss_of, untouched
 
 EVERY = {
@@ -132,6 +134,29 @@ def test_no_hook_outlives_its_step(name):
     clean = Clean()
     fit(Unused(), [EVERY[name](5), clean], steps=4)
     assert clean.counts[-2:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("total", "pace"), [(0, USUAL), (float("inf"), USUAL), (-1, USUAL), (1, 2), (39, 2), (100, 5), (1000, 50)]
+)
+def test_a_run_of_any_length_is_measured_about_twenty_times(total, pace):
+    trainer, module = SimpleNamespace(estimated_stepping_batches=total), nn.Module()
+    assert a_twentieth(trainer, module) == pace
+    if total > 0:
+        module.total_steps = total
+        assert a_twentieth(SimpleNamespace(estimated_stepping_batches=7), module) == pace
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_second_fit_starts_anew(name):
+    used, fresh = EVERY[name](2), EVERY[name](2)
+    fit(Small(lr=0.5), [used], steps=3)
+    used.stopped = "by the first fit"
+    for monitor in (used, fresh):
+        fit(Small(), [monitor], steps=3)
+    assert used.recorded == fresh.recorded
+    assert used.recorded
+    assert not used.stopped
 
 
 def test_the_value_of_a_step_is_that_of_the_weights_before_it():

@@ -11,7 +11,7 @@ from odd_modules import Graphs
 from small_module import Small, batches
 from torch.utils.data import DataLoader, RandomSampler
 
-from normexp.monitors.batches import first_batch, leading_size, rows_of
+from normexp.monitors.batches import first_batch, images_of, leading_size, rows_of
 from normexp.monitors.guard import NoLoss, copied_batch, same_random, step_output, untouched
 
 Pair = namedtuple("Pair", ["x", "y"])
@@ -140,3 +140,19 @@ def test_a_step_without_a_loss_has_none(given):
 
     with pytest.raises(NoLoss, match="training_step gives no loss"):
         step_output(Skips(), next(iter(batches(1))))
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_images_are_a_pair_of_numbers_and_labels(kind):
+    images, labels = torch.rand(3, 1, 2, 2), torch.arange(3)
+    assert images_of(kind([images, labels]), "M") == (images, labels)
+    for wrong in (
+        [images],
+        [images, labels, labels],
+        [labels, labels],
+        [images, images],
+        images,
+        {"x": images},
+    ):
+        with pytest.raises(ValueError, match=r"monitor M: .* not \(images, labels\); leave it out"):
+            images_of(kind(wrong) if isinstance(wrong, list) else wrong, "M")

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -133,9 +134,9 @@ def start_in(place: Place, network: Network) -> float:
     estimated anew have none, whatever they count."""
     if not (calls := network.modes.moments.get(place.path)):
         return math.inf
-    real = torch.cat(calls[0])
+    real, module = torch.cat(calls[0]), cast(Any, place.module)
     start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
-    running = torch.cat([place.module.running_mean, place.module.running_var]) - real
+    running = torch.cat([module.running_mean, module.running_var]) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
 

@@ -33,6 +33,8 @@ SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "fit": lambda runs: (-runs["train_loss"], runs["val_accuracy"]),
 }
 # For `failed` a run counts that was the best of its seed, failed or not.
+# Of a comparison of anything, which scores its runs itself.
+SCORES["own"] = lambda runs: (runs["score"], runs["tie"])
 SCORES["failed"] = SCORES["value"] = SCORES["error"]
 WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens the grid by validation
 

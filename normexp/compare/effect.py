@@ -1,0 +1,143 @@
+"""One difference of two arms: paired over equal seeds or not, how many seeds would decide it, and how many steps one
+arm saves."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import nctdtr
+
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.estimate import SeedMean
+from normexp.claims.judge.outcomes import Arm, Outcomes, paired_runs
+from normexp.report.statistics import crossed
+from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS, t_quantile
+
+POWER = 0.8  # the chance of a decision that a number of seeds must give
+MOST = 10_000  # seeds; beyond them, an effect lies at its margin
+FAR = 30.0  # standard errors, from which on the noncentral t has no mass near 0
+Curve = np.ndarray  # (n, 2): step and value, the lower the better, by step
+
+
+@dataclass(frozen=True)
+class Effect:
+    """An arm minus its baseline. `spread` is the standard deviation of one seed's difference, `seeds` the number of
+    pairs, or of the seeds of the smaller arm; `left_out` counts runs without a partner or a number."""
+
+    mean: SeedMean
+    spread: float
+    seeds: int
+    paired: bool
+    left_out: int
+
+
+def effect_of(
+    arm: Outcomes,
+    baseline: Outcomes,
+    comparison: Comparison,
+    *,
+    paired: bool = True,
+    guess: float | None = None,
+) -> Effect:
+    """The difference of two arms. It is paired if at least half of the seeds of the smaller arm stand in the other one,
+    else it is Welch's. A failed run counts as a `guess`; where that is not known it is left out."""
+    runs = len(arm.seeds) + len(baseline.seeds)
+    if guess is not None and not (arm.failed.all() and baseline.failed.all()):
+        arm, baseline = arm.guessing(guess), baseline.guessing(guess)
+    common, mine, others = np.intersect1d(arm.seeds, baseline.seeds, return_indices=True)
+    if paired and len(common) and 2 * len(common) >= min(len(arm.seeds), len(baseline.seeds)):
+        both: dict[Arm, Outcomes] = {("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)}
+        own = comparison.model_copy(update={"arm": "arm", "baseline": "baseline", "at": None})
+        known = paired_runs(both)
+        effects = own.effects(known) if len(known["arm", ""].seeds) else np.zeros(0)
+        mean = SeedMean.of(effects)
+        spread = mean.error * math.sqrt(len(effects))
+        return Effect(mean, spread, len(effects), True, runs - 2 * len(effects))
+    samples = [outcomes.values[~outcomes.failed] for outcomes in (arm, baseline)]
+    fewest = min(map(len, samples))
+    return Effect(welch(*samples), spread_of(samples), fewest, False, runs - sum(map(len, samples)))
+
+
+def welch(arm: np.ndarray, baseline: np.ndarray) -> SeedMean:
+    """The difference of two means with Welch's error and degrees of freedom; without an error if one is of fewer than
+    three values."""
+    if not (len(arm) and len(baseline)):
+        return SeedMean(math.nan, 0.0, 0.0)
+    effect = float(arm.mean() - baseline.mean())
+    if min(len(arm), len(baseline)) < FEWEST_FOR_INTERVAL:
+        return SeedMean(effect, 0.0, 0.0)
+    parts = np.array([own.var(ddof=1) / len(own) if np.ptp(own) else 0.0 for own in (arm, baseline)])
+    weights = np.array([len(arm) - 1, len(baseline) - 1])
+    df = parts.sum() ** 2 / (parts**2 / weights).sum() if parts.any() else 0.0
+    return SeedMean(effect, math.sqrt(parts.sum()), float(df))
+
+
+def spread_of(samples: list[np.ndarray]) -> float:
+    """The standard deviation of the difference of a run of each of two arms; 0 where too few say it."""
+    known = [own for own in samples if len(own) > 1]
+    if sum(map(len, known)) - len(known) < FEWEST_FOR_INTERVAL - 1:
+        return 0.0
+    pooled = sum((len(own) - 1) * own.var(ddof=1) for own in known) / (sum(map(len, known)) - len(known))
+    return math.sqrt(2 * pooled)
+
+
+def over_examples(z: np.ndarray) -> SeedMean:
+    """The mean of differences (seeds, test examples), of which both are samples; see `crossed`."""
+    if len(z) < FEWEST_FOR_INTERVAL or z.shape[1] < 2:
+        return SeedMean(float(z.mean()), 0.0, len(z) - 1.0)
+    variance, df = crossed(z)
+    return SeedMean(float(z.mean()), math.sqrt(variance), df)
+
+
+def seeds_to_decide(
+    effect: float, spread: float, margin: float, alpha: float, *, paired: bool, fewest: int = FEWEST_SEEDS
+) -> int | None:
+    """The fewest seeds an arm with which an interval of level 1 - alpha lies wholly beyond or wholly within the margin
+    with a chance of `POWER`, if effect and spread are the true ones. None if it takes more than `MOST`."""
+    size = abs(effect)
+
+    def decides(n: int) -> bool:
+        df, error = float(n - 1 if paired else 2 * (n - 1)), spread / math.sqrt(n)
+        critical = float(t_quantile(1 - alpha, df))
+
+        def reached(distance: float) -> float:
+            away = distance / error
+            return 1.0 if away > FAR + critical else 1 - float(nctdtr(df, min(away, FAR), critical))
+
+        if size > margin:
+            return reached(size - margin) >= POWER
+        return reached(margin - size) + reached(margin + size) - 1 >= POWER  # it must reach neither end
+
+    numbers = range(max(fewest, FEWEST_SEEDS), MOST + 1)
+    place = bisect_left(numbers, True, key=decides)  # more seeds decide more often
+    return numbers[place] if place < len(numbers) else None
+
+
+def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> SeedMean:
+    """The mean over seeds of the logarithm of the steps of an arm divided by those of the baseline, until both first
+    reach an equal value: for each seed the best that the worse of the two came to."""
+    ratios = []
+    for seed in sorted(arm.keys() & baseline.keys()):
+        best = [running_best(own[seed]) for own in (arm, baseline)]
+        target = max(own[-1, 1] for own in best)
+        steps = [first_at(own, target) for own in best]
+        if min(steps) > 0:
+            ratios.append(math.log(steps[0] / steps[1]))
+    return SeedMean.of(np.array(ratios))
+
+
+def running_best(curve: Curve) -> Curve:
+    """The lowest value until each step."""
+    curve = curve[np.isfinite(curve[:, 1])]
+    return np.column_stack([curve[:, 0], np.minimum.accumulate(curve[:, 1])])
+
+
+def first_at(best: Curve, target: float) -> float:
+    """The step at which a falling curve first has this value, between two recorded ones by a line."""
+    place = int(np.argmax(best[:, 1] <= target))
+    if not place:
+        return float(best[0, 0])
+    (step, value), (end, low) = best[place - 1], best[place]
+    return float(step + (end - step) * (value - target) / (value - low))

@@ -1,0 +1,179 @@
+"""Results that exist, whoever made them, as a table of runs: csv, parquet or json, exports of W&B and MLflow, folders
+of TensorBoard and of normexp, numbers that somebody typed."""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.compare.judged import Curve
+
+TYPED = re.compile(r"(?:(?P<arm>[^:=/\\]+):)?(?P<values>[-+.\d][-+.\deE]*(?:,[-+.\d][-+.\deE]*)*)")
+SEED = re.compile(r"(?<![a-z])s(?:eed)?[-_= ]?(\d+)(?![.\d])", re.I)
+LAST = re.compile(r"(?:(?:run|version|trial|fold|rep)[-_ ]?|[-_/ ])(\d+)$", re.I)
+CHART = re.compile(
+    r"(?P<run>.+) - (?P<metric>.+?)(?P<end>__MIN|__MAX)?"
+)  # a column of a chart that W&B exports
+READERS: dict[str, Callable[..., pd.DataFrame]] = {
+    ".csv": pd.read_csv,
+    ".tsv": lambda path: pd.read_csv(path, sep="\t"),
+    ".parquet": pd.read_parquet,
+    ".json": pd.read_json,
+    ".jsonl": lambda path: pd.read_json(path, lines=True),
+}
+OPEN_STATES = {"running", "pending", "queued", "scheduled", "unfinished", "preempting"}
+ENDED_WELL = {"finished", "completed", "complete", "success", "succeeded", "ok", "done"}
+
+
+def is_typed(words: Sequence[str]) -> bool:
+    """Whether words are numbers in hand: `none:78 batchnorm:78.2,78.4`, or `78 78.2`."""
+    return bool(words) and all(TYPED.fullmatch(word) for word in words)
+
+
+def typed(words: Sequence[str], value: str) -> pd.DataFrame:
+    """The table of numbers in hand; arms without a name are A, B, ..."""
+    rows = []
+    for place, word in enumerate(words):
+        found = TYPED.fullmatch(word)
+        assert found is not None
+        arm = found["arm"] or chr(ord("A") + place)
+        rows += [{"arm": arm, value: float(number)} for number in found["values"].split(",")]
+    return pd.DataFrame(rows)
+
+
+def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """(one row a run, place of a row -> its curve) of a source. Raises ValueError with one line for no source."""
+    if isinstance(source, pd.DataFrame):
+        return charted(source.reset_index(drop=True))
+    path = Path(source)
+    if path.is_dir():
+        return of_folder(path, value)
+    if path.suffix not in READERS:
+        raise ValueError(f"{path}: cannot be read; write one of {', '.join(READERS)}, or a folder of runs")
+    try:
+        table = READERS[path.suffix](path)
+    except (ValueError, OSError) as error:  # of pandas and pyarrow
+        raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
+    return charted(table)
+
+
+def charted(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """A table as it is, or the last value of each run of a chart that W&B exports, with its curve."""
+    columns = {name: CHART.fullmatch(str(name)) for name in table.columns[1:]}
+    if (
+        not columns
+        or not all(columns.values())
+        or str(table.columns[0]).lower() not in ("step", "epoch", "time")
+    ):
+        return table, {}
+    rows: list[dict[str, Any]] = []
+    curves: dict[Any, Curve] = {}
+    for name, found in columns.items():
+        assert found is not None
+        if found["end"]:
+            continue
+        own = table[[table.columns[0], name]].dropna().to_numpy(float)
+        arm, seed = parted(found["run"])
+        curves[len(rows)] = own
+        rows.append({"arm": arm, "seed": seed, found["metric"]: own[-1, 1] if len(own) else np.nan})
+    return pd.DataFrame(rows), curves
+
+
+def parted(name: str) -> tuple[str, int | None]:
+    """(arm, seed) of a run's name: `batchnorm/seed_3`, `bn-lr0.1-s3`, `ln_3`. Without a seed, None."""
+    found = SEED.search(name) or LAST.search(name)
+    if found is None:
+        return name, None
+    rest = name[: found.start()] + name[found.end() :]
+    return re.sub(r"[-_/ ,]*$|^[-_/ ,]*", "", re.sub(r"([-_/ ,])[-_/ ,]+", r"\1", rest)) or name, int(
+        found[1]
+    )
+
+
+def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
+    from normexp.runs.table import find_runs, load_summaries
+
+    if find_runs(path)[0]:
+        return load_summaries(path), {}
+    folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
+    if not folders:
+        raise ValueError(f"{path}: holds neither runs of normexp nor events of TensorBoard; check the name")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
+    rows: list[dict[str, Any]] = []
+    curves: dict[Any, Curve] = {}
+    for folder in folders:
+        events = EventAccumulator(str(folder), {"scalars": 0, "tensors": 0}).Reload()
+        tags = events.Tags()
+        arm, seed = parted(folder.relative_to(path).as_posix())
+        row: dict[str, Any] = {"arm": arm, "seed": seed}
+        for tag in tags["scalars"]:
+            own = np.array([(event.step, event.value) for event in events.Scalars(tag)], float)
+            row[tag], curves[len(rows), tag] = own[-1, 1], own
+        for tag in tags["tensors"]:
+            points = [(event.step, make_ndarray(event.tensor_proto)) for event in events.Tensors(tag)]
+            if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in points):
+                own = np.array([(step, array.item()) for step, array in points], float)
+                row[tag], curves[len(rows), tag] = own[-1, 1], own
+        rows.append(row)
+    return pd.DataFrame(rows), {place: own for (place, tag), own in curves.items() if tag == value}
+
+
+def column(table: pd.DataFrame, name: str, argument: str) -> str:
+    """The column of a name: as it is written, or `params.norm`, `config/norm` for norm, whatever its case. Raises
+    ValueError with the nearest names."""
+    names = [str(own) for own in table.columns]
+    if name in names:
+        return name
+    ends = [own for own in names if re.split(r"^(?:params|metrics|config|summary|tags)[./]", own)[-1] == name]
+    ends = ends or [own for own in names if own.lower() == name.lower()]
+    ends = ends or [own for own in names if own.replace("/", ".").endswith(f".{name}")]
+    if len(ends) == 1:
+        return ends[0]
+    near = ends or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
+    raise ValueError(f"{argument}={name}: no such column; choose from {', '.join(near)}")
+
+
+def numbers(column: pd.Series, name: str) -> np.ndarray:
+    """Numbers of a column, also as text, `78.2%`; else nan. Raises ValueError for percents beside others."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(float, na_value=np.nan)
+    texts = column.astype("string").str.strip()
+    percent = texts.str.endswith("%").fillna(False)
+    values = pd.to_numeric(texts.str.rstrip("% "), errors="coerce").to_numpy(float, na_value=np.nan)
+    if percent.any() and (~percent & np.isfinite(values)).any():
+        raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
+    return values
+
+
+def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """(which runs failed, which still run), by the columns `state`, `status` and `failed`, if there are any."""
+    failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
+    for name in table.columns:
+        if str(name).lower() in ("state", "status"):
+            words = table[name].astype("string").str.lower().fillna("")
+            still |= words.isin(OPEN_STATES).to_numpy(bool)
+            failed |= ~words.isin([*ENDED_WELL, *OPEN_STATES, ""]).to_numpy(bool)
+        if str(name).lower() == "failed":
+            failed |= table[name].astype("string").str.lower().isin(["true", "1"]).to_numpy(bool)
+    return failed, still
+
+
+def labels(table: pd.DataFrame, names: Iterable[str]) -> pd.Series:
+    """The values of columns as one text each row, `digits 8`; empty without a column."""
+    columns = [table[name].astype(str) for name in names]
+    return pd.Series(
+        [" ".join(row) for row in zip(*columns, strict=True)] if columns else "", index=table.index
+    )
+
+
+def exists(word: str) -> bool:
+    """Whether a word is a file or folder of results."""
+    return os.path.isdir(word) or Path(word).suffix in READERS

@@ -1,0 +1,254 @@
+"""`normexp.compare(table, arm="norm", value="mAP", margin=0.3)`: an answer about results that exist."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.compare.judged import HIGHER, LOWER, METRICS, Design, Look, Metric, Results, look, metric_of
+from normexp.compare.read import column, labels, numbers, opened, states, typed
+from normexp.compare.sentences import failed_runs, finding, partners
+from normexp.format import pluralize
+
+SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What results say: `print(answer)`, `answer.table`, `answer.look.differences`, `answer.page("folder")`."""
+
+    look: Look
+    design: Design
+    results: Results
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = (failed_runs(self.look, self.design), partners(self.look), *self.notes)
+        return "\n".join([*finding(self.look, self.design), *filter(None, more)])
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each arm in each setting."""
+        from normexp.compare.page import table_of_arms
+
+        return table_of_arms(self.look, self.design)
+
+    def page(self, out: str | Path, made_by: str = "normexp.compare") -> Path:
+        """Write a page with its figure, tables as csv and LaTeX, and the paragraph for a paper. Returns its path."""
+        from normexp.compare.page import write
+
+        return write(self.look, self.design, self.results, Path(out), made_by, notes=self.notes)
+
+
+def compare(
+    data: Any,
+    *,
+    arm: str | None = None,
+    value: str | None = None,
+    seed: str | None = None,
+    setting: str | None = None,
+    better: str | None = None,
+    margin: float | str | None = None,
+    arms: Sequence[str] = (),
+    tune: str | None = None,
+    guess: float | None = None,
+    per_example: Any = None,
+    spread: float = 0.0,
+    paired: bool = True,
+    looks: int = 1,
+    name: str = "",
+) -> Answer:
+    """Judge results that exist: the difference of each arm to the first, with interval and word.
+
+    Args:
+        data: a DataFrame with a row for each run; a csv, parquet or json file; an export of W&B or MLflow; a folder of
+            runs of normexp, or of TensorBoard, whose names say arm and seed; or {arm: values}.
+        arm: the column of what is compared; else `arm` or `norm`.
+        value: the column of the metric.
+        seed: the column that pairs runs; else `seed`, if there is one.
+        setting: columns, with commas, that tell settings apart, such as a data set.
+        better: higher or lower; else as the name of the metric says.
+        margin: the smallest difference that matters, in the unit of the values.
+        arms: those that are compared, the baseline first; else all, `none` first.
+        tune: a column of validation by which each arm and seed takes its best run.
+        guess: what a run that learned nothing counts as; else failed runs are left out and counted.
+        per_example: a table of single test examples with the columns of arm, seed and value, and `example`.
+        spread: standard deviation over seeds of one arm, where too few runs say it; else the margin.
+        paired: whether equal seeds pair.
+        looks: how often you will look: 2 if you add seeds once. They share an error rate of 5%.
+        name: the title of the page.
+
+    Raises ValueError with one line for what cannot be used.
+    """
+    if isinstance(data, dict):
+        data = pd.DataFrame([(own, x) for own, values in data.items() for x in np.atleast_1d(values)])
+        data.columns = ["arm", value or "value"]
+    if isinstance(data, (list, tuple)):
+        data = typed(data, value or "value")
+    table, curves = opened(data, value)
+    name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
+    arm = column(table, arm or next((own for own in ("arm", "norm") if own in table), "arm"), "arm")
+    value, table = value_of(table, value, {arm, seed, setting, "seed", "batch_size", "lr"})
+    metric = (
+        METRICS[value[5:]] if value in ("test/error", "test/loss") and margin in (None, "practical") else None
+    )
+    metric, margin = metric or metric_of(value, better, margin), "practical" if metric else margin
+    settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
+    if seed or "seed" in table:
+        seed = column(table, seed or "seed", "seed")
+        table = table.drop(columns=seed) if table[seed].isna().all() else table
+    seed = seed if seed in table else None
+    failed, still = states(table)
+    values = numbers(table[value], value)
+    runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
+    runs["failed"] = failed | ~np.isfinite(values)
+    runs["seed"] = table[seed].astype(str) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
+    kept = ~still & table[arm].notna().to_numpy() & (runs["arm"].isin(arms).to_numpy() if arms else True)
+    if tune:
+        runs["tune"] = score(table, tune, metric)
+    names = named_arms(runs[~still], [str(own) for own in arms])
+    runs, table = runs[kept], table[kept]
+    if tune:
+        runs = (
+            runs.sort_values(["failed", "tune"], kind="stable")
+            .drop_duplicates(["arm", "level", "seed"])
+            .sort_index()
+        )
+    check_runs(runs, table, metric, names)
+    codes = {text: place for place, text in enumerate(sorted(runs["seed"].unique(), key=natural))}
+    runs["seed"] = runs["seed"].map(codes)
+    of = {
+        place: (own.arm, own.level, own.seed)
+        for place, own in zip(runs.index, runs.itertuples(), strict=True)
+    }
+    results = Results(
+        runs.drop(columns="tune", errors="ignore"),
+        guess,
+        {} if per_example is None else examples(per_example, runs, codes, arm, value, seed, settings),
+        {
+            of[place]: curve * ([1, -1] if metric.higher else [1, 1])
+            for place, curve in curves.items()
+            if place in of
+        },
+        value,
+    )
+    few = int(runs.groupby(["arm", "level"]).size().min())
+    design = Design(
+        name=name, norms=names, metric=metric, margin=margin, looks=(few,) * looks, spread=spread,
+        levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
+    )  # fmt: skip
+    notes = [] if seed or few == 1 else ["not paired: no column says the seeds"]
+    notes += [f"left out: {pluralize(int(still.sum()), 'run')} that still run"] if still.any() else []
+    return Answer(look(results, design), design, results, tuple(notes))
+
+
+def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
+    """(the column of the metric, the table, which has it). `test/error` is made of `test/accuracy`."""
+    if value is None:
+        known = [own for own in table.select_dtypes("number") if own not in others and own != "failed"]
+        value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
+    if value is None:
+        raise ValueError(
+            f"value: name the column of the metric; choose from {', '.join(map(str, known[:12]))}"
+        )
+    if value not in table and (accuracy := value.replace("error", "accuracy")) in table:
+        table = table.assign(**{value: 1 - table[accuracy]})
+    return column(table, value, "value"), table
+
+
+def score(table: pd.DataFrame, tune: str, metric: Metric) -> np.ndarray:
+    """The lower the better, of a column of validation."""
+    name = column(table, tune, "tune")
+    last = name.lower().replace("_", "/").split("/")[-1]
+    higher = last in HIGHER or (last not in LOWER and metric.higher)
+    values = numbers(table[name], name)
+    return np.nan_to_num(-values if higher else values, nan=math.inf)
+
+
+def named_arms(runs: pd.DataFrame, asked: Sequence[str]) -> tuple[str, ...]:
+    """The arms, the baseline first. Raises ValueError for one without a run, and if there are fewer than two."""
+    found = list(dict.fromkeys(runs["arm"]))
+    if lacking := [own for own in asked if own not in found]:
+        raise ValueError(f"arms={lacking[0]}: no run has it; choose from {', '.join(found) or 'none'}")
+    arms = list(asked) or sorted(found, key=lambda own: own != "none")
+    if len(arms) < 2:
+        raise ValueError(
+            f"arm: {', '.join(arms) or 'no run'} alone; two or more are compared, name their column"
+        )
+    return tuple(arms)
+
+
+def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Sequence[str]) -> None:
+    """Raise ValueError with one line for runs that no table of seeds can hold, or that lie in different units."""
+    for key, rows in runs.groupby(["arm", "level", "seed"]):
+        if len(rows) > 1:
+            own = table.loc[rows.index]
+            differing = [name for name in own if own[name].astype(str).nunique() > 1]
+            differing.sort(key=lambda name: table[name].astype(str).nunique())  # no names of runs first
+            which = ", ".join(map(str, differing[:4])) or "no column"
+            raise ValueError(
+                f"arm={key[0]} seed={key[2]}: {len(rows)} runs, which differ in {which};"
+                " write setting=COLUMN, or tune=COLUMN of validation to take the best"
+            )
+    known = runs[~runs["failed"]].groupby("arm")["value"].agg(["min", "max"])
+    for arm in arms:
+        if arm not in known.index and runs.loc[runs["arm"] == arm, "value"].isna().all():
+            raise ValueError(
+                f"arm={arm}: none of its runs has a value of {metric.name}; if it has another name there, rename it"
+            )
+    last = metric.name.lower().replace("_", "/").split("/")[-1]
+    shares, percents = known.index[known["max"] <= 1], known.index[known["min"] > 1.5]
+    if last in SHARES and len(shares) and len(percents):
+        raise ValueError(
+            f"value={metric.name}: {shares[0]} has shares and {percents[0]} percents; write all in one unit"
+        )
+
+
+def examples(
+    source: Any,
+    runs: pd.DataFrame,
+    codes: dict[str, int],
+    arm: str,
+    value: str,
+    seed: str | None,
+    settings: list[str],
+) -> dict[tuple, np.ndarray]:
+    """(arm, level, seed) -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
+    another mean, or other examples than the others."""
+    where = f"per_example={source if isinstance(source, (str, Path)) else 'table'}"
+    if seed is None:
+        raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
+    table, _ = opened(source, value)
+    value, example = column(table, value, "value"), column(table, "example", "per_example")
+    rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
+    rows["seed"], rows["value"] = (
+        table[column(table, seed, "seed")].astype(str).map(codes),
+        numbers(table[value], value),
+    )
+    rows["example"] = table[example]
+    wide = rows.dropna().pivot(index=["arm", "level", "seed"], columns="example", values="value")
+    means = runs.set_index(["arm", "level", "seed"])["value"]
+    scales = [scale for scale in (1.0, 100.0) if same(means, scale * wide.mean(axis=1))]
+    if wide.isna().any(axis=None) or not scales:
+        raise ValueError(
+            f"{where}: its means over examples are not the values of the runs; give all examples of each"
+        )
+    return {key: scales[0] * own for key, own in zip(wide.index, wide.to_numpy(), strict=True)}
+
+
+def same(means: pd.Series, found: pd.Series) -> bool:
+    """Whether runs have these values, up to the digits that tables are rounded to."""
+    both = means.dropna().align(found, join="left")
+    return bool(np.allclose(*both, rtol=2e-3, atol=1e-6))
+
+
+def natural(text: str) -> tuple[float, str]:
+    """Seeds in the order of their numbers."""
+    try:
+        return float(text), ""
+    except ValueError:
+        return math.inf, text

@@ -1,0 +1,190 @@
+"""A look in English: a sentence for each difference, what failed, and the paragraph for a paper."""
+
+import math
+from typing import Any
+
+from normexp import __version__
+from normexp.compare.effect import MOST
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Difference, Look
+from normexp.format import pluralize
+from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
+
+VERBS = {BETTER: "is better than {}", WORSE: "is worse than {}", EQUAL: "equals {} within the margin"}
+MOST_SHOWN = 12  # differences of several settings; the table has all
+VERBS[OPEN] = "is not decided against {}"
+
+
+def at(design: Design, level: Any, before: str = " at ") -> str:
+    """The level behind a norm; empty if there is only one."""
+    if level == "":
+        return ""
+    return f"{before}batch size {level}" if design.level_name == "batch size" else f" in {level}"
+
+
+def finding(look: Look, design: Design) -> list[str]:
+    """The result, a sentence for each difference; over several settings first in how many."""
+    counted = in_settings(look, design)
+    shown = [] if counted and len(look.differences) > MOST_SHOWN else look.differences
+    return [*counted, *(sentence(own, design) for own in shown)]
+
+
+def headline(look: Look, design: Design) -> str:
+    """The first sentence of a page: of several differences the words alone, as the table has their numbers."""
+    if len(look.differences) <= 2:
+        return " ".join(finding(look, design))
+    words = [
+        f"{own.norm}{at(design, own.level)} {VERBS[own.word].format(design.baseline)}"
+        for own in look.differences
+    ]
+    return " ".join(in_settings(look, design)) or f"{'; '.join(words)}."
+
+
+def sentence(own: Difference, design: Design) -> str:
+    """One difference: effect with interval, word, and of what is not decided, why and how many seeds would do it."""
+    metric, where = design.metric, f"{own.norm}{at(design, own.level)}"
+    unit = f" {metric.unit}" if metric.unit else ""
+    effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
+    if own.seeds == 1 and own.word == OPEN:
+        return f"Two numbers decide nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
+    if math.isfinite(own.interval[0]):
+        effect += f" ({metric.range(own.interval, sign=True)})"
+    seeds = (
+        pluralize(own.seeds, "pair") if own.paired else f"{pluralize(own.seeds, 'run')} an arm, not paired"
+    )
+    more = [in_steps(own)] if own.steps else []
+    more += [why_open(own, design)] if own.word == OPEN else []
+    return "; ".join([f"{where} {VERBS[own.word].format(design.baseline)}: {effect}, {seeds}", *more]) + "."
+
+
+def in_steps(own: Difference) -> str:
+    """How many steps fewer or more an arm takes to an equal value."""
+    ratio, (low, high) = own.steps or (1.0, (1.0, 1.0))
+    fewer = ratio < 1
+
+    def percent(value: float) -> str:
+        return f"{100 * (1 - value if fewer else value - 1):.0f}%".replace("-", "−")
+
+    ends = (high, low) if fewer else (low, high)
+    return (
+        f"it reaches an equal {own.curve} in {percent(ratio)} {'fewer' if fewer else 'more'} steps"
+        f" ({percent(ends[0])} to {percent(ends[1])})"
+    )
+
+
+def why_open(own: Difference, design: Design) -> str:
+    """Why a difference is not decided, and how many more seeds would probably decide it."""
+    (low, high), margin, show = own.interval, own.margin, design.metric.show
+    if math.isnan(own.effect):
+        return "no pair of runs has a number"
+    if own.seeds < FEWEST_FOR_INTERVAL:
+        why = f"{own.seeds} decide nothing"
+    elif not math.isfinite(low):
+        why = "its seeds do not differ, so they give no interval"
+    elif own.seeds < FEWEST_SEEDS:
+        why = f"fewer than {FEWEST_SEEDS} seeds have no word"
+    elif any(low < end < high for end in (-margin, margin)):
+        why = f"the interval crosses the margin of ±{show(margin)}" if margin else "the interval contains 0"
+    else:
+        why = "the interval would decide it alone, but not beside the other comparisons"
+    return f"{why}; {more_seeds(own, design)}" if own.spread else why
+
+
+def more_seeds(own: Difference, design: Design) -> str:
+    """How many more seeds would decide at this effect and spread, and where the spread is from."""
+    spread = design.metric.show(own.spread / (1 if own.paired and not own.assumed else math.sqrt(2)))
+    what = f"if the differences of pairs spread by {spread}"
+    if own.assumed:
+        by = "assumed" if design.spread else "assumed: the margin"
+        what = f"if the runs of an arm spread by {spread} ({by}; spread=VALUE)"
+    elif not own.paired:
+        what = f"if the runs of an arm spread by {spread}"
+    if own.more is None:
+        return f"{what}, no {MOST:,} seeds decide it: the effect lies at the margin"
+    if own.seeds < FEWEST_FOR_INTERVAL:
+        return f"{what}, it takes {own.seeds + own.more} seeds an arm to decide this"
+    return f"{what}, {own.more} more an arm would decide it"
+
+
+def in_settings(look: Look, design: Design) -> list[str]:
+    """In how many hand-picked settings each norm is better; no word, as of every hand-picked list."""
+    if design.level_name == "batch size" or len(design.levels) < 2:
+        return []
+    lines = []
+    for norm, (rows, share) in look.shares.items():
+        worse = sum(
+            row.side == "beyond" and (row.number or 0) * (1 if design.metric.higher else -1) < 0
+            for row in rows
+        )
+        better, within = share.holds - worse, sum(row.side == "within" for row in rows)
+        lines.append(
+            f"{norm} is better than {design.baseline} by more than the margin in {better} of {len(rows)} hand-picked"
+            f" settings, within it in {within}, worse in {worse} (counted: hand-picked settings have no word)."
+        )
+    return lines
+
+
+def failed_runs(look: Look, design: Design) -> str:
+    """How many runs of each arm failed, and what they count as; empty if none did."""
+    lost: dict[str, list[int]] = {}
+    for arm in look.arms:
+        failed, runs = lost.get(arm.norm, [0, 0])
+        lost[arm.norm] = [failed + arm.failed, runs + arm.runs]
+    if not any(failed for failed, _ in lost.values()):
+        return ""
+    counts = ", ".join(f"{failed} of {runs} with {norm}" for norm, (failed, runs) in lost.items())
+    how = (
+        "each counts as a guess" if look.guess is not None else "left out; guess=VALUE counts each as a guess"
+    )
+    return f"failed runs: {counts} ({how})"
+
+
+def partners(look: Look) -> str:
+    """How many runs had no partner; empty if all had."""
+    left = {own.norm: own.left_out for own in look.differences if own.left_out and own.paired}
+    return (
+        f"without a partner or a number: {', '.join(f'{n} with {norm}' for norm, n in left.items())}"
+        if left
+        else ""
+    )
+
+
+def methods(look: Look, design: Design, ended: str = "") -> str:
+    """The paragraph for a methods section."""
+    metric = design.metric
+    rule = (
+        "of practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
+        if isinstance(design.margin, str)
+        else f"of {design.margin:g}"
+    )
+    arms, base = ", ".join(design.norms), design.baseline
+    paired = any(own.paired for own in look.differences)
+    interval = "means over paired seeds with Student's t" if paired else "of means over seeds with Welch's"
+    parts = [f"We compared {arms} by {metric.name} with normexp {__version__}."]
+    if design.rates:
+        rates = ", ".join(f"{rate:g}" for rate in design.rates)
+        parts.append(
+            f"Settings: {' '.join(design.words)}. Each arm was trained at learning rates {rates}; every seed took"
+            " its own best rate by validation, so intervals contain the noise of tuning."
+        )
+    guess = "counts as a guess" if look.guess is not None else "is left out and counted"
+    parts.append(
+        f"Differences to {base} are {interval} intervals; a failed run {guess}. A difference is decided if its interval"
+        f" lies wholly beyond or wholly within a margin {rule}, fixed beforehand, over at least {FEWEST_SEEDS} seeds."
+    )
+    several = len(look.differences) > 1
+    family = f"Together {len(look.differences)} words err in" if several else "The word errs in"
+    family += f" at most 5%{' (Holm)' if several else ''}"
+    if len(design.looks) > 1:
+        looks = (
+            f"after {', '.join(map(str, design.looks))} seeds"
+            if design.words
+            else f"{len(design.looks)} times"
+        )
+        family += (
+            f": the numbers were to be looked at {looks}, until all was decided, and each look may err in"
+            f" {100 * look.alpha:.3g}% only, so that looking often does not make false words more likely"
+        )
+    parts.append(f"{family}.")
+    if ended:
+        parts.append(f"It ended because {ended}.")
+    return " ".join(parts)

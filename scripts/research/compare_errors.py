@@ -1,0 +1,140 @@
+"""How often `normexp compare` errs: 1,000 pairs of equal arms, and 1,000 whose difference is twice the margin, of each
+kind of noise and number of seeds. `python scripts/research/compare_errors.py train` trains the public networks, of
+which no bank has one; without a word the rates are computed and written to docs/data/compare_errors.json."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.estimate import ALPHA
+from normexp.claims.judge.outcomes import Outcomes
+from normexp.compare.effect import effect_of
+from normexp.compare.judged import BETTER, OPEN, WORSE, p_of, word_of
+
+ROOT = Path(__file__).parents[2]
+OUT = ROOT / "docs" / "data" / "compare_errors.json"
+MNIST = Path("data/mnist")  # a link to the files, below the present folder
+PAIRS, SEEDS, MOST = 1000, (1, 2, 5, 20), 80
+NETWORKS = ("shufflenet_v2_x0_5", "mobilenet_v3_small")
+RUNS = 16  # of each network
+
+
+def train(name: str, seed: int) -> float:
+    """The test error of a public network after a pass over 960 images of 32x32 (MNIST)."""
+    import torch
+    import torchvision
+
+    names = ("images-idx3", "labels-idx1")
+    raw = [gzip.decompress((MNIST / f"train-{name}-ubyte.gz").read_bytes()) for name in names]
+    x = torch.tensor(np.frombuffer(raw[0], np.uint8, 1960 * 784, 16).reshape(-1, 1, 28, 28) / 255 - 0.5)
+    x = torch.nn.functional.pad(x.float(), (2, 2, 2, 2)).repeat(1, 3, 1, 1)
+    y = torch.tensor(np.frombuffer(raw[1], np.uint8, 1960, 8).astype(int))
+    torch.manual_seed(seed)
+    network = torchvision.models.get_model(name, num_classes=10)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3)
+    for batch in torch.randperm(960).split(32):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(network(x[batch]), y[batch]).backward()
+        optimizer.step()
+    network.train()  # by statistics of the batch, as the running ones are of 30 steps
+    with torch.no_grad():
+        return float((network(x[960:]).argmax(1) != y[960:]).float().mean())
+
+
+def pools(trained: dict[str, list[float]]) -> dict[str, list[np.ndarray]]:
+    """Kind of noise -> values of equal runs, each pool of mean 0 and standard deviation 1; none for formulas."""
+    rows = pd.read_parquet(ROOT / "docs" / "evidence" / "runs.parquet")
+    rows = rows[rows["status"] == "completed"]
+    kept = [
+        own["test_accuracy"].to_numpy()
+        for _, own in rows.groupby(["overrides", "lr"])
+        if own["seed"].nunique() >= 12
+    ]
+    every = {"kept runs, by seeds": kept, "public networks": [np.array(own) for own in trained.values()]}
+    return {
+        kind: [(own - own.mean()) / own.std(ddof=1) for own in found if np.ptp(own) > 0]
+        for kind, found in every.items()
+    }
+
+
+def drawer(kind: str, pools: dict[str, list[np.ndarray]], draw: np.random.Generator):
+    """A function (n) -> n values of one arm, of one random pool."""
+    if kind in pools:
+        pool = pools[kind][draw.integers(len(pools[kind]))]
+        return lambda n: draw.permutation(pool)[:n] if n <= len(pool) // 2 else draw.choice(pool, n)
+    formulas = {
+        "normal": lambda n: draw.normal(size=n),
+        "skewed (lognormal)": lambda n: (draw.lognormal(0, 1, n) - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e),
+        "heavy tails (t, 3)": lambda n: draw.standard_t(3, n) / np.sqrt(3),
+    }
+    return formulas[kind]
+
+
+def word(arms: tuple[np.ndarray, np.ndarray], margin: float, *, paired: bool) -> str:
+    """The word that compare gives to two arms."""
+    a, b = (Outcomes(np.arange(len(own)), own, np.zeros(len(own), bool)) for own in arms)
+    comparison = Comparison(kind="different", arm="B", baseline="A", margin=margin)
+    effect = effect_of(b, a, comparison, paired=paired)
+    return word_of(effect.mean.effect, margin) if p_of(effect, comparison, margin) <= ALPHA else OPEN
+
+
+def pair(source, n: int, *, paired: bool, shift: float, draw: np.random.Generator):
+    """Two arms of n seeds; if they pair, half of their variance is common."""
+    a, b = source(n), source(n) + shift
+    if not paired:
+        return a, b
+    common = draw.normal(size=n)
+    return a + common, b + common
+
+
+def rates(kind: str, found: dict[str, list[np.ndarray]], *, paired: bool) -> dict:
+    """Wrong words of equal arms with no margin and one of half a standard deviation; and of arms that differ by twice a
+    margin of one half: how many are decided with so many seeds, how many wrongly, and the median of the seeds."""
+    draw, row = np.random.default_rng(0), {"noise": kind, "paired": paired, "equal": {}, "decided": {}}
+    for n in SEEDS:
+        wrong = {0.0: 0, 0.5: 0}
+        for _ in range(PAIRS):
+            arms = pair(drawer(kind, found, draw), n, paired=paired, shift=0.0, draw=draw)
+            for margin in wrong:
+                wrong[margin] += word(arms, margin, paired=paired) in (BETTER, WORSE)
+        row["equal"][n] = [round(100 * count / PAIRS, 1) for count in wrong.values()]
+    taken, mistaken = [], 0
+    for _ in range(PAIRS):
+        arms = pair(drawer(kind, found, draw), MOST, paired=paired, shift=1.0, draw=draw)
+        for n in (5, 10, 20, 40, MOST):
+            if (said := word(tuple(own[:n] for own in arms), 0.5, paired=paired)) != OPEN:
+                mistaken += said != WORSE
+                break
+        taken.append(n if said != OPEN else np.inf)
+    row["decided"] = {n: round(100 * np.mean(np.array(taken) <= n), 1) for n in (5, 10, 20, 40, MOST)}
+    return row | {"mistaken": round(100 * mistaken / PAIRS, 1), "median seeds": float(np.median(taken))}
+
+
+def main() -> None:
+    """See the module."""
+    kept = json.loads(OUT.read_text()) if OUT.exists() else {"networks": {}, "rows": []}
+    if "train" in sys.argv:
+        for seed in range(RUNS):
+            for name in NETWORKS:
+                done = kept["networks"].setdefault(name, [])
+                if len(done) <= seed:
+                    done.append(round(train(name, seed), 6))
+                    OUT.write_text(json.dumps(kept, indent=1) + "\n")
+        return
+    found = pools(kept["networks"])
+    kinds = [*(kind for kind in found if found[kind]), "normal", "skewed (lognormal)", "heavy tails (t, 3)"]
+    kept |= {"pairs": PAIRS, "rows": []}
+    for kind in kinds:
+        for paired in (True, False):
+            kept["rows"].append(rates(kind, found, paired=paired))
+            print(kept["rows"][-1], flush=True)
+    OUT.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

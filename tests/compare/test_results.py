@@ -1,0 +1,334 @@
+"""Results that exist: their forms, the numbers that they give beside an independent twin, and what is refused."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from fabricated import write_study
+from scipy import stats
+
+import normexp
+from normexp.cli.main import run as command
+from normexp.compare.effect import effect_of, seeds_to_decide, steps_ratio
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE
+from normexp.compare.read import numbers, parted
+from normexp.compare.results import compare
+
+
+def table(seeds=8, gain=0.9, spread=0.3, settings=("coco",), random=0):
+    draw = np.random.default_rng(random)
+    rows = [
+        {
+            "norm": norm,
+            "seed": seed,
+            "dataset": setting,
+            "mAP": 78 + gain * (norm == "bn") + spread * draw.normal(),
+        }
+        for norm in ("none", "bn")
+        for seed in range(seeds)
+        for setting in settings
+    ]
+    return pd.DataFrame(rows)
+
+
+def only(answer):
+    (difference,) = answer.look.differences
+    return difference
+
+
+@pytest.mark.parametrize("random", range(5))
+def test_paired_and_unpaired_intervals_equal_those_of_scipy(random):
+    data = table(random=random)
+    none, bn = (data[data["norm"] == norm]["mAP"].to_numpy() for norm in ("none", "bn"))
+    paired, apart = only(compare(data, margin=0.3)), only(compare(data, margin=0.3, paired=False))
+    twin = stats.ttest_rel(bn, none).confidence_interval(0.95)
+    assert paired.interval == pytest.approx((twin.low, twin.high))
+    twin = stats.ttest_ind(bn, none, equal_var=False).confidence_interval(0.95)
+    assert apart.interval == pytest.approx((twin.low, twin.high))
+    assert (paired.paired, apart.paired, paired.seeds, apart.seeds) == (True, False, 8, 8)
+    assert paired.relative[0] == pytest.approx(paired.effect / none.mean())
+
+
+def test_words_follow_the_interval_the_margin_and_the_way_that_is_better():
+    for gain, higher, lower in ((2.0, BETTER, WORSE), (-2.0, WORSE, BETTER), (0.0, EQUAL, EQUAL)):
+        data = table(gain=gain, spread=0.1)
+        assert only(compare(data, margin=0.5)).word == higher  # mAP is known
+        assert only(compare(data.rename(columns={"mAP": "x"}), margin=0.5, better="lower")).word == lower
+    assert only(compare(table(seeds=4, gain=2), margin=0.1)).word == OPEN
+    assert "fewer than 5 seeds have no word" in str(compare(table(seeds=4, gain=2), margin=0.1))
+    assert not math.isfinite(only(compare(table(seeds=2), margin=0.1)).interval[0])
+
+
+@pytest.mark.parametrize(
+    ("gain", "spread", "paired"), [(0.5, 0.6, True), (0.5, 0.6, False), (0.1, 0.4, True), (0.0, 0.3, False)]
+)
+def test_so_many_seeds_decide_in_four_of_five_draws(gain, spread, paired):
+    margin, draw = 0.25, np.random.default_rng(0)
+    n = seeds_to_decide(gain, spread, margin, 0.05, paired=paired)
+
+    def decided(n):
+        if paired:
+            data = draw.normal(gain, spread, (4000, n))
+            found = stats.ttest_1samp(data, 0, axis=1).confidence_interval()
+        else:
+            sides = draw.normal(0, spread / math.sqrt(2), (2, 4000, n))
+            found = stats.ttest_ind(sides[0] + gain, sides[1], axis=1).confidence_interval()
+        low, high = found.low, found.high
+        return ((low > margin) | (high < -margin) | ((low > -margin) & (high < margin))).mean()
+
+    assert decided(n) == pytest.approx(0.8, abs=0.06)
+    assert decided(n) > 0.78
+    assert n == 5 or decided(max(n // 2, 5)) < 0.75
+
+
+def test_numbers_in_hand_decide_nothing_and_say_what_would(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert command("compare", ["none:78", "batchnorm:78.2", "value=AP", "margin=0", "spread=0.3"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "Two numbers decide nothing: batchnorm minus none, AP +0.200; if the runs of an arm spread"
+    )
+    assert "(assumed; spread=VALUE), it takes 37 seeds an arm" in told
+    draw = np.random.default_rng(0).normal(0, 0.3, (2, 4000, 37))
+    assert (stats.ttest_ind(draw[0] + 0.2, draw[1], axis=1).pvalue < 0.05).mean() == pytest.approx(
+        0.8, abs=0.03
+    )
+    assert command("compare", ["78,78.1,77.9", "78.2,78.5,78.3", "better=higher", "margin=0.1"]) == 0
+    assert "B is not decided against A" in capsys.readouterr().out
+
+
+def test_settings_are_counted_and_arms_corrected_together():
+    data = table(settings=("a", "b", "c"), gain=3)
+    answer = compare(data, margin=0.3, setting="dataset")
+    (line, *each) = str(answer).splitlines()
+    assert "bn is better than none by more than the margin in 3 of 3 hand-picked settings" in line
+    assert "have no word" in line
+    assert len(each) == 3
+    alone = [only(compare(data[data["dataset"] == name], margin=0.3)).p for name in ("a", "b", "c")]
+    order = np.sort(alone) * [3, 2, 1]
+    assert sorted(own.p for own in answer.look.differences) == pytest.approx(np.maximum.accumulate(order))
+
+
+def test_failed_runs_are_counted_and_guesses_where_guessing_is_known():
+    data = table()
+    data.loc[data["norm"].eq("bn") & data["seed"].lt(3), "mAP"] = np.nan
+    answer = compare(data, margin=0.3)
+    assert only(answer).seeds == 5
+    assert "failed runs: 0 of 8 with none, 3 of 8 with bn (left out; guess=VALUE counts" in str(answer)
+    guessed = only(compare(data, margin=0.3, guess=0.0))
+    assert guessed.seeds == 8
+    assert guessed.effect < -20
+    state = table().assign(State="finished")
+    state.loc[:1, "State"] = ["crashed", "running"]
+    answer = compare(state, margin=0.3)
+    assert "1 of 7 with none" in str(answer)
+    assert "left out: 1 run that still run" in str(answer)
+
+
+def test_seeds_without_a_partner_are_left_out_and_foreign_ones_unpaired():
+    data = table()
+    few = data.drop(data.index[data["norm"].eq("bn") & data["seed"].ge(6)])
+    answer = compare(few, margin=0.3)
+    assert only(answer).seeds == 6
+    assert "without a partner or a number: 2 with bn" in str(answer)
+    foreign = data.assign(seed=data["seed"] + 100 * data["norm"].eq("bn"))
+    assert not only(compare(foreign, margin=0.3)).paired
+    assert "not paired" in str(compare(data.drop(columns="seed"), margin=0.3))
+
+
+def test_test_examples_are_a_sample_too():
+    draw = np.random.default_rng(0)
+    hard = draw.uniform(0.3, 0.9, 200)
+    single = pd.DataFrame(
+        {
+            "norm": norm,
+            "seed": seed,
+            "example": range(200),
+            "acc": draw.uniform(size=200) < hard + 0.1 * (norm == "bn"),
+        }
+        for norm in ("none", "bn")
+        for seed in range(6)
+    ).explode(["example", "acc"])
+    single["acc"] = single["acc"].astype(float)
+    runs = single.groupby(["norm", "seed"], as_index=False)["acc"].mean()
+    alone, both = (only(compare(runs, margin=0.01, per_example=own)) for own in (None, single))
+    assert both.effect == pytest.approx(alone.effect)
+    assert np.diff(both.interval) > np.diff(alone.interval)
+    percent = only(compare(runs.assign(acc=100 * runs["acc"]), margin=1, per_example=single))
+    assert percent.interval == pytest.approx(tuple(100 * end for end in both.interval))
+    with pytest.raises(ValueError, match="its means over examples are not the values of the runs"):
+        compare(runs.assign(acc=runs["acc"] + 0.1), margin=0.01, per_example=single)
+
+
+def write_wandb(folder, data):
+    export = data.rename(columns={"mAP": "val/mAP"}).assign(Name="x", State="finished")
+    export.to_csv(folder / "wandb.csv", index=False)
+    return folder / "wandb.csv", {"value": "val/mAP"}
+
+
+def write_chart(folder, data):
+    """The chart that W&B exports: a column of each run, and of its least and largest values."""
+    runs = {f"{own.norm}-s{own.seed} - val/mAP": [own.mAP - 1, own.mAP] for own in data.itertuples()}
+    more = {f"{name}{end}": values for name, values in runs.items() for end in ("__MIN", "__MAX")}
+    pd.DataFrame({"Step": [10, 20], **runs, **more}).to_csv(folder / "chart.csv", index=False)
+    return folder / "chart.csv", {"value": "val/mAP"}
+
+
+def write_mlflow(folder, data):
+    export = data.rename(columns={"mAP": "metrics.mAP", "norm": "params.norm", "seed": "params.seed"})
+    export.assign(run_id="x", status="FINISHED").to_csv(folder / "mlflow.csv", index=False)
+    return folder / "mlflow.csv", {"value": "mAP", "arm": "norm", "seed": "seed"}
+
+
+def write_parquet(folder, data):
+    data.assign(mAP=data["mAP"].map("{:.9f}%".format)).to_parquet(folder / "x.parquet")
+    return folder / "x.parquet", {"value": "mAP"}
+
+
+def write_tensorboard(folder, data):
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    for own in data.itertuples():
+        writer = EventFileWriter(str(folder / "tb" / own.norm / f"seed_{own.seed}"))
+        for step, value in ((1, own.mAP - 1), (2, own.mAP)):
+            summary = Summary(value=[Summary.Value(tag="val/mAP", simple_value=value)])
+            writer.add_event(Event(step=step, summary=summary))
+        writer.close()
+    return folder / "tb", {"value": "val/mAP"}
+
+
+@pytest.mark.parametrize(
+    "write",
+    [write_wandb, write_chart, write_mlflow, write_parquet, write_tensorboard],
+    ids=lambda own: own.__name__,
+)
+def test_every_form_gives_the_numbers_of_the_table(write, tmp_path):
+    data = table()
+    source, options = write(tmp_path, data)
+    expected, found = only(compare(data, margin=0.3)), only(compare(source, margin=0.3, **options))
+    assert found.interval == pytest.approx(expected.interval, rel=1e-4)
+    assert (found.paired, found.seeds, found.word) == (True, 8, expected.word)
+
+
+def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
+    folder = write_study(tmp_path / "study", norms=("none", "layernorm"))
+    with pytest.raises(ValueError, match="4 runs, which differ in batch_size, "):
+        compare(folder)
+    answer = compare(folder, setting="batch_size")
+    assert answer.design.metric.name == "test error"
+    assert answer.design.margin == "practical"
+    means = normexp.runs.load_summaries(folder).groupby(["norm", "batch_size"])["test/accuracy"].mean()
+    found = {int(own.level): own.effect for own in answer.look.differences}
+    assert found == pytest.approx({size: means["none", size] - means["layernorm", size] for size in found})
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("batchnorm/seed_3", ("batchnorm", 3)),
+        ("bn-lr0.1-s12", ("bn-lr0.1", 12)),
+        ("seed=0/ln", ("ln", 0)),
+        ("resnet18", ("resnet18", None)),
+        ("resnet18/version_2", ("resnet18", 2)),
+        ("ln_4", ("ln", 4)),
+    ],
+)
+def test_arm_and_seed_of_a_name(name, parts):
+    assert parted(name) == parts
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "said"),
+    [
+        ({}, {}, "margin: practice knows none for mAP; write margin=NUMBER"),
+        ({}, {"margin": "practical"}, "margin: practice knows none for mAP"),
+        ({"rename": "quality"}, {"margin": 1, "value": "quality"}, "metric=quality: which way is better?"),
+        ({}, {"margin": 1, "value": "mAPs"}, "value=mAPs: no such column; choose from mAP"),
+        ({}, {"margin": 1, "arms": ["none", "gn"]}, "arms=gn: no run has it; choose from none, bn"),
+        ({"twice": True}, {"margin": 1}, "arm=bn seed=0: 2 runs, which differ in lr"),
+        ({"shares": True}, {"margin": 1}, "value=mAP: bn has shares and none percents"),
+        ({"absent": True}, {"margin": 1}, "arm=bn: none of its runs has a value of mAP"),
+        ({}, {"margin": 1, "arms": ["bn"]}, "arm: bn alone; two or more are compared"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_line(change, options, said):
+    data = table()
+    if change.get("rename"):
+        data = data.rename(columns={"mAP": change["rename"]})
+    if change.get("twice"):
+        data = pd.concat([data.assign(lr=0.1), data.assign(lr=0.2)])
+    bn = data["norm"] == "bn"
+    if change.get("shares"):
+        data.loc[bn, "mAP"] /= 100
+    if change.get("absent"):
+        data.loc[bn, "mAP"] = np.nan
+    with pytest.raises(ValueError, match=re.escape(said)) as error:
+        compare(data, **options)
+    assert "\n" not in str(error.value)
+
+
+def test_rates_are_chosen_by_validation_alone():
+    data = pd.concat([table().assign(lr=0.1, val=1.0), table(gain=9, random=1).assign(lr=0.2, val=0.5)])
+    chosen = compare(data, value="mAP", margin=0.3, tune="val").results.runs
+    assert len(chosen) == 16
+    assert chosen["value"].max() < 82
+    assert compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).design.baseline == "bn"
+
+
+def test_mixed_units_in_a_column_are_refused():
+    with pytest.raises(ValueError, match="some values are percents and some are not"):
+        numbers(pd.Series(["78%", "0.8"]), "mAP")
+
+
+def test_steps_to_an_equal_loss():
+    steps = np.arange(1, 101.0)
+    slow = {seed: np.column_stack([steps, np.exp(-steps / 50) + seed]) for seed in range(4)}
+    fast = {seed: np.column_stack([steps, np.exp(-steps / 25) + seed]) for seed in range(4)}
+    mean = steps_ratio(fast, slow)
+    assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
+    assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
+
+
+def test_an_effect_of_no_pair_is_nothing():
+    data = table()
+    data["mAP"] = np.nan
+    data.loc[0, "mAP"] = 1.0
+    data.loc[15, "mAP"] = 1.0
+    answer = compare(data, margin=0.3)
+    assert only(answer).word == OPEN
+    assert "no pair of runs has a number" in str(answer)
+    assert effect_of.__doc__
+
+
+def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    data = table(settings=("a <b>", "c_d"), gain=0.3)
+    data.to_csv("r.csv", index=False)
+    words = [
+        "r.csv",
+        "--arm",
+        "norm",
+        "--value",
+        "mAP",
+        "--seed",
+        "seed",
+        "--better",
+        "higher",
+        "--margin",
+        "0.3",
+    ]
+    assert command("compare", [*words, "--setting", "dataset"]) == 0
+    told = capsys.readouterr().out
+    answer = normexp.compare(data, value="mAP", margin=0.3, setting="dataset")
+    assert str(answer) in told
+    out = tmp_path / "outputs" / "compare" / "r"
+    assert "<b>" not in (out / "index.html").read_text().replace("a &lt;b&gt;", "")
+    assert len(pd.read_csv(out / "tables" / "comparison.csv")) == 4 == len(answer.table)
+    assert "c\\_d" in (out / "tables" / "comparison.tex").read_text()
+    assert json.dumps(answer.table.to_dict("records"))

@@ -1,0 +1,136 @@
+"""A training of somebody's own: what is called, what identifies a run, what resumes, and what is refused."""
+
+import re
+import textwrap
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from normexp.cli.main import run as command
+from normexp.compare.judged import Metric
+from normexp.compare.training import OfFunction, plain
+from normexp.runs import read_summary
+
+OWN = """
+import math, random
+from pathlib import Path
+
+def train(norm, lr, seed, width=8):
+    with Path("calls.txt").open("a") as file:
+        file.write(f"{norm} {lr} {seed} {width}\\n")
+    if norm == "batchnorm" and lr > 0.5:
+        return {"val": math.nan, "test": math.nan}
+    draw = random.Random(f"{norm} {lr} {seed}")
+    gain = 0.1 * (norm == "batchnorm") - 0.05 * abs(math.log10(lr / 0.01))
+    curve = [(step, math.exp(-step / (20 if norm == "none" else 10)) + 0.001 * draw.random()) for step in range(1, 40)]
+    return {"val": 0.7 + gain + draw.gauss(0, 0.001), "test": 0.7 + gain + draw.gauss(0, 0.001), "curve": curve}
+
+def alone(arm, seed):
+    return {"none": 1.0, "1": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
+
+def falls(norm, seed):
+    raise RuntimeError("no such data")
+
+def blind(norm, lr, seed):
+    return {"test": 1.0}
+"""
+WORDS = ["own.py:train", "arms=none,batchnorm", "metric=test", "better=higher", "margin=0.02"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a training of somebody's own."""
+    name = f"own_{re.sub(r'[^a-z0-9]', '_', tmp_path.name)}"  # each test imports its own
+    (tmp_path / f"{name}.py").write_text(textwrap.dedent(OWN))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return lambda *words: command("compare", [word.replace("own.py", f"{name}.py") for word in words])
+
+
+def calls(folder):
+    return (folder / "calls.txt").read_text().splitlines()
+
+
+@pytest.mark.integration
+def test_a_function_is_tuned_judged_counted_and_resumed(here, tmp_path, capsys):
+    words = [*WORDS, "rates=0.01,0.1,1", "width=16", "seeds=5", "--workers", "0"]
+    assert here(*words) == 0
+    told = capsys.readouterr().out
+    assert "width=16) and version=; its code is not read" in told
+    assert "batchnorm is better than none: test +0.1" in told
+    assert re.search(r"it reaches an equal loss in (49|50|51)% fewer steps \((49|50)% to 5\d%\)", told)
+    assert "diverged runs: batchnorm at rate 1: 5" in told
+    assert "the best rate of batchnorm is the lowest (0.01) in 5 of 5 seeds" in told
+    assert "0.001 comes on top for every arm, so 30 runs become 40" in told.replace("\n", " ")
+    assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == 40
+    (out,) = (tmp_path / "outputs" / "compare").iterdir()
+    chosen = pd.read_csv(out / "tables" / "chosen.csv")
+    assert set(chosen["lr"]) == {0.01}
+    assert here(*words) == 0
+    assert len(calls(tmp_path)) == 40
+    lost = next(out.glob(".runs/none-*"))
+    (lost / "summary.json").unlink()  # as of a run that was killed
+    assert here(*words) == 0
+    assert len(calls(tmp_path)) == 41
+    assert here(*words, "version=2") == 0
+    assert len(calls(tmp_path)) == 81
+    assert len(list(out.parent.iterdir())) == 2
+    capsys.readouterr()
+    assert here(*words, "--plan") == 0
+    assert "at most 30 runs" in capsys.readouterr().out
+
+
+@pytest.mark.integration
+def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_path, capsys):
+    words = ["own.py:alone", "arms=none,1", "better=lower", "margin=0.5", "seeds=5", "--workers", "1"]
+    assert here(*words) == 0
+    assert "1 is worse than none: test +1.00 " in capsys.readouterr().out
+    (found, *_) = sorted((tmp_path / "outputs" / "compare").glob("*/.runs/1-s0-*"))
+    assert read_summary(found)["config"] == {"arm": 1, "seed": 0}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["own.py:falls", *WORDS[1:]], "10 runs crashed, the first: RuntimeError: no such data"),
+        (["own.py:blind", *WORDS[1:], "rates=1,2"], "metric=val: "),
+        ([*WORDS, "rates=1,2", "depth=3"], "depth: is no argument of "),
+        ([*WORDS, "rates=1,2", "lr=3"], "lr=3: is chosen by the comparison"),
+        (WORDS, "takes lr, so write those to try, rates="),
+        (["own.py:alone", *WORDS[1:], "rates=1,2"], "takes no lr; add this argument"),
+        (["own.py:nothing", *WORDS[1:]], "AttributeError"),
+        (["none.py:train", *WORDS[1:]], "no such file"),
+        ([WORDS[0], *WORDS[2:], "rates=1,2"], "arms: name two or more"),
+        ([*WORDS[:3], "margin=1", "rates=1"], "metric=test: which way is better?"),
+        ([*WORDS[:4], "rates=1"], "margin: practice knows none for test"),
+    ],
+)
+def test_a_function_that_does_not_fit_is_one_line(words, said, here, capsys):
+    assert here(*words, "seeds=5", "--workers", "0") != 0
+    assert said in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+def test_a_run_is_known_by_its_arguments_and_version(tmp_path):
+    def digests(version="", target="a.py:train", **more):
+        own = OfFunction(target, Metric("test"), "test", more, version, tmp_path)
+        own.__dict__["names"] = ["norm", "lr", "seed"]
+        return {run.digest for run in own.grid(["none", "bn"], [""], [0.1, 0.2], 3)}
+
+    assert len(digests()) == 12
+    for other in (digests("2"), digests(width=3), digests(target="b.py:train")):
+        assert not digests() & other
+    assert digests(target="/elsewhere/a.py:train") == digests()
+
+
+def test_words_become_values():
+    assert [plain(text) for text in ("1", "0.5", "true", "none", "no", "1e-3")] == [
+        1,
+        0.5,
+        True,
+        "none",
+        "no",
+        1e-3,
+    ]
+    assert np.isnan(plain("nan"))
