@@ -248,7 +248,7 @@ def numbers(text: str, pattern: str) -> tuple[str, ...]:
 
 def test_the_answers_of_readme():
     by = depth_runs()
-    (share,) = numbers(README, r"the first gradient is 1/([\d,]+) of the last")
+    (share,) = numbers(README, r"the first one's gradient is 1/([\d,]+) of the last one's")
     assert float(share.replace(",", "")) == round(
         1 / by.get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3
     )
