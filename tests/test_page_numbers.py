@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from normexp.report.statistics import estimate
 
@@ -41,9 +42,15 @@ def agrees(text: str, value: float) -> bool:
     return abs(float(number) - value) <= unit / 2 * (1 + 1e-9)
 
 
-def judging(*plans: str) -> pd.DataFrame:
+def judging_all(*plans: str) -> pd.DataFrame:
     runs = pd.read_parquet(TABLE)
-    return runs[runs["plan"].isin(plans) & (runs["seed"] > 0)]
+    return runs[runs["plan"].isin(plans)]
+
+
+def judging(*plans: str) -> pd.DataFrame:
+    """Without seed 0, which chose the rates."""
+    runs = judging_all(*plans)
+    return runs[runs["seed"] > 0]
 
 
 @cache
@@ -228,3 +235,75 @@ def test_batch_sizes():
                 mean = 100 * own[own["norm"] == NORMS[norm]]["test_accuracy"].mean()
                 assert not text or agrees(text, mean), (size, model, norm, mean)
             check(cells[start + 4], minus(own, "batchnorm", "layernorm"))
+
+
+README = " ".join((ROOT / "README.md").read_text().split())
+
+
+def numbers(text: str, pattern: str) -> tuple[str, ...]:
+    """The numbers of the one place of a text that a pattern meets."""
+    (found,) = re.findall(pattern, text)
+    return (found,) if isinstance(found, str) else found
+
+
+def test_the_answers_of_readme():
+    by = depth_runs()
+    (share,) = numbers(README, r"the first one's gradient is 1/([\d,]+) of the last one's")
+    assert float(share.replace(",", "")) == round(
+        1 / by.get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3
+    )
+    resnet = judging("resnet").query("plan == 'resnet'")
+    check(
+        "{} {}".format(*numbers(README, r"\(([\d.]+) and ([\d.]+) points in two seeds\)")),
+        minus(resnet, "batchnorm", "none"),
+    )
+    small = judging("batches").query("model == 'mlp' and batch_size == 2")
+    (mean, low, high), values = (
+        numbers(README, r"is (\d+) points \((\d+) to (\d+)\) below LayerNorm"),
+        minus(small, "layernorm", "batchnorm"),
+    )
+    assert (int(mean), int(low), int(high)) == tuple(round(value) for value in values), values
+
+
+def test_the_factors_of_running_text():
+    text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
+    by = depth_runs()
+    ratio = {norm: by.get_group(("sgd", "sigmoid", norm, 8))[RATIO].mean() for norm in ("none", "layernorm")}
+    (times, left) = numbers(
+        text, r"gradient is (\d+) times larger than without a norm, still only (\.\d+) of the last"
+    )
+    assert agrees(times, ratio["layernorm"] / ratio["none"]), ratio
+    assert agrees(left, ratio["layernorm"])
+    accuracy = {
+        norm: 100 * by.get_group(("adamw", "sigmoid", norm, 8))["test_accuracy"].mean()
+        for norm in ("none", "batchnorm")
+    }
+    learned, behind = numbers(text, r"with AdamW \((\d+\.\d)%\), and stay (\d) points behind")
+    assert agrees(learned, accuracy["none"])
+    assert agrees(behind, accuracy["batchnorm"] - accuracy["none"])
+    (explodes,) = numbers(text, r"the first is (\d+) times the last")
+    assert agrees(explodes, by.get_group(("sgd", "relu", "batchnorm", 32))[RATIO].mean())
+
+
+def test_what_warm_up_adds():
+    """The rate of each arm has the best mean validation; the interval is a paired t over three seeds."""
+    runs = judging_all("warmup").astype({"depth": int})
+    table = rows_of("batch_size.md", "layers | place")[1:]
+    for depth, place, cold, warm, adds, *_ in table:
+        best = {}
+        for steps in (0, 90):
+            own = runs[(runs["depth"] == int(depth)) & (runs["norm_position"] == place.split("-")[0].lower())]
+            own = own[own["warmup_steps"] == steps]
+            rate = own.groupby("lr")["val_accuracy"].mean().idxmax()
+            best[steps] = 100 * own[own["lr"] == rate].set_index("seed")["test_accuracy"]
+        assert agrees(cold.strip("%"), best[0].mean()), (depth, place, best)
+        assert agrees(warm.strip("%"), best[90].mean()), (depth, place, best)
+        gain = (best[90] - best[0]).dropna()
+        half = stats.t.ppf(0.975, len(gain) - 1) * stats.sem(gain)
+        check(adds, (gain.mean(), gain.mean() - half, gain.mean() + half))
+        if (depth, place) == ("6", "Post-LN"):
+            check(
+                " ".join(numbers(README, r"it is ([\d.]+) points \(([\d.]+) to ([\d.]+)\) more accurate")),
+                (gain.mean(), gain.mean() - half, gain.mean() + half),
+            )
+    assert len(table) == 6
