@@ -237,6 +237,34 @@ def test_batch_sizes():
                 check(gain, minus(own, "batchnorm", "layernorm"))
 
 
+CROSSINGS = {
+    ("mlp", "layernorm"): "crosses it at",
+    ("cnn", "layernorm"): "points at 2 and crosses at",
+    ("mlp", "none"): "crosses no norm at",
+    ("mlp", "groupnorm"): "and GroupNorm at",
+    ("cnn", "groupnorm"): "it crosses GroupNorm at",
+    ("cnn", "none"): "and no norm at",
+}
+
+
+@pytest.mark.parametrize(("model", "other"), CROSSINGS)
+def test_where_batchnorm_crosses(model, other):
+    """On a line over log2 of the batch size, in each seed; the interval is Student's t over the logarithms."""
+    text = " ".join((ROOT / "docs" / "batch_size.md").read_text().replace("*", "").split())
+    pattern = rf"{CROSSINGS[model, other]} (\d+) \((\d+) to (\d+)\)"
+    places = []
+    for _, own in judging("batches").query(f"model == '{model}'").groupby("seed"):
+        table = own.pivot_table(index="batch_size", columns="norm", values="test_accuracy").sort_index()
+        gain = (table["batchnorm"] - table[other]).dropna()
+        size = np.log2(gain.index.to_numpy(float))
+        (at,) = np.flatnonzero((gain.to_numpy()[:-1] < 0) & (gain.to_numpy()[1:] >= 0))
+        low, high = gain.iloc[at], gain.iloc[at + 1]
+        places.append(size[at] - low * (size[at + 1] - size[at]) / (high - low))
+    half = stats.t.ppf(0.975, len(places) - 1) * stats.sem(places)
+    values = 2 ** (np.mean(places) + np.array([0, -half, half]))
+    check(" ".join(numbers(text, pattern)), tuple(values))
+
+
 README = " ".join((ROOT / "README.md").read_text().split())
 
 
