@@ -148,6 +148,7 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
     monkeypatch.chdir(below)
     assert command(*CALL) == 0
     assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {
+        "small_batch",
         "statistics_unused",
         "bias_cancelled",
     }

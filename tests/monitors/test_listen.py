@@ -108,10 +108,10 @@ class Rescale(nn.Module):
 
     def __init__(self, size):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
+        self.weight, self.inner = nn.Parameter(torch.ones(size)), nn.Identity()
 
     def forward(self, x):
-        return F.layer_norm(x, self.weight.shape, self.weight, None, 1e-5)
+        return F.layer_norm(self.inner(x), self.weight.shape, self.weight, None, 1e-5)
 
 
 class Block(nn.Module):
