@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
 from normexp.config.process import fast_imports, typed
-from normexp.format import tell
+from normexp.format import printable, tell
 
 
 def compare(
@@ -97,7 +97,7 @@ def compare(
             paired=paired, looks=looks, name=name,
         )  # fmt: skip
         page = answer.page(out / answer.design.name, typed(sys.argv))
-        tell(str(answer), f"page: {page}")
+        tell(printable(str(answer)), f"page: {page}")
         return
     only = {
         "arm": arm,

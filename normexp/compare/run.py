@@ -106,14 +106,13 @@ def edges(runs: pd.DataFrame, design: Design) -> str:
     """Which arms have their best rate at an edge of those tried, in how many seeds."""
     best = tuned_runs(runs, OWN)
     said = []
+    ends = {"lowest": runs["lr"].min(), "highest": runs["lr"].max()}
     for (arm, level), rows in best[best["status"] == "completed"].groupby(["arm", "level"], sort=False):
-        for name, edge in (("lowest", runs["lr"].min()), ("highest", runs["lr"].max())):
-            count = int((rows["lr"] == edge).sum())
-            if count > EDGE_SHARE * len(rows):
-                said.append(
-                    f"{arm}{at(design, level)} is the {name} ({edge:g}) in {count} of {len(rows)} seeds"
-                )
-    return f"the best rate of {', of '.join(said)}" if said else "the best rates lie at both edges"
+        counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
+        if sum(counts.values()) > EDGE_SHARE * len(rows):
+            where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
+            said.append(f"{arm}{at(design, level)} is {' and '.join(where)} of {len(rows)} seeds")
+    return f"the best rate of {', of '.join(said)}"
 
 
 def diverged(runs: pd.DataFrame) -> str:
