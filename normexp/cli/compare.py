@@ -128,7 +128,7 @@ def compare(
         place = own_folder(out, design.name, design)
         shown = (result.last, result.design)
         page = write(
-            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=result.notes,
+            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=(*result.added, *result.notes),
             facts=plan.facts(result), tables={"runs": result.runs, "chosen": result.chosen},
         )  # fmt: skip
         tell("", "In this setting:", *finding(*shown), *filter(None, [failed_runs(*shown), *result.notes]))

@@ -24,7 +24,8 @@ DESIGN = "design.json"
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A finished comparison: its looks, its runs (`chosen`: each seed's own best), why it ended, and what to note."""
+    """A finished comparison: its looks, its runs (`chosen`: each seed's own best), why it ended, what to note, and
+    why rates were `added`."""
 
     design: Design
     looks: list[Look]
@@ -33,6 +34,7 @@ class Trained:
     results: Results
     ended: str
     notes: tuple[str, ...]
+    added: tuple[str, ...]
 
     @property
     def last(self) -> Look:
@@ -42,6 +44,7 @@ class Trained:
 def compare(design: Design, training: Training, out: Path, command: str, options: Options) -> Trained | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
     looks: list[Look] = []
+    added: list[str] = []
     ended, widenings, runs = f"all {design.looks[-1]} seeds are trained", 0, pd.DataFrame()
     rates, wider = design.rates, design.rates
     for seeds in design.looks:
@@ -72,10 +75,11 @@ def compare(design: Design, training: Training, out: Path, command: str, options
             if len(wider) == len(rates) or widenings == MOST_WIDENINGS:
                 break
             more = len(planned) // len(rates) * len(wider)
-            tell(
+            added.append(
                 f"{edges(runs, design)}: {', '.join(f'{own:g}' for own in wider if own not in rates)} comes on top"
                 f" for every arm, so {pluralize(len(planned), 'run')} become {more}"
             )
+            tell(added[-1])
             rates, widenings = wider, widenings + 1
         check_learned(runs)
         chosen = tuned_runs(runs, OWN)
@@ -91,7 +95,7 @@ def compare(design: Design, training: Training, out: Path, command: str, options
     still = len(wider) > len(rates)
     notes = [f"{edges(runs, final)}, and there it stayed: a rate beyond may be better"] if still else []
     notes += [diverged(runs)] if (runs["status"] == "diverged").any() else []
-    return Trained(final, looks, runs, chosen, results, ended, tuple(notes))
+    return Trained(final, looks, runs, chosen, results, ended, tuple(notes), tuple(added))
 
 
 def name_of(spec: Any) -> str:
