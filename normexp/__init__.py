@@ -24,6 +24,7 @@ __all__ = [
     "sweep",
     "train",
     "verify",
+    "watch",
 ]
 __version__ = "0.2.0"
 # Raised when an equal configuration computes other bits. 2: group norms of channels_last images no longer cancel, and a
@@ -31,8 +32,18 @@ __version__ = "0.2.0"
 NUMERICS = 2
 
 
+if TYPE_CHECKING:
+    from normexp.monitors.own_loop import watch
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
-    """`normexp.check`, `compare`, `norms` and `runs` on first use, because they import torch and pandas."""
+    """`normexp.check`, `compare`, `norms`, `runs` and `watch` on first use, because they import torch and pandas."""
+    if name == "watch":
+        return importlib.import_module("normexp.monitors.own_loop").watch
     if name in __all__:
         return importlib.import_module(f"normexp.{name}")
     raise AttributeError(f"module 'normexp' has no attribute '{name}'")

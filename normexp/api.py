@@ -161,6 +161,7 @@ def train(
         from normexp.config.errors import one_line
         from normexp.config.folder import allow_from, use_folder
         from normexp.config.run_spec import specs
+        from normexp.config.targets import DataOfLaunch
         from normexp.training.train import train as train_run
 
         words = [
@@ -170,11 +171,12 @@ def train(
         allow_from(words)
         use_folder(config_dir)
         try:
-            (spec,) = specs(words)
+            data = DataOfLaunch()
+            (spec,) = specs(words, data=data)
         except Exception as error:  # Hydra's errors have many lines
             raise ValueError(one_line(error)) from None
         try:
-            summary = train_run(spec, f"normexp train {shlex.join(words)}")
+            summary = train_run(spec, f"normexp train {shlex.join(words)}", data.take(spec.config))
         except SystemExit as interrupted:
             raise KeyboardInterrupt("interrupted; the same call goes on from there") from interrupted
         except ValueError as error:  # such as a network that does not take its images

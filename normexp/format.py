@@ -1,5 +1,6 @@
 """Words for numbers, times and refused arguments: argument, value, remedy; and what a line can show."""
 
+import difflib
 import re
 import shutil
 import sys
@@ -13,8 +14,8 @@ if TYPE_CHECKING:
 # Of a checkout. After a release ("pip install", "normexp"), and tests/test_package.py names the pages that say it.
 INSTALL = ("pip install -e", ".")
 COLUMN = re.compile(r" *(?:\S+(?: \S+)*?  +)?")  # the start of a line up to its second column
-# They move the cursor or end the line, where names are shown on screens and in tables.
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+# They move the cursor, end the line or turn what stands behind them around, where names are shown.
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def printable(text: str) -> str:
@@ -114,4 +115,6 @@ def require_depth(depth: int) -> None:
 def require_choice(argument: str, value: str, choices: Collection[str]) -> None:
     """Raise a ValueError that names the choices if the value is none of them."""
     if value not in choices:
-        raise ValueError(f"{argument}={value}: unknown; use one of {', '.join(choices)}")
+        near = difflib.get_close_matches(str(value), choices, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise ValueError(f"{argument}={value}: unknown; {meant}use one of {', '.join(choices)}")

@@ -3,11 +3,13 @@
 import os
 import platform
 import subprocess
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-CPU_INFO = Path("/proc/cpuinfo")
+CPU_INFO, CPU_TIMES = Path("/proc/cpuinfo"), Path("/proc/stat")
+LOOK = 0.05  # seconds; the system counts in hundredths
 ROOT = Path(__file__).parents[1]
 SECONDS = 10  # for git: a network drive may be slow; a run waits no longer for this note
 
@@ -15,6 +17,26 @@ SECONDS = 10  # for git: a network drive may be slow; a run waits no longer for 
 def cores() -> int:
     """Number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def busy_elsewhere() -> float:
+    """How many of the cores that this process may use others keep busy now; 0 where the system does not tell."""
+    before = _busy_seconds()
+    time.sleep(LOOK)
+    return (_busy_seconds() - before) / LOOK
+
+
+def _busy_seconds() -> float:
+    """Seconds that these cores have worked, or had to leave to another machine, since the system started."""
+    try:
+        lines = CPU_TIMES.read_text().splitlines()
+        own, second = {f"cpu{number}" for number in os.sched_getaffinity(0)}, os.sysconf("SC_CLK_TCK")
+    except (OSError, AttributeError):  # Linux alone has both
+        return 0.0
+    columns = (line.split()[1:9] for line in lines if line.split()[0] in own)
+    # user, nice, system, idle, waiting for a disk, interrupts of two kinds, stolen
+    ticks = sum(sum(map(int, column)) - int(column[3]) - int(column[4]) for column in columns)
+    return ticks / second
 
 
 def processor() -> str:

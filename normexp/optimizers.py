@@ -145,12 +145,25 @@ def hidden_maps(model: Any) -> set[int]:
     return {id(p) for layer in maps for p in layer.parameters() if p.dim() >= 2} - output
 
 
+def layer_numbers(model: Any) -> dict[int, int]:
+    """The number of the linear map, from 1 in forward order, of each parameter by its id; the parameters of a norm or
+    an activation count with the map before it. Parameters of no site have none."""
+    numbers: dict[int, int] = {}
+    layer = 0
+    for site in model.sites():
+        layer += site.kind == "linear"
+        for parameter in site.module.parameters():
+            numbers.setdefault(id(parameter), max(1, layer))
+    return numbers
+
+
 def parameter_groups(
     model: nn.Module,
     *,
     weight_decay: float,
     decay: Literal["matrices", "all"] = "matrices",
     matrices_apart: bool = False,
+    layers_apart: bool = False,
 ) -> list[dict[str, Any]]:
     """Groups for an optimizer, of those parameters that are trained.
 
@@ -158,6 +171,8 @@ def parameter_groups(
         weight_decay: of the optimizer. If it is 0, there is one group.
         decay: what decays: `matrices`, parameters of two axes or more, or `all`.
         matrices_apart: also split each group by `muon`: whether it holds weights of hidden maps.
+        layers_apart: also split each group by `layer`, the number of its linear map (see `layer_numbers`), so that an
+            optimizer may treat layers differently; 0: parameters of no site.
     """
     trained = [p for p in model.parameters() if p.requires_grad]
     groups: list[dict[str, Any]] = [{"params": trained}]
@@ -165,6 +180,14 @@ def parameter_groups(
         groups = [
             {"params": [p for p in trained if p.dim() >= 2]},
             {"params": [p for p in trained if p.dim() < 2], "weight_decay": 0.0},
+        ]
+    if layers_apart:
+        numbers = layer_numbers(model)
+        groups = [
+            {**group, "params": members, "layer": layer}
+            for group in groups
+            for layer in sorted({numbers.get(id(p), 0) for p in group["params"]})
+            if (members := [p for p in group["params"] if numbers.get(id(p), 0) == layer])
         ]
     if not matrices_apart:
         return groups

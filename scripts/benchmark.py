@@ -1,6 +1,6 @@
 """Measure what normexp costs, as ratios to a reference that runs in turn with it.
 
-    python scripts/benchmark.py steps                    # a training step over that of a bare loop
+    python scripts/benchmark.py steps                    # a training step over that of a bare loop in plain torch
     python scripts/benchmark.py monitors                 # the light monitors in every step, over the bare loop
     python scripts/benchmark.py norms                    # our layers over torch's, forward and backward
     python scripts/benchmark.py commands --against DIR   # whole commands over those of another checkout
@@ -26,6 +26,7 @@ from pathlib import Path
 import pytorch_lightning as pl
 import torch
 import torch.nn.functional as F
+from plain_networks import plain
 from rich.console import Console
 from torch import nn
 
@@ -52,7 +53,8 @@ def rounds(seconds: float, least: int = 3) -> Iterator[int]:
 
 
 def bare_step(overrides: list[str]) -> Callable[[int], None]:
-    """A step of the shortest loop that trains the network of a run on its batches, which lie in one tensor."""
+    """A step of the shortest loop that trains the network of a run, written in plain torch, on the run's batches, which
+    lie in one tensor."""
     from normexp.config.run_spec import specs
     from normexp.training.build import build
 
@@ -63,7 +65,10 @@ def bare_step(overrides: list[str]) -> Callable[[int], None]:
     batches = [batch for batch, _ in zip(loader, range(200), strict=False)]
     inputs, targets = (torch.cat(column) for column in zip(*batches, strict=True))
     size = len(batches[0][0])
-    model = parts.module.model.train()
+    model = plain(spec.choices["model"], spec.config["model"], parts.data.input_shape, parts.data.num_classes)
+    assert len(nn.utils.parameters_to_vector(model.parameters())) == sum(
+        p.numel() for p in parts.module.parameters()
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, fused=True)
     if inputs.dim() == 4 and spec.config["channels_last"]:
         inputs = inputs.contiguous(memory_format=torch.channels_last)

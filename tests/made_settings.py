@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from normexp.advise.forecast import Measured
+from normexp.advise.nearest import Measured
 from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.spec.cell import BankCell
 

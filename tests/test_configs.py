@@ -11,6 +11,7 @@ from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
 from normexp.config.options import GROUPS
 from normexp.config.run_spec import resolved, spec_of, specs
+from normexp.config.targets import DataOfLaunch
 from normexp.training.build import build
 
 SMALL = {
@@ -125,7 +126,7 @@ def test_same_seed_gives_every_norm_the_same_weights_and_batches():
 def test_saved_configuration_builds_the_same_run():
     cfg, choices = compose(["norm=batchnorm", "seed=5"])
     again = OmegaConf.create(OmegaConf.to_yaml(cfg))
-    digests = [spec_of(one, choices, ()).digest for one in (again, cfg)]
+    digests = [spec_of(one, choices, (), DataOfLaunch()).digest for one in (again, cfg)]
     assert digests == [specs(["norm=batchnorm", "seed=5"])[0].digest] * 2
 
 

@@ -3,18 +3,23 @@
 import contextlib
 import copy
 import inspect
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from normexp.config.compose import compose, plain_values
 from normexp.config.folder import CONFIGS
-from normexp.config.identity import config_hash, default_folder, processes_of
+from normexp.config.identity import config_hash, default_folder, identity, processes_of
+from normexp.config.options import choices
 from normexp.config.run_spec import specs
 from normexp.config.schema import NOT_IDENTITY
-from normexp.config.targets import resolve_target
+from normexp.config.targets import DataOfLaunch, resolve_target
+from normexp.data import Digits
+from normexp.training.build import build
 from normexp.training.folder import check_folder
 
 CONFIG = {
@@ -190,3 +195,44 @@ def test_the_hash_is_the_same_in_another_process_and_whatever_is_imported():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )
     assert found.stdout.strip() == specs(["norm=batchnorm"])[0].digest
+
+
+HASHES = json.loads((Path(__file__).parent / "frozen" / "hashes.json").read_text())
+
+
+def test_the_identity_of_every_choice_is_what_it_was():
+    """A hash that moves would train finished runs again. None of these reads a file."""
+    found = {words: specs(["trainer=cpu", *words.split()])[0].digest[:16] for words in HASHES}
+    assert found == HASHES
+
+
+class Counted(Digits):
+    standard, loads = False, 0
+
+    def load(self):
+        type(self).loads += not self.splits
+        super().load()
+        self.fingerprint = "of its content"
+
+
+def test_data_that_a_hash_has_read_are_handed_to_the_run(monkeypatch):
+    monkeypatch.setattr("normexp.data.Counted", Counted, raising=False)
+    monkeypatch.setattr(Counted, "__module__", "normexp.data")
+    read = DataOfLaunch()
+    words = ["model=mlp", "data=digits", "trainer=cpu", "data._target_=normexp.data.Counted"]
+    first, second = specs(words, seeds=[0, 1], data=read)
+    assert Counted.loads == 1
+    assert identity(first.config, "of its content") != identity(first.config)
+    assert read.take(second.config) is None  # its order of batches is another one
+    (spec,) = specs(words, data=(read := DataOfLaunch()))
+    data = read.take(spec.config)
+    assert build(spec, data).data is data
+    assert Counted.loads == 2
+    assert read.take(spec.config) is None  # files may change
+
+
+@pytest.mark.parametrize("name", sorted({*choices("data")} - {"module"}))
+def test_standard_data_are_no_part_of_the_identity(name):
+    target = resolve_target("data", plain_values(compose([f"data={name}"])[0])["data"]["_target_"])
+    own = name in ("image_folder", "text_file", "python_docs", "cifar10_jpeg")
+    assert target.standard != own

@@ -30,7 +30,7 @@ NEVER = {
 }
 # part -> the rooms of normexp that it may use, beside itself
 MAY_USE = {
-    "norms": {"config"},  # where the yaml files lie
+    "norms": {"config"},  # which composes a norm that `swap` is given by name; see below
     "models": {"norms"},  # the layers that are norms
     "claims/laws": {"claims"},
     "data": set(),
@@ -79,6 +79,12 @@ def test_part_imports_only_what_is_beneath_it(part):
         assert rooms_in(path) <= MAY_USE[part] | {part.split("/")[0]}, path
 
 
+def test_norms_know_nothing_but_themselves():
+    """They are given to a model. Only `swap` composes one by its name."""
+    knowing = [path.name for path in files_of("norms") if rooms_in(path) - {"norms"}]
+    assert knowing == ["swap_norms.py"]
+
+
 def test_no_room_knows_a_room_above_it():
     floor = {room: place for place, room in enumerate(ROOMS)}
     for path in PACKAGE.rglob("*.py"):
@@ -90,7 +96,7 @@ def test_no_room_knows_a_room_above_it():
 def test_monitors_know_no_model_and_no_norm_by_name():
     for path in files_of("monitors"):
         of = {name for name in imported(path) if name.startswith(("normexp.norms", "normexp.models"))}
-        assert of <= {"normexp.models.sites", "normexp.norms.layers"}, path
+        assert all(name.startswith(("normexp.models.sites", "normexp.norms.layers")) for name in of), path
 
 
 def test_only_entry_points_know_hydra():

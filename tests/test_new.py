@@ -10,7 +10,7 @@ import pytest
 from forked import call
 
 from normexp.cli.main import run
-from normexp.cli.new import FILES, begin
+from normexp.cli.new import FILES, IN_CHECKOUT, begin
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["max_steps=2", "data=digits", "trainer=cpu", "threads=1"]
@@ -38,6 +38,29 @@ def own_tests(tmp_path_factory) -> str:
 def test_the_files_pass_their_own_test(kind, own_tests):
     results = re.findall(rf"^([A-Z]+) test_my_{kind}\.py::", own_tests, re.MULTILINE)
     assert set(results) == {"PASSED"}, own_tests
+
+
+@pytest.mark.integration
+def test_in_a_checkout_they_go_to_the_places_of_the_package(tmp_path):
+    """Their tests pass there, with a package that has these modules beside its own."""
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "normexp"\n')
+    for kind in IN_CHECKOUT:
+        module, config, test = begin(kind, f"my_{kind}", tmp_path)
+        assert module == tmp_path / "normexp" / f"{kind}s" / f"my_{kind}.py"
+        assert (config.parent, test.parent) == (tmp_path / "configs" / kind, tmp_path / "tests" / f"{kind}s")
+        assert f"_target_: normexp.{kind}s.my_{kind}.My{kind.capitalize()}\n" in config.read_text()
+        loader = f"""
+import sys
+import normexp.{kind}s as home
+home.__path__.append({str(module.parent)!r})
+import pytest
+sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", {str(test)!r}]))
+"""
+        found = subprocess.run(
+            [sys.executable, "-c", loader], cwd=tmp_path, capture_output=True, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        assert found.returncode == 0, found.stdout + found.stderr
 
 
 @pytest.mark.slow

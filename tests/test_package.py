@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
+import release
 import yaml
 from packaging.requirements import Requirement
 
@@ -130,3 +131,43 @@ def test_what_is_imported_is_declared():
     assert {name for name in (Requirement(text).name for text in PROJECT["dependencies"])} <= {
         {v: k for k, v in names.items()}.get(name, name) for name in third
     }
+
+
+def test_release_stops_at_placeholders_and_not_without_them(tmp_path):
+    here = " ".join(release.mistakes(f"v{__version__}"))
+    assert "pyproject.toml" in here
+    assert "CHANGELOG.md" in here
+    for name in ("normexp/__init__.py", "CHANGELOG.md", "README.md", *release.CHECKED):
+        text = (ROOT / name).read_text()
+        text = re.sub(release.PLACEHOLDER, "real.org/", text).replace("not yet on the package index", "")
+        text = text.replace(f"## {__version__} (unreleased)", f"## {__version__} (2026-12-01)")
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    assert release.mistakes(f"v{__version__}", tmp_path) == []
+    (wrong,) = release.mistakes("v9.9.9", tmp_path)
+    assert wrong == f"tag v9.9.9: normexp/__init__.py says {__version__}; tag v{__version__}"
+
+
+def test_forms_and_workflows_are_whole():
+    folder = ROOT / ".github"
+    forms = {
+        path.stem: yaml.safe_load(path.read_text()) for path in (folder / "ISSUE_TEMPLATE").glob("*.yml")
+    }
+    assert {"wrong_verdict", "false_finding", "claim_wanted", "bug", "config"} == set(forms)
+    for name, form in forms.items():
+        if name == "config":
+            continue
+        fields = [field for field in form["body"] if field["type"] != "markdown"]
+        assert len({field["id"] for field in fields}) == len(fields)
+        assert all(field["attributes"]["label"] for field in fields)
+        assert any(field.get("validations", {}).get("required") for field in fields)
+    for path in (folder / "workflows").glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            for step in job["steps"]:
+                script = step.get("run", "").split()
+                files = [word for word in script if word.startswith((".ci/", "scripts/"))]
+                assert all((ROOT / word).is_file() for word in files), path
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    assert {hook["id"] for repo in hooks for hook in repo["hooks"]} >= {"ruff", "format"}
+    dependabot = yaml.safe_load((folder / "dependabot.yml").read_text())
+    assert dependabot["version"] == 2

@@ -36,7 +36,7 @@ def command(folder, *words):
 
 @pytest.mark.integration
 def test_blocked_process_has_no_torch(tmp_path):
-    call = [sys.executable, "-c", BLOCKED.replace("status = main()", "import torch")]
+    call = [sys.executable, "-c", BLOCKED.replace("from normexp.cli.main import main", "import torch")]
     found = subprocess.run(
         call, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )

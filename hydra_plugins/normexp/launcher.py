@@ -15,9 +15,11 @@ from hydra.plugins.search_path_plugin import SearchPathPlugin
 from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from normexp.config.errors import checked
+from normexp.config.compose import compose, plain_values
+from normexp.config.errors import checked, one_line
 from normexp.config.folder import more_folders
 from normexp.config.process import fast_imports
+from normexp.config.schema import Root
 from normexp.sweeps.options import Options
 
 
@@ -37,6 +39,7 @@ class NormexpLauncher(Launcher):
 
         if self.options.place == "here" and self.options.workers != 0:
             processes()  # whose server makes the imports of runs while this process composes
+        compose_each_word(job_overrides)
         with fast_imports():
             from normexp.sweeps.grid import sweep
 
@@ -44,6 +47,19 @@ class NormexpLauncher(Launcher):
         if status := sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv)):
             sys.exit(status)
         return [JobReturn(overrides=own, status=JobStatus.COMPLETED) for own in job_overrides]
+
+
+def compose_each_word(cells: Sequence[Sequence[str]]) -> None:
+    """Compose cells until each word has been in one, so that a typo is answered before the imports, which take seconds.
+    Raises ValueError with one line."""
+    seen: set[str] = set()
+    for words in cells:
+        if not seen.issuperset(words):
+            seen.update(words)
+            try:
+                checked(Root, plain_values(compose(words)[0]))
+            except Exception as error:  # Hydra's errors have many lines
+                raise ValueError(one_line(error)) from None
 
 
 class NormexpSweeper(BasicSweeper):

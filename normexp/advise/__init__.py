@@ -1,1 +1,1 @@
-"""What to expect of each norm in a setting that was not trained, from the settings of a bank."""
+"""What was measured nearest to a setting of one's own."""

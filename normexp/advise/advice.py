@@ -1,4 +1,5 @@
-"""Advice in words: what to expect of each norm in a setting, and the labels of a setting that is typed."""
+"""Advice in words: what was measured nearest to a setting, and which findings and answers cover it; and the labels of a
+setting that is typed. It forecasts nothing: a forecast held in 10 of 16 learned cells where it promised 13."""
 
 import json
 import math
@@ -6,50 +7,66 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from normexp.advise.forecast import LEVEL, Forecast, Measured, change
+import yaml
+
+from normexp.advise.nearest import NUMBERS, Measured, difference, nearest, outside
 from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.process import fast_imports
 
 LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions/export.py
-SMALL = math.log(1.2)  # a difference that most norms have in most settings
+ANSWERS = Path(__file__).with_name("answers.yaml")
+SHOWN = 4  # nearest settings
 # The official training images of standard data: their number is known without reading them.
 IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10": 50_000, "cifar100": 50_000}
 
 
-def advice(forecast: Forecast, labels: Mapping[str, str], bank: str) -> str:
-    """What to expect in a setting, in lines: how far outside of what was measured it lies, the forecast, what it is
-    worth, and measured settings."""
-    first, expected = forecast.norms[0], forecast.expect(labels)
-    outside = forecast.outside(labels)
-    bank = f"the {len(forecast.settings)} settings of bank {bank}"
+def advice(settings: Sequence[Measured], norms: Sequence[str], labels: Mapping[str, str], bank: str) -> str:
+    """What is known of a setting, in lines: how far outside of what was measured it lies, the nearest settings with
+    their numbers, networks of its kind that have learned, and the findings and answers that cover it.
+
+    Raises ValueError with one line if no setting of the bank is finished.
+    """
+    if not settings:
+        raise ValueError(f"bank={bank}: no setting of it is finished; name a drawn bank with evidence")
+    beyond = outside(settings, labels)
     lines = [
         f"your setting: {', '.join(f'{key} {shown(value)}' for key, value in labels.items())}",
-        f"outside of what was measured: {'; '.join(outside)}. No interval holds there, so none is given."
-        if outside
-        else "inside of what was measured",
-        f"test error to expect, relative to that of {first}, from {bank}"
-        + (":" if outside else f"; {LEVEL:.0%} intervals:"),
+        f"outside of what was measured: {'; '.join(beyond)}" if beyond else "inside of what was measured",
+        f"the nearest of the {len(settings)} settings of bank {bank}: test errors at each norm's best rate. Distance: "
+        "doublings of numbers, and 2 for another word",
     ]
-    width = max(map(len, forecast.norms))
-    rows = [(row.effect, row.norm, change(row.effect) if outside else str(row)) for row in expected]
-    rows.append((0.0, first, ""))
-    lines += [
-        f"  {norm:<{width}}  {words}".rstrip() for _, norm, words in sorted(rows, key=lambda row: row[0])
-    ]
-    if all(abs(row.effect) < SMALL for row in expected):
-        lines.append(
-            f"each differs from {first} by less than a fifth, as most norms do in most settings: this forecast adds "
-            "nothing"
-        )
-    elif not outside and all(row.low <= 0 <= row.high for row in expected):
-        lines.append(f"no interval excludes 0: these settings do not tell the norms from {first} here")
-    lines.append("networks that have learned, test errors at each norm's best rate, mean over seeds:")
-    lines += [learned(row, forecast.norms) for row in json.loads(LEARNED.read_text())]
-    lines.append(f"the nearest of the {len(forecast.settings)} settings, test errors:")
-    lines += [f"  {point.name}  {point.in_words}, {point.cell.labels['data']}: {errors(point, forecast.norms)}"
-              for point in forecast.nearest(labels)]  # fmt: skip
+    for distance, point in nearest(settings, labels, SHOWN):
+        lines.append(f"  {point.name}  distance {distance:.1f}: {errors(point, norms)}")
+        lines.append(f"        {apart(labels, point.cell.labels)}")
+    kind = [row for row in json.loads(LEARNED.read_text()) if row["model"] == labels["model"]]
+    lines.append(f"{labels['model']}s that have learned, at each norm's best rate, mean over seeds:")
+    lines += [learned(row, norms) for row in kind] or ["  none was measured"]
+    lines.append("findings and answers that cover this setting:")
+    lines += [f"  {row['says']} ({row['page']})" for row in answers(labels)] or ["  none"]
+    lines.append(
+        "These are single settings and their neighbors, no forecast: normexp compare decides in yours."
+    )
     return "\n".join(lines)
+
+
+def answers(labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of answers.yaml whose conditions a setting meets: one of several words, or a number within limits."""
+
+    def meets(key: str, asked: Any) -> bool:
+        if key not in labels:
+            return False
+        return asked[0] <= float(labels[key]) <= asked[1] if key in NUMBERS else labels[key] in asked
+
+    rows = yaml.safe_load(ANSWERS.read_text(encoding="utf-8"))
+    return [row for row in rows if all(meets(key, asked) for key, asked in row["covers"].items())]
+
+
+def apart(here: Mapping[str, str], there: Mapping[str, str]) -> str:
+    """How another setting differs from this one: `batch size 32 instead of 16`."""
+    found = sorted(difference(here, there).items(), key=lambda row: -row[1])
+    parts = [f"{key} {shown(there[key])} instead of {shown(here[key])}" for key, _ in found]
+    return ", ".join(parts) or "equal in all that is named"
 
 
 def shown(value: str) -> str:

@@ -90,6 +90,7 @@ class Kind:
         words: dict[str, Any] = {"number": number, "count": len(layers), "of": len(network.places)}
         words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
+        words["paths"] = list(layers) if len(layers) <= MOST_NAMED else f"list(result['{self.id}'].layers)"
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **said)
 

@@ -201,26 +201,23 @@ class Data:
         batches: a held-out and a training batch, cut to `samples`.
         whole: the same batches as they came.
         size: samples of a training batch that is not cut; None if they cannot be counted.
-        batch: whether the user passed one batch, and no loader.
         said: what the user should know.
     """
 
     batches: Batches
     whole: Batches
     size: int | None
-    batch: bool
     said: list[str]
 
 
 def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Data:
-    """The two batches of a loader, a data module, any iterable of batches, or one batch. None makes random inputs
-    up."""
+    """The first two batches of a loader or a data module, the first and the last of a list, or one batch twice. None
+    makes random inputs up."""
     said: list[str] = []
     if data is None:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
-    single = is_batch(data)
-    found = [data] if single else first_batches(data, 2, seed)
+    found = [data] if is_batch(data) else first_batches(data, 2, seed)
     if not found:
         raise ValueError("loader: gives no batch; pass a loader with at least one")
     whole = Batches(held_out=to_module(found[-1], module), training=to_module(found[0], module))
@@ -229,17 +226,17 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
     if size is not None and size > samples:
         said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
-    return Data(Batches(*(first_rows(batch, samples) for batch in whole)), whole, size, single, said)
+    return Data(Batches(*(first_rows(batch, samples) for batch in whole)), whole, size, said)
 
 
 def first_batches(data: Any, count: int, seed: int) -> list[Any]:
-    """The first batches of a loader or data module. Random states stay."""
+    """The first batches of a loader or data module; all of a list. Random states stay."""
     with seeded(seed):
         if hasattr(data, "train_dataloader"):
             data.prepare_data()
             data.setup("fit")
             data = data.train_dataloader()
-        return list(itertools.islice(iter(data), count))
+        return list(data) if isinstance(data, (list, tuple)) else list(itertools.islice(iter(data), count))
 
 
 def is_batch(data: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
 from normexp.check.inputs import (
@@ -33,6 +34,7 @@ from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, copied, trace
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of, to_module, untouched, weights
+from normexp.monitors.listen import NORMS, CalledFunction
 
 ANEW = 8  # batches from which statistics are estimated anew
 
@@ -116,8 +118,10 @@ class Network:
                 self.step.train()
             for place in without:
                 place.module.register_forward_hook(keep_input)
+            functions = {place.module.name for place in without if isinstance(place.module, CalledFunction)}
             try:
-                yield self.step
+                with Skipped(functions, self.places) if functions else contextlib.nullcontext():
+                    yield self.step
             except Exception as raised:  # seeded puts nothing back behind an error
                 error = raised
         if error is not None:
@@ -196,7 +200,8 @@ class Network:
         if self.data is None or is_batch(self.data):
             return [self.batches.training]
         drawn = first_batches(self.data, ANEW + 1, self.options.seed)
-        drawn = drawn[:1] + drawn[2:]  # the second one is held out
+        held_out = len(drawn) - 1 if isinstance(self.data, (list, tuple)) else 1
+        drawn = (drawn[:held_out] + drawn[held_out + 1 :])[:ANEW]
         cut = [batch if self.cut is None else first_rows(batch, self.cut) for batch in drawn]
         return [to_module(batch, self.step) for batch in cut] or [self.batches.training]
 
@@ -239,7 +244,9 @@ class Network:
 
     def not_understood(self) -> list[str]:
         """`4 CohereLayerNorm are not understood: ...`, for each class on whose statistics nothing can be said."""
-        unknown = [place for place in (*self.places, *self.attempt.heard) if place.kind == "unknown"]
+        called = {call.place: call.place for call in self.attempt.calls}
+        places = [called.get(place, place) for place in (*self.places, *self.attempt.heard)]
+        unknown = [place for place in places if place.kind == "unknown"]
         counts = Counter((place.name, place.reason) for place in unknown)
         return [
             f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"
@@ -272,6 +279,26 @@ class Network:
         path = "" if of_function and owner == SELF else owner
         parts = path.split(".") if path else []
         return "model" + "".join(f"[{part}]" if part.isdigit() else f".{part}" for part in parts)
+
+
+class Skipped(TorchFunctionMode):
+    """Makes the norms that a network calls as functions of some names the identity, but not those of its layers."""
+
+    def __init__(self, names: set[str], places: list[Place]) -> None:
+        super().__init__()
+        self.names, self.inside = names, 0
+        for place in places:
+            place.module.register_forward_pre_hook(lambda *_: self.enter(1))
+            place.module.register_forward_hook(lambda *_: self.enter(-1), always_call=True)
+
+    def enter(self, step: int) -> None:
+        self.inside += step
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self.inside and func in NORMS and NORMS[func][0] in self.names:
+            return args[0] if args else kwargs["input"]
+        return func(*args, **kwargs)
 
 
 def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +13,13 @@ from normexp.models.sites import sites_of
 from normexp.monitors.listen import CalledFunction
 from normexp.monitors.sites import channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
+from normexp.norms.layers.outputs import standardized
+from normexp.norms.layers.recognize import TORCH
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+OTHERWISE = "computes something else here than on the inputs on which it was tried"
+TINY = 1e-12  # of an output that is 0
 SELF = "self"  # path of the network in that of a called function
 HELD, MADE = "held in a list or a dictionary", "made anew at each call"
 
@@ -35,6 +40,50 @@ class Place:
     layer: NormLayer | str
     unowned: str = ""
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Place) and self.module is other.module and self.path == other.path
+
+    def __hash__(self) -> int:
+        return hash((self.path, id(self.module)))
+
+    def called_with(self, more: bool) -> "Place":
+        """The place in a call that may have more than the input. What a stranger's class, which is known by its outputs
+        for an input alone, computes then is not understood."""
+        return replace(self, layer="is called with more than its input") if more and self.by_outputs else self
+
+    @property
+    def by_outputs(self) -> bool:
+        """Whether it is a stranger's class, known by its outputs for small random inputs alone."""
+        return not (
+            isinstance(self.module, (*TORCH, CalledFunction)) or hasattr(self.module, "batch_statistics")
+        )
+
+    def explains(self, x: Tensor, y: Tensor) -> bool:
+        """Whether what it is known to compute gives y for x, as far as one sample tells. A class that takes its axes by
+        number computes something else on an input of more axes than those on which it was tried."""
+        layer = self.layer
+        if (
+            not self.by_outputs
+            or self.kind not in ("sample", "instance", "group")
+            or layer.stays
+            or layer.activations
+        ):
+            return True
+        expected = standardized(x[:1].detach(), layer)
+        channels = x.shape[1:2] if layer.channel_dim == 1 else x.shape[x.ndim - layer.axes :]
+        for part, combine in ((layer.gain, torch.mul), (layer.shift, torch.add)):
+            if part is not None and part.numel() > 1:
+                if part.shape != channels:
+                    return False
+                after = [1] * (x.ndim - 2 if layer.channel_dim == 1 else 0)
+                part = part.view(*part.shape, *after)
+            expected = expected if part is None else combine(expected, part.detach().double())
+        close = 0.05 if min(x.element_size(), y.element_size()) < 4 else 1e-3
+        finite = bool(expected.isfinite().all()) and expected.shape == y[:1].shape
+        return not finite or bool(
+            (expected - y[:1].detach()).abs().amax() <= close * expected.abs().amax() + TINY
+        )
+
     @property
     def name(self) -> str:
         """Its class, or its function."""
@@ -54,6 +103,11 @@ class Place:
     def reason(self) -> str:
         """Why it is not understood."""
         return self.layer if isinstance(self.layer, str) else self.layer.stays
+
+    @property
+    def swappable(self) -> bool:
+        """Whether `normexp.norms.swap` can put another norm in its place."""
+        return isinstance(self.layer, NormLayer) and not self.layer.stays and ":" not in self.path
 
     @property
     def centers(self) -> bool:
@@ -147,7 +201,7 @@ def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Pla
     return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
 
 
-def holds(value: object, module: nn.Module) -> bool:
+def holds(value: Any, module: nn.Module) -> bool:
     """Whether a list, tuple, set or dictionary holds a module, also in others inside it."""
     if value is module:
         return True

@@ -73,8 +73,8 @@ def source_named(word: str) -> str:
 
 
 def data_named(words: str) -> Any:
-    """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers. Several with
-    commas are batches, of which the first is trained on and the last held out; of a loader its first batch."""
+    """The data that a word names: `package:loader`, or a shape, 32x3x224x224, for standard normal numbers. Two with a
+    comma are batches: the first is trained on, the second held out; of a loader its first batch."""
     if "," not in words:
         return one_data(words)
     parts = [one_data(word) for word in words.split(",")]

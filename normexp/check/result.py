@@ -16,6 +16,7 @@ from normexp.runs.files import write_text
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+MOST_NORMS = 12  # lines of norms that the terminal shows
 COLORS = {"error": "bold red", "warning": "bold yellow", "note": "cyan"}
 
 
@@ -177,6 +178,10 @@ def show(result: Result, console: Console | None = None) -> None:
     say(shown(result.headline(), style="bold"))
     for fact in result.facts:
         say(shown(fact, style="dim"))
+    for line in result.norms[:MOST_NORMS]:
+        say(shown(f"  {line}", style="dim"))
+    if (more := len(result.norms) - MOST_NORMS) > 0:
+        say(shown(f"  and {more} more lines; --json has them", style="dim"))
     for finding in result.findings:
         say()
         say(shown(f"{finding.severity} {finding.id}: ", COLORS[finding.severity]), shown(finding.sentence))

@@ -39,7 +39,7 @@ class Rules:
 
     def asks(self, id: str) -> bool:
         """Whether a kind of finding is looked for."""
-        return id in (self.select or self.ids) and id not in self.ignore
+        return id in (self.select or self.ids)
 
     def judge(self, result: Result) -> None:
         """Move what is ignored or known out of a result's findings. A finding goes if all of its layers do, and keeps

@@ -63,9 +63,9 @@ def check(
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss)
     data = two_batches(loader, module, samples, given.seed)
+    absent = ""
     if given.optimizer is None:
-        given.optimizer, reason = optimizer_of(module)
-        data.said += [f"{reason}: pass optimizer="] if reason else []
+        given.optimizer, absent = optimizer_of(module)
     elif isinstance(given.optimizer, (list, tuple)):
         given.optimizer = joined(flat(given.optimizer))
     network = Network(step, data.batches, data.size, loader, given, samples)
@@ -85,9 +85,7 @@ def check(
             result.healthy += [] if findings else [id]
         except NotChecked as reason:
             result.not_checked[id] = str(reason)
-        except (
-            Exception
-        ) as error:  # of a user's network in an extra pass; the training pass is judged by pass_fails
+        except Exception as error:  # of a user's network in an extra pass
             result.not_checked[id] = f"an extra pass through the network fails: {why(error)}"
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.norms = network.in_words()
@@ -95,6 +93,7 @@ def check(
         f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
         *network.not_understood(),
         *data.said,
+        *([f"{absent}: pass optimizer="] if absent else []),
     ]
     rules.judge(result)
     result.sources = sources_of(

@@ -1,9 +1,10 @@
 """One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
 import copy
+import functools
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -12,12 +13,11 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from normexp.check.inputs import root_of
-from normexp.check.places import Place, heard_place
+from normexp.check.places import OTHERWISE, Place, heard_place
 from normexp.models.sites import Site, sites_of
-from normexp.monitors.axes import channel_axis
-from normexp.monitors.guard import gradients_or_none, step_output
+from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
-from normexp.monitors.sites import first_tensor
+from normexp.monitors.sites import channel_axis, first_tensor
 
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 
@@ -84,6 +84,7 @@ class Trace:
     Attributes:
         loss_by: how the loss was computed, in words.
         skipped: whether the step gave no loss.
+        random: whether the step drew random numbers, as dropout does; told with `hear`.
         gradients: name -> norm of the gradient of each trained parameter; None where there is none.
         heard: norms that are called as functions, or that run and are not held.
         inside: path of the norm in which the pass failed.
@@ -92,6 +93,7 @@ class Trace:
     loss: float = float("nan")
     loss_by: str = ""
     skipped: bool = False
+    random: bool = False
     calls: list[Call] = field(default_factory=list)
     gradients: dict[str, float | None] = field(default_factory=dict)
     heard: list[Place] = field(default_factory=list)
@@ -112,13 +114,13 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
     """
     seen, of_module = Trace(), {place.module: place for place in places}
     paths = {module: path for path, module in root_of(step).named_modules()} if hear else {}
-    left: dict[
-        int, tuple[weakref.ref, str]
-    ] = {}  # id of an output -> itself, and the path of its innermost layer
+    # id of an output -> itself, how often it was written into, and the path of its innermost layer
+    left: dict[int, tuple[weakref.ref, int, str]] = {}
     begun: list[Call] = []
 
     def enter(place: Place, args: tuple, kwargs: dict) -> None:
         x, seen.inside = first_tensor(args, kwargs), place.path
+        place = place.called_with(any(v is not x and v is not None for v in (*args, *kwargs.values())))
         if x is not None and x.numel() and place.kind != "none":
             call = measured(place, x, args, kwargs)
             call.before, call.channels = maker(x), channel_axis(x)
@@ -127,16 +129,19 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
 
     def leave(place: Place, output: Any) -> None:
         seen.inside = ""
-        if begun and begun[-1].place is place and isinstance(output, Tensor):
-            begun.pop().gives = output.dtype
+        if begun and begun[-1].place == place and isinstance(output, Tensor):
+            call = begun.pop()
+            call.gives = output.dtype
+            if call.understood and not call.place.explains(call.x, output):
+                call.place, call.values = replace(call.place, layer=OTHERWISE), 0
 
     def maker(x: Tensor) -> str:
         made = left.get(id(x))
-        return made[1] if made is not None and made[0]() is x else ""
+        return made[2] if made is not None and made[0]() is x and made[1] == writes(x) else ""
 
     def made(module: nn.Module, _: tuple, output: Any) -> None:
         if isinstance(output, Tensor) and module in paths and not maker(output):
-            left[id(output)] = weakref.ref(output), paths[module]
+            left[id(output)] = weakref.ref(output), writes(output), paths[module]
 
     def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
         path = (
@@ -157,13 +162,11 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         )
         handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
     if hear:
+        step.__dict__["training_step"] = watched_random(step, seen)
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
         handles += [handle, register_module_forward_hook(made)]
     try:
         loss = step_output(step, copied(batch))["loss"]
-        if loss is None:  # Lightning allows it
-            seen.skipped = True
-            return seen
         seen.loss = float(loss.detach())
         for each in handles:
             each.remove()  # a checkpointed part is computed again, and not seen again
@@ -173,12 +176,37 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         seen.gradients = {
             name: None if g is None else float(g.norm()) for name, g in zip(trained, gradients, strict=True)
         }
+    except NoLoss:  # Lightning allows it
+        seen.skipped = True
     except Exception as error:  # any error of a user's network is what we report
         seen.error = error
     finally:
         for each in handles:
             each.remove()
     return seen
+
+
+def writes(x: Tensor) -> int:
+    """How often a tensor was written into; 0 if torch does not count."""
+    return 0 if x.is_inference() else x._version
+
+
+def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
+    """The step, which also notes whether it drew random numbers."""
+    original = step.training_step
+
+    def states() -> Any:
+        cuda = next(root_of(step).parameters()).is_cuda
+        return torch.get_rng_state(), torch.cuda.get_rng_state() if cuda else torch.empty(0)
+
+    @functools.wraps(original)
+    def training_step(*args: Any, **kwargs: Any) -> Any:
+        before = states()
+        output = original(*args, **kwargs)
+        seen.random = not all(map(torch.equal, before, states()))
+        return output
+
+    return training_step
 
 
 def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:

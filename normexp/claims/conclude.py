@@ -11,8 +11,8 @@ from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.networks import different, settings_of_values
 from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.evidence.registry import before, registration
-from normexp.claims.evidence.settings import judged, settings, whole
-from normexp.claims.evidence.table import EVIDENCE
+from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
+from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.judge.outcomes import COLUMNS
@@ -58,8 +58,8 @@ def _in_one_setting(evidence: Evidence, registries: Sequence[Path] | None) -> Co
 
 def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
     claim = evidence.claim
-    every = whole(claim, evidence.grid, evidence.table)
-    runs = judged(claim, every)
+    every = finished_settings(claim, evidence.grid, evidence.table)
+    runs = compared_runs(claim, every)
     row, why = registration(claim, registries)
     late = None
     if row and len(runs):
@@ -90,7 +90,8 @@ def _over_networks(evidence: Evidence, registries: Sequence[Path] | None) -> Con
 
 
 def _with_runs(verdict: Verdict, runs: pd.DataFrame) -> Verdict:
-    """The verdict with number and seconds of these runs, and the versions of arithmetic that computed them."""
+    """The verdict with number and seconds of these runs, the versions of arithmetic that computed them, and the
+    devices, if runs of several are compared."""
     numerics = {int(number) for number in runs["numerics"]} if len(runs) else set()
     if len(numerics) > 1 and not numerics <= MEASURED:
         raise ValueError(
@@ -98,4 +99,8 @@ def _with_runs(verdict: Verdict, runs: pd.DataFrame) -> Verdict:
             "train them anew with evidence=none and another out="
         )
     cost = Cost(count=len(runs), training_seconds=round(float(runs["seconds"].sum()), 1))
-    return replace(verdict, runs=cost, numerics=tuple(sorted(numerics)))
+    device = runs.get("device", pd.Series(CPU, runs.index)).fillna(CPU)
+    mixed = device.groupby(runs["setting"]).transform("nunique") > 1
+    return replace(
+        verdict, runs=cost, numerics=tuple(sorted(numerics)), devices=tuple(sorted(set(device[mixed])))
+    )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from pydantic import TypeAdapter
 
 from normexp.claims import words
@@ -34,6 +35,7 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
     }
     left_out = {"word", "counts", "judgements", *(IN_ONE_SETTING if verdict.counts else OVER_SETTINGS)}
     left_out |= set() if verdict.runs else {"runs", "numerics"}
+    left_out |= set() if verdict.devices else {"devices"}
     names = [field.name for field in dataclasses.fields(verdict) if field.name not in left_out]
     found = {name: getattr(verdict, name) for name in names} | found
     if verdict.counts:
@@ -65,6 +67,32 @@ def plain(value: Any) -> Any:
         return [plain(part) for part in value]
     value = value.item() if isinstance(value, np.generic) else value
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def table_of_settings(verdict: Verdict) -> pd.DataFrame:
+    """A row for each comparison in each setting: its effect, standard error and interval over seeds, margin, side, and
+    what the setting is."""
+    rows = []
+    for result in verdict.counts:
+        for row in result.settings:
+            low, high = row.interval
+            failed = {f"failed {arm}": n for arm, n in row.failures.items()}
+            rows.append(
+                {
+                    "comparison": words.effect_name(result.comparison),
+                    "setting": row.name,
+                    "effect": row.number,
+                }
+                | {
+                    "standard error": row.error,
+                    "low": low,
+                    "high": high,
+                    "margin": row.margin,
+                    "side": row.side,
+                }
+                | {"holds": row.holds, "seeds": row.seeds, **failed, "learned": row.learned, **row.labels}
+            )
+    return pd.DataFrame(rows)
 
 
 def from_json(node: Mapping[str, Any]) -> Verdict:

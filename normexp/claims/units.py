@@ -32,7 +32,7 @@ def effect_name(comparison: Comparison) -> str:
     slope = comparison.rule.slope
     what = f"slope of {comparison.arm}" if slope else f"{comparison.arm}"
     if comparison.baseline:
-        what += f" against {'that of ' * slope}{comparison.baseline}"
+        what += f" against {'that of ' if slope else ''}{comparison.baseline}"
     elif comparison.target:
         what += f" against {comparison.target:g}"
     return what if comparison.at is None else f"{what} at {comparison.at}"
@@ -75,7 +75,7 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
         value, low, high = (comparison.target * math.exp(end) for end in (value, low, high))
         return f"{comparison.arm} {number(value)}{ends((low, high))}"
     if comparison.rule.slope or not comparison.baseline:
-        logarithms = " (logarithms)" * comparison.log
+        logarithms = " (logarithms)" if comparison.log else ""
         return f"{effect_name(comparison)}{logarithms}: {number(value)}{ends((low, high))}"
     middle, first, last = (difference(end, comparison, measure) for end in (value, low, high))
     arm = comparison.arm if comparison.at is None else f"{comparison.arm} at {comparison.at}"

@@ -13,7 +13,7 @@ from normexp.claims.conclude import conclude
 from normexp.claims.gather import Evidence, computed, kept, to_train
 from normexp.claims.judge.verdict import BEGUN, Verdict
 from normexp.claims.pages.figure import draw
-from normexp.claims.record import to_json
+from normexp.claims.record import table_of_settings, to_json
 from normexp.claims.spec.claim import Claim
 from normexp.claims.words import WIDTH, paragraph
 from normexp.config.errors import status_of, why
@@ -38,6 +38,8 @@ def verified(
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)
+    if verdict.counts and verdict.word != BEGUN:
+        table_of_settings(verdict).to_csv(folder / "settings.csv", index=False)
     if verdict.word != BEGUN:  # nothing is shown of some settings, either
         draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
     return verdict
@@ -62,7 +64,7 @@ def verify_all(
     ids = [claim.id for claim in claims]
     named = ", ".join(ids) if len(ids) <= 8 else pluralize(len(ids), "claim")
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
-    computing = f", about {duration(seconds)}" + " without training" * (not nothing) if seconds else ""
+    computing = f", about {duration(seconds)}{'' if nothing else ' without training'}" if seconds else ""
     tell(f"plan: {named}{nothing}{computing}")
     ready: list[Evidence | Claim] = [*plain]
     lacking = []
@@ -92,6 +94,10 @@ def verify_all(
         if len(verdict.numerics) > 1:
             differences = "whose differences docs/data/numerics_2.json has"
             tell(f"    its runs were computed by numerics 1 and 2, {differences}")
+        if devices := verdict.devices:
+            tell(
+                f"    it compares runs of {' and '.join(devices)}; evidence=none and another out= train all here"
+            )
         tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:

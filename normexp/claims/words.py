@@ -3,11 +3,10 @@ Nothing else in `claims` makes sentences, and nothing reads them."""
 
 import re
 import textwrap
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import ALPHA
+from normexp.claims.judge.estimate import ALPHA, Ends
 from normexp.claims.judge.verdict import (
     BEGUN,
     COUNTED,
@@ -24,7 +23,7 @@ from normexp.claims.judge.verdict import (
     Share,
     Verdict,
 )
-from normexp.claims.units import capital, effect_name, ends, number, question, stated
+from normexp.claims.units import bounds, capital, effect_name, ends, number, question, stated
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -78,6 +77,11 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
         sides = {"too little to matter": result.within, "the other way": result.opposite}
     not_held = [f"{word} in {n}" for word, n in sides.items() if n]
     parts = [f"where it does not hold: {', '.join(not_held)}"] if not_held else []
+    if result.clear:
+        there, elsewhere, open_ = result.clear
+        parts.append(
+            f"by the seeds of each setting clear in {there}, clearly not in {elsewhere}, open in {open_}"
+        )
     if signs := result.direction:
         p = "< 0.001" if signs.p < 0.001 else f"{signs.p:.2g}"
         parts.append(f"the sign is the claimed one in {signs.claimed} of {signs.of} (p {p})")
@@ -129,31 +133,59 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
         if len(told) > 1:
             names = [effect_name(result.comparison) for result in verdict.counts]
             told = [f"{name}: {text}" for name, text in zip(names, told, strict=True) if text]
+    elif lines := by_arm(verdict, asked=asked):
+        return "; ".join(lines)
     elif verdict.comparison.rule.universal:
         told = [values_of(verdict)]
     else:
         told = [stated(verdict.comparison, measure, verdict.effect, verdict.interval)]
     questions = dict.fromkeys(question(result.comparison, measure) for result in verdict.comparisons)
-    told += [f"the claim: {', '.join(questions)}"] * asked
+    told += [f"the claim: {', '.join(questions)}"] if asked else []
     texts = [text for text in told if text]
     return ". ".join([*texts[:1], *map(capital, texts[1:])])
 
 
+def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
+    """Of universal sentences about several arms a line for each: its values, and with `asked` its own bound."""
+    judged = [own for own in verdict.judgements if own.comparison.rule.universal]
+    if len({arm for own in judged for arm in own.ranges}) < 2:
+        return []
+    lines = []
+    for own in judged:
+        at = "" if own.comparison.at is None else f" at {own.comparison.at}"
+        for arm, levels in own.ranges.items():
+            claimed = f"; claimed: {bounds(own.comparison, arm)}" if asked else ""
+            lines.append(f"{arm}{at}: {', '.join(_levels(verdict, levels))}{claimed}")
+    return lines
+
+
+def _levels(verdict: Verdict, levels: Mapping[str, Ends]) -> list[str]:
+    """The values of an arm at each of a few levels, or at all."""
+    if 1 < len(levels) <= MOST_CASES:
+        return [f"{span(verdict, *both)} at {level}" for level, both in levels.items()]
+    lows, highs = zip(*levels.values(), strict=True)
+    return [span(verdict, min(lows), max(highs))]
+
+
 def values_of(verdict: Verdict) -> str:
-    """The values of a universal sentence: the mean of each of a few named cases, or the ends of all."""
+    """The values of a universal sentence about one arm: the mean of each of a few named cases, or the ends of all."""
+    cases = [(level, value) for own in verdict.arms.values() for level, value in own.items()]
+    if 1 < len(cases) <= MOST_CASES and all(re.search("[a-df-z]", level) for level, _ in cases):
+        return ", ".join(f"{rounded(verdict, value)} for {level}" for level, value in cases)
+    low, high = verdict.deciding.interval
+    text = span(verdict, low, high)
+    return f"all values from {text}" if " to " in text else f"all values {text}"
 
-    def rounded(value: Any) -> str:
-        relative = verdict.measure.startswith("relative")
-        return "0" if relative and abs(float(value)) < ROUNDING else number(value)
 
-    cases = [(arm, level, value) for arm, own in verdict.arms.items() for level, value in own.items()]
-    if 1 < len(cases) <= MOST_CASES and all(re.search("[a-df-z]", level) for _, level, _ in cases):
-        named = [
-            (level if len(verdict.arms) == 1 else f"{arm} {level}", value) for arm, level, value in cases
-        ]
-        return ", ".join(f"{rounded(value)} for {name}" for name, value in named)
-    low, high = map(rounded, verdict.deciding.interval)
-    return f"all values {low}" if low == high else f"all values from {low} to {high}"
+def span(verdict: Verdict, low: float, high: float) -> str:
+    """`0.2 to 3`; one number where both ends read the same."""
+    first, last = rounded(verdict, low), rounded(verdict, high)
+    return first if first == last else f"{first} to {last}"
+
+
+def rounded(verdict: Verdict, value: float) -> str:
+    """A value with three digits; 0 where a relative change is that of float64."""
+    return "0" if verdict.measure.startswith("relative") and abs(value) < ROUNDING else number(value)
 
 
 def scope(verdict: Verdict) -> str:
@@ -328,13 +360,21 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
         over = "the differences of " if verdict.comparison.baseline else ""
         level, seeds = f"{100 * verdict.level:.4g}% interval", f"{verdict.n_seeds} seeds"
         rests.insert(0, f"In brackets the {level} over {over}{seeds} ({method(verdict.deciding)}).")
+    arms = [] if verdict.counts else by_arm(verdict)
+    measured = [f"{verdict.measure}:", *(f"    {line}" for line in arms)] if arms else [
+        f"{verdict.measure}: {numbers_of(verdict)}."
+    ]  # fmt: skip
     lines = [
         f"{title(verdict, upper=True)}: {verdict.sentence}",
-        f"{verdict.measure}: {numbers_of(verdict)}.",
+        *measured,
         " ".join(filter(None, rests)),
     ]
     if verdict.as_expected is False:
         expected = f"mathematics says {verdict.expected}"
         lines.append(f"UNEXPECTED: {expected}; look for an error before you believe this.")
     lines += [does_not_show(verdict.limits), f"source: {verdict.source}"]
-    return "\n".join(textwrap.fill(line, width, subsequent_indent="    ") for line in lines if line)
+    return "\n".join(
+        textwrap.fill(line, width, subsequent_indent=" " * (8 if line.startswith(" ") else 4))
+        for line in lines
+        if line
+    )

@@ -50,8 +50,8 @@ def check(
     Args:
         network: package:Model or file.py:Model, which is imported and called; torchvision:NAME, timm:NAME or
             hf:CONFIG, with random weights; or a run's folder
-        data: package:loader, package:DataModule, or a shape for random numbers, 32x3x224x224; several batches with
-            commas
+        data: package:loader, package:DataModule, or a shape for random numbers, 32x3x224x224; two with a
+            comma are the training batch and one held out
         loss: package:function(output, target); else guessed from the targets
         weights: a state dict or checkpoint for the network
         optimizer: package:function(network) that makes the optimizer; else a LightningModule's own

@@ -1,12 +1,13 @@
 """A decision of yours: `normexp compare results.csv` judges results that exist; `normexp compare my.py:train` and
 `normexp compare model=mlp norms=none,batchnorm` train a fair comparison; each shows it on a page. `normexp advise
-model=cnn batch_size=16` says what to expect of each norm without training."""
+model=cnn batch_size=16` says what was measured nearest to a setting."""
 
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
+from normexp.config.compose import compose
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
 
@@ -79,6 +80,9 @@ def compare(
         name: the page is out/NAME/index.html, beside its tables, and its figures as PDF
         out: a folder
     """
+    if all("=" in word for word in words):
+        for norm in norms or ("none",):
+            compose([*words, f"norm={norm}"])  # a typo is answered before the imports, which take seconds
     from normexp.compare.read import exists, is_typed
 
     if "/" in name or name == "..":
@@ -136,8 +140,8 @@ def compare(
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:
-    """What to expect of each norm in your own setting, from the measured settings of a bank: the order of norms with
-    intervals, the nearest settings, and what was not measured.
+    """What was measured nearest to your own setting: the settings of a bank with their numbers and distance, what was
+    not measured, and the findings and answers that cover yours. Nothing is forecast.
 
     - `normexp advise model=cnn batch_size=16 max_steps=2000`
     - `normexp advise bank=mine.yaml evidence=DIR model=mlp`
@@ -148,7 +152,7 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         evidence: a folder of kept runs; by default that of the package
     """
     from normexp.advise import advice
-    from normexp.advise.forecast import Forecast, measured
+    from normexp.advise.nearest import measured
     from normexp.claims.evidence.table import EVIDENCE
     from normexp.claims.spec.bank import load_bank
 
@@ -157,5 +161,5 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
     if not overrides:
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
     known = load_bank(bank)
-    forecast = Forecast(measured(known, evidence or EVIDENCE) if known.drawn else [], known.norms)
-    tell(advice.advice(forecast, advice.labels_of_own(overrides), known.name))
+    settings = measured(known, evidence or EVIDENCE) if known.drawn else []
+    tell(advice.advice(settings, known.norms, advice.labels_of_own(overrides), known.name))

@@ -18,7 +18,7 @@ COMMANDS = {
     "register": ("verify:register", "fix the protocol of a claim before its first run"),
     "compare": ("compare:compare", "a fair comparison of norms in one setting of yours, as a page"),
     "figure": ("report:figure", "known figures of papers about normalization, by name"),
-    "advise": ("compare:advise", "what to expect of each norm in your own setting, before you train"),
+    "advise": ("compare:advise", "what was measured nearest to your own setting, before you train"),
     "report": ("report:report", "figures, tables and one page about the runs of a study"),
     "runs": ("report:runs", "list what has been trained"),
     "new": ("new:new", "begin a norm, model, monitor or claim of your own: the files and a test"),

@@ -19,6 +19,20 @@ FILES = {
     }
     for kind in ("norm", "model", "monitor")
 } | {"claim": {"claim.yaml": "$name.yaml", "claim_test.py": "test_$name.py"}}
+# The same in a checkout of normexp: a module of the package, whose class the yaml names in full
+IN_CHECKOUT = {
+    kind: {
+        f"{kind}.py": f"normexp/{kind}s/$name.py",
+        f"{kind}.yaml": f"configs/{kind}/$name.yaml",
+        f"{kind}_test.py": f"tests/{kind}s/test_$name.py",
+    }
+    for kind in ("norm", "model", "monitor")
+}
+USE_IN_CHECKOUT = {
+    "model": "model=$name data=digits",
+    "norm": "norm=$name",
+    "monitor": "monitor=[light,$name]",
+}
 USE = {
     "claim": "normexp verify claim=$name.yaml",
     "model": "normexp train --config-dir configs model=$name data=digits allow_targets=[$name]",
@@ -43,9 +57,14 @@ def new(kind: str = "", name: str = "", /) -> None:
     """
     if not name:
         raise ValueError("write normexp new KIND NAME; --help explains")
-    for path in begin(kind, name, Path()):
-        tell(str(path))
-    tell(f"test:  python -m pytest test_{name}.py\nuse:   {Template(USE[kind]).substitute(name=name)}")
+    paths = begin(kind, name, Path())
+    tell(*map(str, paths))
+    here = kind in IN_CHECKOUT and is_checkout(Path())
+    use = f"python train.py {USE_IN_CHECKOUT[kind]}" if here else USE[kind]
+    tell(f"test:  python -m pytest {paths[-1]}", f"use:   {Template(use).substitute(name=name)}")
+    if here:
+        tests = f"pytest tests/{kind}s tests/test_config.py"
+        tell(f"next:  CONTRIBUTING.md, recipes; `{tests}` says what is missing")
 
 
 def begin(kind: str, name: str, folder: Path) -> list[Path]:
@@ -62,10 +81,15 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
         )
     if name in choices(kind) or name in sys.stdlib_module_names or name in ("torch", "numpy", "normexp"):
         raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
+    own = kind in IN_CHECKOUT and is_checkout(folder)
     words = {"name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
     files = {}
-    for file, place in FILES[kind].items():
+    for file, place in (IN_CHECKOUT if own else FILES)[kind].items():
         text = (TEMPLATES / f"{file}.txt").read_text()
+        if own:
+            module = f"normexp.{kind}s.$name"
+            text = text.replace("_target_: $name.", f"_target_: {module}.")
+            text = re.sub(r"\b(from|import) \$name\b", rf"\1 {module}", text)
         files[folder / Template(place).substitute(words)] = Template(text).substitute(words)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
@@ -73,3 +97,9 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return list(files)
+
+
+def is_checkout(folder: Path) -> bool:
+    """Whether a folder is the top of a checkout of normexp."""
+    file = folder / "pyproject.toml"
+    return file.is_file() and re.search(r'^name = "normexp"$', file.read_text(), re.M) is not None

@@ -52,6 +52,7 @@ def train(arguments: list[str]) -> None:
         print(f"normexp {__version__}")
         return
     if flags.help:
+        use_folder(flags.config_dir)
         from normexp.cli.help import explain, help_text
 
         tell("\n\n".join(map(explain, flags.words)) or help_text())
@@ -103,11 +104,13 @@ def run(words: list[str]) -> None:
     """Train the run that words ask for."""
     with process.fast_imports():
         from normexp.config.run_spec import specs
+        from normexp.config.targets import DataOfLaunch
 
-        (spec,) = specs(words)
+        data = DataOfLaunch()
+        (spec,) = specs(words, data=data)
         from normexp.training.train import train as train_run
 
-        train_run(spec, process.typed(sys.argv))
+        train_run(spec, process.typed(sys.argv), data.take(spec.config))
 
 
 def find_mistake(words: Sequence[str], unknown: Sequence[str], *, many: bool) -> str | None:

@@ -31,8 +31,8 @@ def _at_least_0(kind: Any, value: Any) -> None:
 
 
 def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
-    own = next(iter(get_args(kind)), str)
-    return tuple(own(part) for part in listed(tokens[0].value))
+    convert = next(iter(get_args(kind)), str)
+    return tuple(convert(part) for part in listed(tokens[0].value))
 
 
 HERE = Options()
@@ -78,7 +78,7 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     Raises ValueError with one line for a word that the command does not take.
     """
     parameters = inspect.signature(function).parameters
-    keys = [key for key, own in parameters.items() if own.kind is own.KEYWORD_ONLY and key != "engine"]
+    keys = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "engine"]
     rest, more = list(words), {}
     if "engine" in parameters:
         rest, given = take_flags([f"--{word}" if word.startswith("workers=") else word for word in rest])
@@ -127,6 +127,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         word = (mistake.unused_tokens or [""])[0]
         if (key := word.partition("=")[0]) != word:
             return f"{word}: no such key; {suggest(key, list(keys))}; --help explains"
+        if "claim" in keys and word not in keys:
+            return f"{word}: is a word too many; write claim={word}; --help explains"
         return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):
         return f"{key}: a value is missing; --help explains"
@@ -135,8 +137,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
         return f"{word}={mistake.token.value}: the key stands there twice; write it once, values with commas"
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
-        said = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
-        return f"{key}={value}: {said[:1].lower()}{said[1:].rstrip('.')}"
+        message = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
+        return f"{key}={value}: {message[:1].lower()}{message[1:].rstrip('.')}"
     return str(mistake)
 
 
@@ -145,5 +147,5 @@ def _wanted(kind: Any) -> str:
         return f"choose from {', '.join(map(str, get_args(kind)))}"
     if kind in KINDS:
         return f"must be {KINDS[kind]}"
-    inner = [own for own in get_args(kind) if own not in (type(None), Ellipsis)]
+    inner = [member for member in get_args(kind) if member not in (type(None), Ellipsis)]
     return " or ".join(map(_wanted, inner)) or "is no value of this key"

@@ -15,16 +15,15 @@ from normexp.compare.sentences import at, failed_runs, headline, in_steps, metho
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
+from normexp.report.latex import booktabs
 from normexp.report.page import list_html, save_page
 from normexp.report.style import Style, drawing_style
+from normexp.report.tables import plain
 from normexp.runs.files import write_text
 
 PARAGRAPH = Markup("<p>{}</p>")
 NAMES = {"arm": "norm", "level": "batch_size"}
 ONE = "One setting: this says nothing of other data, networks or lengths."
-LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"} | {"−": "$-$", "±": "$\\pm$", "∞": "$\\infty$"}
-)
 
 
 def write(
@@ -77,7 +76,14 @@ def write(
         made_by=made_by,
         tables={"comparison.csv": table} | {f"{name}.csv": own for name, own in shown.items()},
     )
-    write_text(out / "tables" / "comparison.tex", latex(table))
+    head, rows = [str(name) for name in table.columns], table.astype(str).to_numpy().tolist()
+    write_text(out / "tables" / "comparison.tex", booktabs(head, rows))
+    lines = [head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)]
+    grid = "\n".join(f"| {' | '.join(row)} |" for row in lines)
+    paper = plain(methods(look, design, ended))
+    write_text(
+        out / "report.md", f"# {plain(design.name)}\n\n{plain(headline(look, design))}\n\n{grid}\n\n{paper}\n"
+    )
     return page
 
 
@@ -116,19 +122,6 @@ def table_of_arms(look: Look, design: Design) -> pd.DataFrame:
     table = pd.DataFrame(rows).astype(object).fillna("")
     empty = [name for name in table.columns if (table[name].astype(str) == "").all()]
     return table.drop(columns=empty)
-
-
-def latex(table: pd.DataFrame) -> str:
-    """The table for booktabs. Everything in it is text."""
-
-    def line(cells: Sequence[object]) -> str:
-        texts = (" ".join(str(cell).split()).replace("\\", "/").translate(LATEX) for cell in cells)
-        return f"{' & '.join(texts)} \\\\"
-
-    body = [line(row) for row in table.itertuples(index=False, name=None)]
-    kind = "".join("l" if column == 0 else "r" for column in range(table.shape[1]))
-    head = [f"\\begin{{tabular}}{{{kind}}}", "\\toprule", line(list(table.columns)), "\\midrule"]
-    return "\n".join([*head, *body, "\\bottomrule", "\\end{tabular}", ""])
 
 
 def differences(look: Look, design: Design) -> Figure:

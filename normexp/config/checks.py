@@ -42,8 +42,8 @@ def validate(config: dict[str, Any], groups: Sequence[str] = GROUPS) -> None:
         for path, part in parts.items():
             if not isinstance(part, dict) or "_target_" not in part:
                 raise ValueError(f"{path}: names no class; choose {group}=<name> or write _target_")
-            own = class_options(part) if group == "optimizer" else part
-            check_node(path, own, INJECTED.get(group, ()))
+            options = class_options(part) if group == "optimizer" else part
+            check_node(path, options, INJECTED.get(group, ()))
     size = config["data"].get("batch_size", config["batch_size"])
     if size != config["batch_size"]:
         raise ValueError(
@@ -73,10 +73,10 @@ def check_node(path: str, node: Any, given: tuple[str, ...] = ()) -> None:
     if "_target_" not in node:
         return
     target = resolve_target(path, node["_target_"])
-    if own := [key for key in given if key in node]:
-        instead = OF_TRAINER.get(own[0]) if path == "trainer" else None
+    if fixed := [key for key in given if key in node]:
+        instead = OF_TRAINER.get(fixed[0]) if path == "trainer" else None
         remedy = f"write {instead}=VALUE instead" if instead else "leave it out"
-        raise ValueError(f"{path}.{own[0]}={node[own[0]]!s:.60}: is given by normexp; {remedy}")
+        raise ValueError(f"{path}.{fixed[0]}={node[fixed[0]]!s:.60}: is given by normexp; {remedy}")
     if model := options_of(target, given, bool(node.get("_partial_", False))):
         checked(model, options, path)
 
@@ -86,21 +86,22 @@ def class_options(optimizer: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in optimizer.items() if key != "decay"}
 
 
+def declared(config: dict[str, Any], group: str, attribute: str) -> str:
+    """What the class of a node says of itself: `kind` of the data, what a model `accepts`. For a user's own data and
+    network it is an option."""
+    target = resolve_target(group, config[group]["_target_"])
+    return config[group].get(attribute, getattr(target, attribute, None))
+
+
 def check_kinds(config: dict[str, Any], choices: dict[str, str]) -> None:
     """Refuse a model on data that it cannot read, and the fast recipe of a pair that has none."""
-
-    def said(group: str, attribute: str) -> str:
-        """What a class says of itself. For a user's own data and network it is an option."""
-        own = getattr(resolve_target(group, config[group]["_target_"]), attribute, None)
-        return config[group].get(attribute, own)
-
     pair = f"{FAST}_{choices['model']}_{choices['data']}"
     shipped = {path.stem for path in (CONFIGS / "recipe" / FAST).glob("*.yaml")}
     if config["recipe"] == FAST and pair not in shipped:
         made = sorted(name.split("_", 2)[1:] for name in shipped)
         pairs = ", ".join(f"model={model} data={data}" for model, data in made)
         raise ValueError(f"recipe={FAST}: is made for {pairs}; choose one of these, or leave it out")
-    accepts, kind = said("model", "accepts"), said("data", "kind")
+    accepts, kind = declared(config, "model", "accepts"), declared(config, "data", "kind")
     if accepts != kind:
         raise ValueError(
             f"model={choices['model']}: reads {accepts} data, and data={choices['data']} is {kind} data; "

@@ -39,18 +39,18 @@ VALUES = frozenset(Root.model_fields) - {*GROUPS, "recipe"}
 
 def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
     """The configuration and the chosen names that `python train.py <overrides>` would get. Raises Hydra's errors."""
-    words = expanded(overrides)
-    parsed = list(map(_parsed, words))
+    overrides = expanded(overrides)
+    parsed = list(map(_parsed, overrides))
     check_choices(parsed)
-    values = [own for own in parsed if _is_value(own)]
-    others = tuple(word for word, own in zip(words, parsed, strict=True) if not _is_value(own))
+    values = [override for override in parsed if _is_value(override)]
+    others = tuple(word for word, override in zip(overrides, parsed, strict=True) if not _is_value(override))
     pickled, chosen = _merged(others, own_folder(), allowed_packages())
     cfg = pickle.loads(pickled)  # takes an eighth of the time of a deep copy
     try:
         for override in values:
             OmegaConf.update(cfg, override.key_or_group, override.value(), merge=True)
     except (OmegaConfBaseException, AttributeError):
-        return _by_hydra(words)  # for Hydra's message
+        return _by_hydra(overrides)  # for Hydra's message
     return cfg, dict(chosen)
 
 
@@ -84,18 +84,18 @@ def check_choices(overrides: Iterable[Override]) -> None:
             )
 
 
-def study_of(words: Sequence[str]) -> str | None:
+def study_of(overrides: Sequence[str]) -> str | None:
     """The study of a sweep that names none, so that each kind of sweep has a folder of its own: what is fixed, what
     varies, and the hash of what is fixed. More seeds or norms go to the same study. None where a study is named, by
     `name=` or a preset, and where nothing varies."""
-    if any(word.lstrip("+").startswith(("name=", "experiment=")) for word in words):
+    if any(word.lstrip("+").startswith(("name=", "experiment=")) for word in overrides):
         return None
     try:
-        overrides = [_parsed(word) for word in words if "hydra." not in word]
+        parsed = [_parsed(word) for word in overrides if "hydra." not in word]
     except OverrideParseException:  # Hydra will say what is wrong with it
         return None
-    swept = [str(item.key_or_group).rpartition(".")[2] for item in overrides if item.is_sweep_override()]
-    fixed = [item for item in overrides if not item.is_sweep_override() and item.key_or_group not in NO_NAME]
+    swept = [str(item.key_or_group).rpartition(".")[2] for item in parsed if item.is_sweep_override()]
+    fixed = [item for item in parsed if not item.is_sweep_override() and item.key_or_group not in NO_NAME]
     if not swept:
         return None
     chosen = [str(item.value()) for item in fixed if item.key_or_group in ("model", "data")]
@@ -119,18 +119,18 @@ def _is_value(override: Override) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _merged(words: tuple[str, ...], *places: Any) -> tuple[bytes, dict[str, str]]:
-    # Hydra finds choices in the places of the user too, folder and allowed packages: they are keys of the cache.
-    cfg, chosen = _by_hydra(words)
+def _merged(overrides: tuple[str, ...], *search_path: Any) -> tuple[bytes, dict[str, str]]:
+    # Hydra finds choices in the user's folder and allowed packages, too: they are keys of the cache.
+    cfg, chosen = _by_hydra(overrides)
     return pickle.dumps(cfg), chosen
 
 
-def _by_hydra(words: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
+def _by_hydra(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
     current = GlobalHydra.instance()  # of a sweep, which Hydra runs
     running, current.hydra = current.hydra, None
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            cfg = hydra_compose("train", overrides=list(words), return_hydra_config=True)
+            cfg = hydra_compose("train", overrides=list(overrides), return_hydra_config=True)
     finally:
         current.hydra = running
     chosen = {key: value for key, value in cfg.hydra.runtime.choices.items() if "hydra/" not in key}

@@ -25,7 +25,7 @@ MUST = {
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
 }  # fmt: skip
-# The names of a union's members in the places of pydantic's errors.
+# The names of a union's members in the locations of pydantic's errors.
 BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")
 
 
@@ -78,24 +78,24 @@ def checked(model: "type[BaseModel]", values: Any, path: str = "") -> Any:
         raise ValueError(_first(error.errors(include_url=False), model, path)) from None
 
 
-def _first(found: Sequence[Any], model: "type[BaseModel]", path: str) -> str:
+def _first(mistakes: Sequence[Any], model: "type[BaseModel]", path: str) -> str:
     """The first mistake that pydantic found: key, value and remedy."""
-    first, where = found[0], _key(found[0]["loc"])
-    told = [_remedy(one, model, path) for one in found if _key(one["loc"]) == where]
+    first, where = mistakes[0], _key(mistakes[0]["loc"])
+    remedies = [_remedy(one, model, path) for one in mistakes if _key(one["loc"]) == where]
     key = f"{path}.{where}".strip(".")
     if not key:  # of a check of all values together, which names its own
-        return told[0]
+        return remedies[0]
     if first["type"] in ("extra_forbidden", "missing"):
-        return f"{key}: {told[0]}"
+        return f"{key}: {remedies[0]}"
     if first["type"] == "value_error" and isinstance(first["input"], dict):  # keys that do not fit together
-        return f"{key}: {told[0]}"
+        return f"{key}: {remedies[0]}"
     shown = str(first["input"]) if first["type"] == "value_error" else repr(first["input"])
-    return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(told))}"
+    return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(remedies))}"
 
 
-def _key(place: Iterable[int | str]) -> str:
-    """`norms[1].name` of a place, without the names that pydantic gives to the members of a union."""
-    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" for p in place if not BRANCH.match(str(p))]
+def _key(location: Iterable[int | str]) -> str:
+    """`norms[1].name` of a location, without the names that pydantic gives to the members of a union."""
+    parts = [f"[{p}]" if isinstance(p, int) else f".{p}" for p in location if not BRANCH.match(str(p))]
     return "".join(parts).strip(".")
 
 
@@ -118,17 +118,17 @@ def _remedy(one: Any, model: "type[BaseModel]", path: str) -> str:
     return str(context.get("error", one["msg"]))
 
 
-def _keys_at(model: Any, place: Iterable[int | str]) -> list[str]:
-    """The keys that a model has at a place inside it."""
+def _keys_at(model: Any, location: Iterable[int | str]) -> list[str]:
+    """The keys that a model has at a location inside it."""
 
     def models(kind: Any) -> list[Any]:
-        return [kind] if hasattr(kind, "model_fields") else [m for own in get_args(kind) for m in models(own)]
+        return [kind] if hasattr(kind, "model_fields") else [m for k in get_args(kind) for m in models(k)]
 
-    found = models(model)
-    for part in place:
-        fields = [(field.alias or name, field) for own in found for name, field in own.model_fields.items()]
-        found = [own for name, field in fields if part == name for own in models(field.annotation)] or found
-    return [field.alias or name for own in found for name, field in own.model_fields.items()]
+    owners = models(model)
+    for part in location:
+        fields = [(field.alias or name, field) for m in owners for name, field in m.model_fields.items()]
+        owners = [m for name, field in fields if part == name for m in models(field.annotation)] or owners
+    return [field.alias or name for owner in owners for name, field in owner.model_fields.items()]
 
 
 def one_line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,9 @@ VARIABLE, ALLOWED = "NORMEXP_CONFIG_DIR", "NORMEXP_ALLOW_TARGETS"
 BROUGHT = ("norm", "model", "monitor", "claim", "bank")
 FOLDERS = {"claim": "claims", "bank": "banks"}  # of a group; Hydra's groups have their own names
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # eight times as fast with libyaml
+MOST_VALUES = 100_000  # of a yaml with its aliases written out
+TOO_LARGE = f"has more than {MOST_VALUES:,} values once its aliases are written out; use fewer"
+READ_AS_ANOTHER = re.compile(r"[-+]?(0[0-7_]+|[0-9_]+(:[0-5]?[0-9])+)")  # octal, and base 60, of YAML 1.1
 PACKAGE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -35,6 +39,8 @@ def use_folder(folder: str | Path | None) -> None:
         raise ValueError(
             f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
         )
+    for path in Path(folder).glob("*/*.yaml") if folder else ():
+        require_small(path)
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 
 
@@ -73,7 +79,7 @@ def using(folder: str | Path | None = None, packages: Iterable[str] = ()) -> Ite
 def listed(text: str) -> list[str]:
     """The parts of a list on the command line, with or without brackets and quotes."""
     inner = text.strip().removeprefix("[").removesuffix("]")
-    return [part for found in inner.split(",") if (part := found.strip(" '\""))]
+    return [part for item in inner.split(",") if (part := item.strip(" '\""))]
 
 
 def allowed_packages() -> tuple[str, ...]:
@@ -86,17 +92,17 @@ def brought() -> dict[tuple[str, str], list[str]]:
     """What installed packages say they bring: (group, name) -> packages. Nothing of theirs is imported or read."""
     from importlib.metadata import entry_points  # slow: it reads a file of each package
 
-    found: dict[tuple[str, str], list[str]] = {}
+    packages: dict[tuple[str, str], list[str]] = {}
     points = entry_points()
     for group in BROUGHT:
-        for own in points.select(group=f"normexp.{group}s"):
-            found.setdefault((group, own.name), []).append(own.value)
-    return found
+        for point in points.select(group=f"normexp.{group}s"):
+            packages.setdefault((group, point.name), []).append(point.value)
+    return packages
 
 
 def brought_hint(group: str, name: str) -> str:
     """What to add to a command that names a choice of an installed package which it does not allow; else empty."""
-    packages = [own for own in brought().get((group, name), ()) if not lies_in(own, allowed_packages())]
+    packages = [p for p in brought().get((group, name), ()) if not lies_in(p, allowed_packages())]
     if not packages:
         return ""
     return f"an installed package brings it; if you trust {packages[0]}, add allow_targets=[{packages[0]}]"
@@ -104,10 +110,10 @@ def brought_hint(group: str, name: str) -> str:
 
 def more_folders() -> list[Path]:
     """The folders beside the project's: the user's own, and those of the installed packages that are allowed."""
-    own, allowed = own_folder(), allowed_packages()
+    user, allowed = own_folder(), allowed_packages()
     named = [package for packages in brought().values() for package in packages] if allowed else []
     packages = dict.fromkeys(package for package in named if lies_in(package, allowed))
-    return [*([own] if own else []), *map(_folder_of, packages)]
+    return [*([user] if user else []), *map(_folder_of, packages)]
 
 
 def _folder_of(package: str) -> Path:
@@ -147,25 +153,63 @@ def load_yaml(text: str) -> Any:
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """The content of a file's text. Raises ValueError with one line for a text that is no yaml, or has a key twice."""
+    """The content of a file's text. Raises ValueError with one line for a text that is no yaml, has a key twice, is
+    too large once its aliases are written out, or has a number that is read as another one."""
     try:
-        if twice := _key_twice(yaml.compose(text, LOADER)):
-            raise yaml.YAMLError(twice)
-        return load_yaml(text)
+        root = yaml.compose(text, LOADER)
+        mistake = _mistake_in(root)
+        node = None if mistake else load_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        said = " ".join(str(error).replace('in "<unicode string>", ', "").split())
+        reason = " ".join(str(error).replace('in "<unicode string>", ', "").split())
         raise ValueError(
-            f"{path}: cannot be read ({said}); close brackets and quote text that has a colon"
+            f"{path}: cannot be read ({reason}); close brackets and quote text that has a colon"
         ) from None
+    if mistake:
+        raise ValueError(f"{path}: {mistake}")
+    return node
 
 
-def _key_twice(node: Any) -> str:
-    """Says which key of a mapping stands twice, of which a loader would keep the last; empty if none does."""
-    seen: set[str] = set()
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    for key, _ in pairs:
-        if str(key.value) in seen and key.value != "<<":
-            return f"line {key.start_mark.line + 1}: {key.value} stands there twice; keep one"
-        seen.add(str(key.value))
-    inner = [value for _, value in pairs] or (node.value if isinstance(node, yaml.SequenceNode) else [])
-    return next(filter(None, map(_key_twice, inner)), "")
+def require_small(path: Path) -> None:
+    """Raise ValueError with one line for a yaml whose aliases of aliases are too many values once they are written
+    out, as OmegaConf does. What is no yaml is left to its reader."""
+    text = read_text(path)
+    if "&" not in text or "*" not in text:
+        return
+    try:
+        nodes = list(yaml.compose_all(text, LOADER))
+    except (yaml.YAMLError, RecursionError):
+        return
+    if any(_size(node, {}) > MOST_VALUES for node in nodes):
+        raise ValueError(f"{path}: {TOO_LARGE}")
+
+
+def _mistake_in(root: Any) -> str:
+    """What is wrong with a yaml that can be read: its size, a key that stands twice, of which a loader would keep the
+    last, or a number that is read as another one. Empty if nothing is."""
+    if _size(root, {}) > MOST_VALUES:
+        return TOO_LARGE
+    waiting = [] if root is None else [root]
+    for node in waiting:  # which grows; the size is bounded
+        line = f"line {node.start_mark.line + 1}: "
+        if isinstance(node, yaml.MappingNode):
+            keys = [str(key.value) for key, _ in node.value]
+            if twice := next((key for key, n in Counter(keys).items() if n > 1 and key != "<<"), None):
+                last = [key for key, _ in node.value if str(key.value) == twice][-1]
+                return f"line {last.start_mark.line + 1}: {twice} stands there twice; keep one"
+            waiting += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += node.value
+        elif node.tag.endswith(":int") and READ_AS_ANOTHER.fullmatch(node.value):
+            read = yaml.load(node.value, LOADER)
+            return f"{line}{node.value} is read as {read}; write {read}, or the number that you mean"
+    return ""
+
+
+def _size(node: Any, sizes: dict[int, int]) -> int:
+    """How many values a node has once its aliases are written out."""
+    if id(node) not in sizes:
+        sizes[id(node)] = MOST_VALUES + 1  # of a node within itself
+        parts = node.value if isinstance(node, yaml.CollectionNode) else []
+        parts = [part for pair in parts for part in pair] if isinstance(node, yaml.MappingNode) else parts
+        sizes[id(node)] = 1 + sum(_size(part, sizes) for part in parts)
+    return sizes[id(node)]

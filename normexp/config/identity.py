@@ -37,10 +37,10 @@ def identity(config: Mapping[str, Any], fingerprint: str = "", processes: int = 
         kept.pop("max_epochs", None)  # it is ignored
     for group in GROUPS:
         if isinstance(node := kept.get(group), dict):
-            own = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
-            if group == "optimizer" and own.get("decay") == DECAY:
-                del own["decay"]
-            kept[group] = _differing(own)
+            options = {key: value for key, value in node.items() if f"{group}.{key}" not in NOT_IDENTITY}
+            if group == "optimizer" and options.get("decay") == DECAY:
+                del options["decay"]
+            kept[group] = _differing(options)
     kept |= {"fingerprint": fingerprint} if fingerprint else {}
     return kept | ({"processes": processes} if processes > 1 else {})
 
@@ -65,7 +65,7 @@ def _defaults(target: str) -> dict[str, Any]:
         parameters = inspect.signature(resolve_target("", target)).parameters.values()
     except (ValueError, TypeError):  # absent, not allowed, or written in C
         return {}
-    return {own.name: plain(own.default) for own in parameters if own.default is not own.empty}
+    return {p.name: plain(p.default) for p in parameters if p.default is not p.empty}
 
 
 def config_hash(config: Mapping[str, Any], fingerprint: str = "", processes: int = 1) -> str:

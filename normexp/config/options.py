@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from normexp.config.folder import CONFIGS, brought, load_yaml
+from normexp.config.folder import CONFIGS, brought, load_yaml, own_folder
 
 GROUPS = (
     "model", "preset", "norm", "data", "recipe", "optimizer", "schedule", "trainer", "monitor", "experiment", "debug",
@@ -28,10 +28,17 @@ def choices(group: str) -> dict[str, str]:
     return {name: comment[1] if comment else "" for name, comment in comments.items()}
 
 
+def own_choices(group: str) -> dict[str, str]:
+    """The choices of the user's own folder, `--config-dir`."""
+    folder = own_folder()
+    names = sorted(path.stem for path in (folder / group).glob("*.yaml")) if folder else ()
+    return dict.fromkeys(names, "of your own")
+
+
 def installed(group: str) -> dict[str, str]:
     """The choices that installed packages bring, with how to allow each; their files are not read."""
-    named = {name: packages[0] for (own, name), packages in sorted(brought().items()) if own == group}
-    return {name: f"of an installed package; add allow_targets=[{own}]" for name, own in named.items()}
+    named = {name: packages[0] for (kind, name), packages in sorted(brought().items()) if kind == group}
+    return {name: f"of an installed package; add allow_targets=[{p}]" for name, p in named.items()}
 
 
 def suggest(word: str, names: list[str]) -> str:

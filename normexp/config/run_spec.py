@@ -13,7 +13,7 @@ from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
 from normexp.config.identity import OFF, config_hash, default_folder, processes_of
 from normexp.config.schema import GROUPS, Root
-from normexp.config.targets import fingerprint
+from normexp.config.targets import DataOfLaunch
 
 
 @dataclass(frozen=True)
@@ -45,24 +45,28 @@ class RunSpec:
 
 
 def specs(
-    overrides: Iterable[str], *, seeds: Sequence[int] | None = None, rates: Sequence[float] | None = None
+    overrides: Iterable[str],
+    *,
+    seeds: Sequence[int] | None = None,
+    rates: Sequence[float] | None = None,
+    data: DataOfLaunch | None = None,
 ) -> list[RunSpec]:
     """The runs that overrides, as on the command line of `train`, ask for: one, or one for each pair of `rates` and
-    `seeds`, with the rates outside. Raises ValueError with one line for a configuration that cannot be a run; Hydra's
-    errors are its own."""
+    `seeds`, with the rates outside. `data` keeps what is read for their identity. Raises ValueError with one line for a
+    configuration that cannot be a run; Hydra's errors are its own."""
     axes = [f"lr={rate}" for rate in rates or ()], [f"seed={seed}" for seed in seeds or ()]
     lists = [(*overrides, *reversed(given)) for given in itertools.product(*(axis for axis in axes if axis))]
-    known: dict[str, str] = {}
-    return [spec_of(*compose(words), words, known) for words in lists]
+    data = data or DataOfLaunch()
+    return [spec_of(*compose(words), words, data) for words in lists]
 
 
 def spec_of(
-    cfg: DictConfig, choices: dict[str, str], overrides: Sequence[str], known: dict[str, str] | None = None
+    cfg: DictConfig, choices: dict[str, str], overrides: Sequence[str], data: DataOfLaunch
 ) -> RunSpec:
-    """The run of a composed configuration. `known` as in `fingerprint`."""
-    config, known = resolved(cfg), {} if known is None else known
+    """The run of a composed configuration."""
+    config = resolved(cfg)
     chosen, processes = choices_of(config, choices), processes_of(config)
-    digest = config_hash(config, fingerprint(config, known), processes)
+    digest = config_hash(config, data.fingerprint(config), processes)
     folder = Path(config["run_dir"] or default_folder(config, chosen, digest))
     return RunSpec(config, chosen, digest, folder, tuple(overrides))
 
@@ -79,7 +83,9 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     may not be installed here. Raises ValueError with one line for a configuration of another version."""
     known = {key: value for key, value in summary["config"].items() if key in Root.model_fields}
     config = OFF | known | {"logger": [], "monitor": {}, "allow_targets": []}
-    config["data"] = {key: value for key, value in config["data"].items() if key != "cache"}  # a place alone
+    config["data"] = {
+        key: value for key, value in config["data"].items() if key != "cache"
+    }  # of this machine alone
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
 
@@ -88,5 +94,7 @@ def choices_of(config: dict[str, Any], known: Mapping[str, str]) -> dict[str, st
     """The choice of each group in a configuration, and its recipe. `known` is what Hydra keeps of them: nothing for a
     list, `monitor=[light,hessian]`, which is named by its members, and for a node that was written without a choice."""
     nodes = {group: config.get(group) or {} for group in GROUPS}
-    own = {group: "own" if "_target_" in node else "+".join(node) or "none" for group, node in nodes.items()}
-    return {group: known.get(group) or own[group] for group in GROUPS} | {"recipe": config["recipe"]}
+    unnamed = {
+        group: "own" if "_target_" in node else "+".join(node) or "none" for group, node in nodes.items()
+    }
+    return {group: known.get(group) or unnamed[group] for group in GROUPS} | {"recipe": config["recipe"]}

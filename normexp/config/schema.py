@@ -109,13 +109,16 @@ def options_of(target: type, given: tuple[str, ...] = (), partial: bool = False)
         # Also of an inherited one.
         hints = get_type_hints(inspect.getattr_static(target, "__init__"), include_extras=True)
     fields: dict[str, Any] = {}
-    for own in parameters:
-        if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD) and own.name not in given:
-            required = own.default is own.empty and not partial
+    for parameter in parameters:
+        if (
+            parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            and parameter.name not in given
+        ):
+            required = parameter.default is parameter.empty and not partial
             # An alias, since names such as `copy` are those of pydantic's own methods.
-            field = Field(... if required else None, alias=own.name)
-            fields[f"option_{own.name}"] = (_yaml_kind(hints.get(own.name, Any)), field)
-    more = any(own.kind is own.VAR_KEYWORD for own in parameters)
+            field = Field(... if required else None, alias=parameter.name)
+            fields[f"option_{parameter.name}"] = (_yaml_kind(hints.get(parameter.name, Any)), field)
+    more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     config = ConfigDict(**{**STRICT, "extra": "allow" if more else "forbid"})
     return create_model(target.__name__, __config__=config, **fields)
 
@@ -131,11 +134,11 @@ def _yaml_kind(kind: Any) -> Any:
     if origin is Annotated:  # with its limits
         return Annotated[(_yaml_kind(inner[0]), *inner[1:])]
     if origin in (Union, types.UnionType):
-        kinds = [found for found in map(_yaml_kind, inner) if found is not Any]
+        kinds = [member for member in map(_yaml_kind, inner) if member is not Any]
         only_null = set(kinds) <= {type(None)}
         return Any if only_null else Union[tuple(kinds)]  # noqa: UP007
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        items = tuple(_yaml_kind(own) for own in inner if own is not Ellipsis)
+        items = tuple(_yaml_kind(item) for item in inner if item is not Ellipsis)
         return list[Union[items]] if items else list  # type: ignore[valid-type]  # noqa: UP007
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return dict

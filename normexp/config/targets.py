@@ -2,7 +2,8 @@
 
 A name in `_target_` must begin with an allowed prefix, which is judged before anything is imported: the rooms of
 normexp whose classes are parts of a run, torch's modules and optimizers, the list LIGHTNING, and packages that the user
-allows on the command line or as a Python argument. That is the whole promise about files of others.
+allows on the command line or as a Python argument. That is the whole promise about files of others. An allowed package
+or module may lie in the folder of `--config-dir`, beside its yaml files; one that is installed comes first.
 """
 
 import contextlib
@@ -10,10 +11,11 @@ import functools
 import json
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from normexp.config.folder import allowed_packages, lies_in
+from normexp.config.folder import allowed_packages, lies_in, own_folder
 
 if TYPE_CHECKING:
     from torch import nn
@@ -44,6 +46,8 @@ def resolve_target(path: str, name: Any) -> type:
         raise ValueError(f"{where}: is no class; write package.module.Class")
     if name not in LIGHTNING and not lies_in(name, homes):
         raise ValueError(f"{where}: {_remedy(name)}")
+    if (folder := own_folder()) and str(folder) not in sys.path and lies_in(name, allowed_packages()):
+        sys.path.append(str(folder))
     try:
         target = pkgutil.resolve_name(name)
     except Exception as error:  # the import runs a user's code
@@ -110,30 +114,36 @@ def refused(path: str, what: str) -> Iterator[None]:
         ) from error
 
 
-_standard: set[str] = set()  # classes whose data are the same everywhere
-
-
-def fingerprint(config: dict[str, Any], known: dict[str, str]) -> str:
-    """The fingerprint of the data of a configuration, which it reads; "" for a standard data set. `known` is what
-    earlier calls of this launch found, by the data's options: files may change until the next launch."""
-    node = config["data"]
-    key = json.dumps({**node, "seed": None}, sort_keys=True)
-    if key not in known and node["_target_"] not in _standard:
-        known[key] = _loaded(json.dumps(node)).fingerprint
-        if not known[key]:
-            _standard.add(node["_target_"])
-    return known.get(key, "")
-
-
 def load_data(config: dict[str, Any]) -> "DataModule":
-    """The data module of a configuration, loaded: the one that a fingerprint has just read, or a new one."""
-    data = _loaded(json.dumps(config["data"]))
-    _loaded.cache_clear()  # files may change before the next run
-    return data
-
-
-@functools.lru_cache(maxsize=1)
-def _loaded(node: str) -> "DataModule":
-    data = construct("data", json.loads(node))
+    """The data module of a configuration, loaded."""
+    data = construct("data", config["data"])
     data.load()
     return data
+
+
+class DataOfLaunch:
+    """The data that the configurations of one launch name: what each holds, and the data that was read last, for the
+    run that is built next. Files may change until the next launch."""
+
+    def __init__(self) -> None:
+        self._standard: dict[str, bool] = {}
+        self._fingerprints: dict[str, str] = {}
+        self._last: tuple[dict[str, Any], DataModule] | None = None
+
+    def fingerprint(self, config: dict[str, Any]) -> str:
+        """The fingerprint of the data of a configuration, which is read for it; "" for a standard data set."""
+        node, name = config["data"], config["data"]["_target_"]
+        if name not in self._standard:
+            self._standard[name] = getattr(resolve_target("data", name), "standard", False)
+        if self._standard[name]:
+            return ""
+        key = json.dumps({**node, "seed": None}, sort_keys=True)
+        if key not in self._fingerprints:
+            self._last = node, load_data(config)
+            self._fingerprints[key] = self._last[1].fingerprint
+        return self._fingerprints[key]
+
+    def take(self, config: dict[str, Any]) -> "DataModule | None":
+        """The data of a configuration, if they were read last. They are handed out once."""
+        last, self._last = self._last, None
+        return last[1] if last and last[0] == config["data"] else None

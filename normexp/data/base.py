@@ -4,7 +4,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -147,6 +147,10 @@ class DataModule(LightningDataModule):
         test_set: digest of the test examples and their order. Options that scale them do not change it.
     """
 
+    standard: ClassVar[bool] = (
+        False  # the same data everywhere, so no part of a run's identity: no fingerprint
+    )
+
     batch_size: Count  # of all processes together
     eval_batch_size: Count
     seed: int = 0  # order and augmentation of the training batches
@@ -213,6 +217,9 @@ class DataModule(LightningDataModule):
                 f"are trained on; choose at most {order.num_rows}"
             )
         self.splits = splits
+        if int((self.class_counts("train") > 0).sum()) < 2:  # a constant answer would be perfect
+            self.splits = {}
+            raise ValueError("data: all samples of the training split have one class; give it two or more")
 
     def chance_loss(self, split: str) -> float:
         """Entropy in nats of a split's class frequencies, or of a text's character frequencies.

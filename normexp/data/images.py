@@ -160,7 +160,7 @@ class Digits(ImageData):
     The set has no standard splits. `split_seed` cuts all three, so another seed has other test images.
     """
 
-    max_pixel = 16
+    standard, max_pixel = True, 16
 
     def read_images(self) -> Images:
         with np.load(Path(__file__).with_name("digits.npz")) as digits:  # digits.md has source and license

@@ -3,6 +3,7 @@
 import gzip
 import math
 import os
+import shutil
 import socket
 import struct
 from abc import abstractmethod
@@ -41,7 +42,7 @@ class TorchvisionImages(ImageData):
     The standard test images are the test split.
     """
 
-    classes = 10
+    standard, classes = True, 10
 
     root: str | None = None  # None: the first of the standard places that has it
 
@@ -84,14 +85,19 @@ class TorchvisionImages(ImageData):
 
 
 def download(dataset: Any, root: Path, files: list[Path]) -> None:
-    """Let torchvision download its `dataset` to `root`. Raises ValueError with one line."""
-    timeout = socket.getdefaulttimeout()
+    """Let torchvision download its `dataset` to `root`, or leave nothing there. Raises ValueError with one line."""
+    folder, timeout = files[0].parent, socket.getdefaulttimeout()
+    made = [place for place in (folder, *folder.parents) if not place.exists()]
     socket.setdefaulttimeout(TIMEOUT)
     try:
         dataset(root, download=True)
-    except (RuntimeError, OSError, HTTPException) as error:  # URLError is an OSError
+    except BaseException as error:
+        for place in made[-1:]:
+            shutil.rmtree(place, ignore_errors=True)
+        if not isinstance(error, RuntimeError | OSError | HTTPException):  # URLError is an OSError
+            raise
         raise ValueError(
-            f"data.root={root}: no {dataset.__name__} in {files[0].parent.resolve()} (expected "
+            f"data.root={root}: no {dataset.__name__} in {folder.resolve()} (expected "
             f"{', '.join(path.name for path in files)}), and it cannot be downloaded; put the "
             "files there, name their folder with data.root=..., or take data=digits, which needs no download"
         ) from error

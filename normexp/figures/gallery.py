@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from normexp.api import Run
-    from normexp.claims.laws import Network
+    from normexp.claims.laws.sites import SiteNetwork
 
 ROOMS = ("of_training", "of_curvature", "of_initialization", "of_transformers")
 MAKERS: "dict[str, Callable[[Lab], Plot]]" = {}
@@ -91,7 +91,7 @@ class Lab:
         self.runs += [run.folder for run in runs if run.folder]
         return runs
 
-    def network(self, *words: str, seed: int = 0) -> "Network":
+    def network(self, *words: str, seed: int = 0) -> "SiteNetwork":
         """A network with its initial weights."""
         from normexp.claims.evidence.initial import network
 

@@ -72,7 +72,7 @@ def mean_field_explosion(lab: Lab) -> Plot:
 @figure
 def rank_and_cosine(lab: Lab) -> Plot:
     """Mean cosine between samples, and the effective rank of a batch, after each activation."""
-    from normexp.claims.laws.depth import noise, observed
+    from normexp.claims.laws.sites import noise, observed
     from normexp.monitors.representation import geometry
 
     depth, batch = lab.size(40, 6), lab.size(64, 8)
@@ -155,7 +155,7 @@ def channel_means(lab: Lab) -> Plot:
     import torch
 
     from normexp.claims.laws.covariate_shift import labelled, moved
-    from normexp.claims.laws.depth import observed
+    from normexp.claims.laws.sites import observed
 
     depth, parts, panels, ends = lab.size(20, 4), lab.size(20, 3), [], {}
     for norm in ("none", "batchnorm"):

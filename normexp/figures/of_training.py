@@ -174,7 +174,7 @@ def updates_and_saturation(lab: Lab) -> Plot:
     """log10 of |update| / |weights| of each layer over training, and where tanh outputs lie after it."""
     import torch
 
-    from normexp.claims.laws.depth import observed
+    from normexp.claims.laws.sites import observed
 
     depth, panels, shares = lab.size(5, 2), [], {}
     for norm in ("none", "batchnorm"):

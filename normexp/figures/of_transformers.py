@@ -13,7 +13,7 @@ def dyt_clouds(lab: Lab) -> Plot:
     """Output over input of three LayerNorms of a trained transformer, before gain and shift."""
     import torch
 
-    from normexp.claims.laws import modules_of
+    from normexp.claims.laws.sites import modules_of
 
     depth = lab.size(8, 2)
     (run,) = lab.train(

@@ -131,6 +131,11 @@ class CNN(nn.Module):
             self.pool = nn.Identity()
         self.output = linear_map(nn.Linear(channels, num_classes), initialization, weight_norm)
 
+    def start_from(self, images: Tensor) -> None:
+        """Take the whitening filters, if there are any, from training images."""
+        if self.whitening is not None:
+            self.whitening.fit(images)
+
     def forward(self, images: Tensor) -> Tensor:
         # (N, 8 C, H - 1, W - 1)
         x = images if self.whitening is None else self.whitened(self.whitening(images))

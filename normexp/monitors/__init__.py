@@ -19,6 +19,7 @@ _NAMES = {
     "gradients": ("GradientNoiseScale", "Gradients"),
     "loss_landscape": ("AdversarialNoise", "HessianTopEigenvalue", "Smoothness"),
     "representation": ("Representation", "Stream"),
+    "own_loop": ("Watch", "trainer_callback", "watch"),
     "run_measure": ("FinishedRun", "RunMeasure"),
 }
 _FILES = {name: file for file, names in _NAMES.items() for name in names}

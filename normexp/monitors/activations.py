@@ -14,7 +14,7 @@ from normexp.format import require_at_least, require_choice
 from normexp.models.sites import names_its_sites, sites_of
 from normexp.monitors.base import StepMonitor
 from normexp.monitors.batches import Batches, all_gather
-from normexp.monitors.guard import guard_depth, loss_of, same_random, untouched
+from normexp.monitors.guard import NoLoss, guard_depth, loss_of, same_random, untouched
 from normexp.monitors.listen import listen, unheard
 from normexp.monitors.sites import Site, axis_at, first_tensor, to_rows
 
@@ -246,5 +246,6 @@ class Activations(StepMonitor):
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         self.watch(module, batches.training, step)
-        loss_of(module, batches.training)
+        with contextlib.suppress(NoLoss):  # of which it needs none
+            loss_of(module, batches.training)
         return self.collect(module)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from normexp.monitors.guard import same_random
+from normexp.monitors.guard import NoLoss, same_random
 
 
 class Batches(NamedTuple):
@@ -26,7 +26,7 @@ class Batches(NamedTuple):
 
 def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
     """`size` samples if the data module offers them, else the first validation batch, else the training batch."""
-    data = vars(trainer)["datamodule"]  # Lightning sets it but declares no type
+    data = getattr(trainer, "datamodule", None)
     if hasattr(data, "probe_batch"):
         return data.probe_batch(size)
     loader = trainer.val_dataloaders
@@ -37,7 +37,7 @@ def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
 
 def last_training_batch(trainer: Trainer) -> Any:
     """The batch of the last step before the run was resumed; None if the data module does not know it."""
-    data = vars(trainer)["datamodule"]
+    data = getattr(trainer, "datamodule", None)
     return data.last_training_batch() if hasattr(data, "last_training_batch") else None
 
 
@@ -136,7 +136,10 @@ class Step(nn.Module):
     def training_step(self, batch: Any) -> dict[str, Any]:
         args, named, target = arguments(self.model, batch)
         output = self.model(*args, **named)
-        return {"loss": self.loss(output, target) if self.loss else guessed_loss(output, target)}
+        loss = self.loss(output, target) if self.loss else guessed_loss(output, target)
+        if loss is None:
+            raise NoLoss("no loss is known: pass loss=(output, target), and batches with their targets")
+        return {"loss": loss}
 
 
 def as_step(module: nn.Module, loss: Callable[..., Tensor] | None = None) -> nn.Module:

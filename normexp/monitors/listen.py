@@ -47,21 +47,20 @@ FUNCTIONS: dict[Callable, str] = {
 BOUNDS = {
     "sigmoid": (0.0, 1.0), "hardsigmoid": (0.0, 1.0), "tanh": (-1.0, 1.0), "softsign": (-1.0, 1.0), "relu6": (0.0, 6.0),
 }  # fmt: skip
-_RUNNING, _AFFINE = ("running_mean", "running_var"), ("weight", "bias")
-# function -> its name and arguments; torch's own take some in another order
+_PLAIN = {  # of functions that F and torch call alike
+    "layer_norm": ("normalized_shape", "weight", "bias", "eps"),
+    "rms_norm": ("normalized_shape", "weight", "eps"),
+    "group_norm": ("num_groups", "weight", "bias", "eps"),
+}
+_STATISTICS, _AFFINE = ("running_mean", "running_var"), ("weight", "bias")
+_USED = {"batch_norm": "training", "instance_norm": "use_input_stats"}
+# function -> its name and the names of its arguments behind the input
 NORMS: dict[Callable, tuple[str, tuple[str, ...]]] = {
-    F.layer_norm: ("layer_norm", ("input", "normalized_shape", *_AFFINE, "eps")),
-    torch.layer_norm: ("layer_norm", ("input", "normalized_shape", *_AFFINE, "eps")),
-    F.rms_norm: ("rms_norm", ("input", "normalized_shape", "weight", "eps")),
-    torch.rms_norm: ("rms_norm", ("input", "normalized_shape", "weight", "eps")),
-    F.group_norm: ("group_norm", ("input", "num_groups", *_AFFINE, "eps")),
-    torch.group_norm: ("group_norm", ("input", "num_groups", *_AFFINE, "eps")),
-    F.batch_norm: ("batch_norm", ("input", *_RUNNING, *_AFFINE, "training", "momentum", "eps")),
-    torch.batch_norm: ("batch_norm", ("input", *_AFFINE, *_RUNNING, "training", "momentum", "eps")),
-    F.instance_norm: ("instance_norm", ("input", *_RUNNING, *_AFFINE, "use_input_stats", "momentum", "eps")),
-    torch.instance_norm: ("instance_norm", ("input", *_AFFINE, *_RUNNING, "use_input_stats", "momentum", "eps")),
-    F.normalize: ("normalize", ("input", "p", "dim", "eps")),
-}  # fmt: skip
+    getattr(owner, name): (name, names) for owner in (F, torch) for name, names in _PLAIN.items()
+} | {F.normalize: ("normalize", ("p", "dim", "eps"))}
+for _name, _used in _USED.items():
+    for _owner, _order in ((F, _STATISTICS + _AFFINE), (torch, _AFFINE + _STATISTICS)):
+        NORMS[getattr(_owner, _name)] = (_name, (*_order, _used, "momentum", "eps"))
 
 # Called with the site and the input before the function runs. Its result is called with the output.
 Listener = Callable[[Site, Tensor], Callable[[Tensor], None] | None]
@@ -99,15 +98,15 @@ class CalledFunction(nn.Module):
         self.kwargs = {k: v for k, v in kwargs.items() if k != "input"}
         self.bounds = BOUNDS.get(name)
         if function in NORMS:
-            self.given = dict(zip(NORMS[function][1][1:], args, strict=False)) | self.kwargs
+            self.given = dict(zip(NORMS[function][1], args, strict=False)) | self.kwargs
             small = 1e-12 if name == "normalize" else torch.finfo(x.dtype).eps if name == "rms_norm" else 1e-5
             eps = self.given.get("eps")
             self.eps = float(small if eps is None else eps)
             self.training = bool(self.given.get("training", True) and self.given.get("use_input_stats", True))
-            axes = len(tuple(self.given.get("normalized_shape", (0,))))
             first = name in ("group_norm", "batch_norm", "instance_norm")
-            last = -1 if axes == 1 else None
-            self.channel_dim = 1 if first else self.given.get("dim", 1) if name == "normalize" else last
+            last = -1 if len(self.given.get("normalized_shape", (0,))) == 1 else None
+            dim = self.given.get("dim", 1) if name == "normalize" else last
+            self.channel_dim = 1 if first else dim if isinstance(dim, int) else None
 
     def forward(self, x: Tensor) -> Tensor:
         return self.function(x, *self.args, **self.kwargs)
@@ -236,8 +235,8 @@ class _Mode(TorchFunctionMode):
             return (
                 [] if here.inside == "activation" else self._tell(layer, Site(layer, "activation", module), x)
             )
-        if here.inside is not None or isinstance(x, nn.Parameter):  # weights of a unit length are no norm
-            return []
+        if here.inside is not None or isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter):
+            return []  # weights that are standardized, or of a unit length, are no norm
         return self._heard_norm(name, module, x)
 
 

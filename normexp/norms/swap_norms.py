@@ -87,9 +87,9 @@ def swap(
         sought = "inside it" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
     # Make all new layers before any is put in place.
-    made = []
+    made, owners = [], _owners(module)
     for index, (paths, old, is_a) in enumerate(layers, 1):
-        stays = is_a if isinstance(is_a, str) else is_a.stays or _why_it_stays(module, paths, old)
+        stays = is_a if isinstance(is_a, str) else is_a.stays or _why_it_stays(module, paths, old, owners)
         made.append((None, [], [stays]) if stays else successor(old, is_a, factory, chosen, index))
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
@@ -128,13 +128,24 @@ def _chosen(where: Where, path: str, layer: nn.Module) -> bool:
     )
 
 
-def _why_it_stays(network: nn.Module, paths: list[str], old: nn.Module) -> str:
+def _owners(network: nn.Module) -> dict[int, list[tuple[str, nn.Module]]]:
+    """The modules that hold each parameter, with their paths; a parameter by its id."""
+    owners: dict[int, list[tuple[str, nn.Module]]] = {}
+    for path, module in network.named_modules():
+        for parameter in module.parameters(recurse=False):
+            owners.setdefault(id(parameter), []).append((path, module))
+    return owners
+
+
+def _why_it_stays(
+    network: nn.Module, paths: list[str], old: nn.Module, owners: dict[int, list[tuple[str, nn.Module]]]
+) -> str:
     """Why a layer cannot be replaced in its network; empty if it can."""
-    own = {id(parameter) for parameter in old.parameters()}
     inside = set(old.modules())
-    for path, other in network.named_modules():
-        if other not in inside and own & {id(parameter) for parameter in other.parameters(recurse=False)}:
-            return f"shares its parameters with {path or 'the network itself'}"
+    for parameter in old.parameters():
+        for path, other in owners[id(parameter)]:
+            if other not in inside:
+                return f"shares its parameters with {path or 'the network itself'}"
     for path in paths:
         *above, name = path.split(".")
         while above and name.isdigit():

@@ -12,6 +12,7 @@ from normexp.format import pluralize
 from normexp.report.drawing import Drawing, Skipped, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import cautions, finding, source, stops_early
+from normexp.report.latex import comparison_in_latex
 from normexp.report.study import Study, label, open_study
 from normexp.report.style import Style, drawing_style
 from normexp.report.tables import (
@@ -87,6 +88,7 @@ def write_report(
         tables=tables,
     )  # fmt: skip
     (out / "report.md").write_text(text_of(study, table))
+    write_text(out / "tables" / "comparison.tex", comparison_in_latex(study, table))
     return page
 
 

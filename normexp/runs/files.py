@@ -15,8 +15,8 @@ BESIDE = ".new"
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A file to write. If the block ends without an error, the file replaces `path`. After an error `path` stays as it
-    was.
+    """A file to write. If the block ends without an error, the file replaces `path`, and after a power cut, too. After
+    an error `path` stays as it was.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}{BESIDE}")
     try:
@@ -25,10 +25,21 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
+        flush_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             beside.unlink()
         raise
+
+
+def flush_folder(folder: Path) -> None:
+    """Flush to disk which names a folder holds. Windows opens no folder, and some network drives flush none."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ from normexp.config.compose import compose
 from normexp.config.errors import one_line
 from normexp.config.process import typed
 from normexp.config.run_spec import RunSpec, spec_of
+from normexp.config.targets import DataOfLaunch
 from normexp.format import say
 from normexp.runs import SUMMARY
 from normexp.sweeps.estimate import kind_of
@@ -62,12 +63,12 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     """
     found: dict[str, RunSpec] = {}
     built: set[str] = set()  # kinds
-    known: dict[str, str] = {}
+    data = DataOfLaunch()
     for name, words in zip(names, job_overrides, strict=True):
         try:
-            found[name] = spec = spec_of(*compose(words), words, known)
+            found[name] = spec = spec_of(*compose(words), words, data)
             if (kind := kind_of(spec)) not in built and not (spec.folder / SUMMARY).exists():
-                build(spec)
+                build(spec, data.take(spec.config))
                 built.add(kind)
         except Exception as error:
             raise ValueError(f"{one_line(error)} [cell {name}]") from None

@@ -17,7 +17,7 @@ from normexp.data.base import DataModule
 from normexp.training.lightning import quiet_lightning, total_steps
 from normexp.training.lit_model import LitModel
 
-WHITENED_BY = 5000  # training images
+STARTED_BY = 5000  # training samples
 
 
 @dataclass(kw_only=True)
@@ -67,18 +67,19 @@ class Parts:
         return trainer
 
 
-def build(spec: RunSpec, *, command: str = "") -> Parts:
-    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic.
+def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -> Parts:
+    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic. `data` are those of the
+    run, if they were loaded before.
 
     Raises ValueError with one line.
     """
     quiet_lightning()
     config = spec.config
     check_kinds(config, spec.choices)
-    data = load_data(config)
+    data = data or load_data(config)
     model = build_model(config, data)
-    if whitening := getattr(model, "whitening", None):
-        whitening.fit(data.rows("train", torch.device("cpu")).take(slice(WHITENED_BY))[0])
+    if start := getattr(model, "start_from", None):  # weights that depend on data
+        start(data.rows("train", torch.device("cpu")).take(slice(STARTED_BY))[0])
     with refused("model", type(model).__name__):
         rehearse(model, data, config["batch_size"])
     module = LitModel(

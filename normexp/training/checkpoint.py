@@ -27,8 +27,8 @@ from normexp.runs import damaged
 from normexp.runs.files import atomic_write
 from normexp.runs.summary import Damaged
 from normexp.training.folder import RunFolder
-from normexp.training.lightning import all_gather, of_this_process
-from normexp.training.loggers import MetricsCSV
+from normexp.training.lightning import all_gather, of_this_process, own_rank
+from normexp.training.loggers import MetricsCSV, TensorBoard
 
 NEEDED = ("global_step", "state_dict", "run")
 # Seconds between checkpoints. An epoch of a small network takes milliseconds; its checkpoint would take a third more.
@@ -109,8 +109,8 @@ def best_checkpoint(folder: Path) -> ModelCheckpoint:
 
 
 class RunState(pl.Callback):
-    """What every checkpoint says of its run, beside what Lightning keeps: when and how it was first
-    launched, the states of torch's generators in each process, and the length of `metrics.csv`.
+    """What every checkpoint says of its run, beside what Lightning keeps: when and how it was first launched, the
+    states of torch's generators in each process, and the lengths of `metrics.csv` and of TensorBoard's files.
 
     Attributes:
         first: `started`, `commit` and `dirty` of the first launch.
@@ -136,6 +136,8 @@ class RunState(pl.Callback):
             logger.save()
             if isinstance(logger, MetricsCSV):
                 checkpoint["recorded"] = logger.length()
+            elif isinstance(logger, TensorBoard) and own_rank() == 0:
+                checkpoint["events"] = logger.lengths()
 
     def on_load_checkpoint(self, trainer, module, checkpoint) -> None:
         self.first = checkpoint["run"]["first"]

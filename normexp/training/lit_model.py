@@ -152,6 +152,7 @@ class LitModel(pl.LightningModule):
             weight_decay=self.make_optimizer.keywords.get("weight_decay") or 0.0,
             decay=self.decay,
             matrices_apart=getattr(self.make_optimizer.func, "takes_matrices_apart", False),
+            layers_apart=getattr(self.make_optimizer.func, "takes_layers_apart", False),
         )
         # Not every optimizer has a fused kernel.
         kernel = {"fused": fused} if "fused" in inspect.signature(self.make_optimizer).parameters else {}

@@ -23,6 +23,7 @@ from normexp.training.screen import mlflow_store, names_of
 if TYPE_CHECKING:
     from normexp.training.build import Parts
 
+EVENTS = "events.out.tfevents.*"  # TensorBoard's files
 COLUMNS = ("step", "epoch", "seconds", "metric", "value")
 MAIN = ("batch_size", "seed", "max_epochs", "max_steps")
 # TensorBoard's table of settings shows five columns, by the alphabet with capitals first
@@ -93,11 +94,28 @@ class MetricsCSV(Logger):
 
 
 class TensorBoard(TensorBoardLogger):
-    """Lightning's, with the tags that one looks at first in front, and open until the summary is there."""
+    """Lightning's, with the tags that one looks at first in front, and open until the summary is there.
 
-    def __init__(self, folder: Path, resumed_at: int | None):
+    Args:
+        resumed_at: the step from which training resumes. A TensorBoard that is open forgets what came after it.
+        keep: the lengths of the event files at that checkpoint. What a killed run wrote after it is cut off, as the
+            resumed run writes it again; None, of checkpoints that do not say, cuts nothing.
+    """
+
+    def __init__(self, folder: Path, resumed_at: int | None, keep: Mapping[str, int] | None):
         purge = None if resumed_at is None else resumed_at + 1
         super().__init__(folder, name="", version="", default_hp_metric=False, purge_step=purge)
+        if keep is not None and own_rank() == 0:
+            for path in folder.glob(EVENTS):
+                if path.name not in keep:
+                    path.unlink()
+                elif path.stat().st_size > keep[path.name]:
+                    os.truncate(path, keep[path.name])
+
+    def lengths(self) -> dict[str, int]:
+        """The lengths of the event files in bytes, by name."""
+        self.save()
+        return {path.name: path.stat().st_size for path in Path(self.log_dir).glob(EVENTS)}
 
     @rank_zero_only
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
@@ -126,7 +144,8 @@ def open_loggers(parts: "Parts", folder: Path, resumed: Mapping[str, Any] | None
         loggers: list[Any] = []
         names = names_of(parts.config["logger"])
         if "tensorboard" in names:
-            loggers.append(TensorBoard(folder, resumed["global_step"] if resumed else None))
+            at, keep = (resumed["global_step"], resumed.get("events")) if resumed else (None, {})
+            loggers.append(TensorBoard(folder, at, keep))
             stack.callback(loggers[-1].close)
         if own_rank() == 0:
             loggers.append(MetricsCSV(folder / METRICS, resumed["recorded"] if resumed else 0))

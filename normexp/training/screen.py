@@ -45,7 +45,7 @@ def show_choices(parts: "Parts", folder: Path, console: Console) -> None:
         "run": f"{names} · batch {config['batch_size']} · seed {config['seed']}",
         "training": f"{length} · {optimizer} · {precision} · {recipe}",
         "data": parts.data.describe(),
-        "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)}",
+        "model": f"{sum(p.numel() for p in parts.module.parameters()):,} parameters · {_norms(parts)} · {threads()}",
     }
     swapped = getattr(parts.module.model, "swapped", None)
     if swapped is not None and (notes := swapped.notes()):
@@ -57,6 +57,15 @@ def show_choices(parts: "Parts", folder: Path, console: Console) -> None:
     # Not in the grid, which would break a path into lines that nobody can copy.
     where = Text.assemble(("folder", "bold"), "    ", printable(str(folder)))
     console.print(where, highlight=False, soft_wrap=True)
+
+
+def threads() -> str:
+    """How many threads train, and how they wait for each other."""
+    import torch
+
+    count = torch.get_num_threads()
+    passive = count > 1 and os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE"
+    return pluralize(count, "thread") + " that wait asleep (OMP_WAIT_POLICY=PASSIVE)" * passive
 
 
 def _norms(parts: "Parts") -> str:

@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
+from normexp.data.base import DataModule
 from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import write_summary, write_test_examples
@@ -37,21 +38,23 @@ from normexp.training.result import (
     measure_finished,
     summarize,
 )
+from normexp.training.threads import set_threads
 
 WRITTEN_FOR = "2.6."  # of Lightning, whose private loops epoch_loop.py builds on; another trains with its own
 
 
-def train(spec: RunSpec, command: str = "") -> dict[str, Any]:
+def train(spec: RunSpec, command: str = "", data: DataModule | None = None) -> dict[str, Any]:
     """Train a run unless it is finished. Returns its summary.
 
     Args:
         command: the typed command line, for the summary.
+        data: those of the run, if they were loaded before.
 
     Raises ValueError with one line before anything is written. An interrupted run exits with 128 plus the signal.
     """
     try:
         with denormals(flush=spec.config["flush_denormal"]):
-            return launch(build(spec, command=command))
+            return launch(build(spec, data, command=command))
     finally:
         gc.collect()  # network and data hold each other, and the next run of this process needs their memory
 
@@ -89,8 +92,7 @@ class PreparedRun:
     def __init__(self, parts: Parts, folder: Path, console: Console):
         keep_freed_memory()
         config = parts.config
-        if config["threads"] is not None:
-            torch.set_num_threads(config["threads"])
+        set_threads(parts)
         self.parts, self.folder, self.console = parts, folder, console
         self.no_step = config["max_steps"] == 0
         self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()

@@ -1,9 +1,11 @@
 """Add the finished runs of a claim on this disk to docs/evidence/runs.parquet.
 
     python scripts/research/keep_runs.py S22 outputs/claims/cache
+    python scripts/research/keep_runs.py N1 outputs/claims/cache docs/studies/noise
 
 The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
-marked as asked for by the claim's present protocol, and no other run is.
+marked as asked for by the claim's present protocol, and no other run is. A study's settings are those of its bank of
+the same name.
 """
 
 import sys
@@ -13,17 +15,22 @@ import pandas as pd
 
 from normexp.claims.evidence.disk import NUMBERS, DiskRuns
 from normexp.claims.evidence.grid import RUN, runs_of
-from normexp.claims.evidence.protocol import asked_of
+from normexp.claims.evidence.protocol import evidence_tag
 from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.evidence.table import EVIDENCE, RUNS
 from normexp.claims.gather import gathered
-from normexp.claims.spec.claim_files import load_claims
-from normexp.config.folder import CONFIGS
+from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.claim_files import documents_in, read_all
+from normexp.config.folder import CONFIGS, allow_from, use_folder
 
 
-def main(name: str, cache: Path) -> None:
+def main(name: str, cache: Path, study: Path | None = None) -> None:
     """Write the table anew."""
-    claim = load_claims(CONFIGS / "claims")[name]
+    if study:
+        use_folder(study)
+        allow_from([f"allow_targets={study.name}_study"])
+    bank = load_bank(study.name) if study else None
+    claim = read_all(documents_in((study or CONFIGS) / "claims")[0], bank)[0][name]
     found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
     if len(lost := found.missing):
         raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
@@ -37,12 +44,15 @@ def main(name: str, cache: Path) -> None:
         new.loc[rows.index, "failed"] = failed_runs(rows, claim.cells[str(setting)])
     new = new.assign(
         run=range(int(kept["run"].max()) + 1, int(kept["run"].max()) + 1 + len(new)),
-        bank=claim.bank,
+        bank=study.name if study else claim.bank,
         mode="alone",
     )
-    later = [name for name in NUMBERS if name not in kept and name in new]  # older runs have none
+    more = [column for column in new if column.startswith(("logged/", "steps_to_"))]
+    later = [
+        name for name in (*NUMBERS, "device", *more) if name not in kept and name in new
+    ]  # older runs have none
     all_runs = pd.concat([kept, new.reindex(columns=[*kept.columns, *later])], ignore_index=True)
-    asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), asked_of(claim)
+    asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), evidence_tag(claim)
     marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
     all_runs["asked_by"] = [
         " ".join(sorted(own | ({words} if here else set()))) for own, here in zip(marks, asked, strict=True)
@@ -54,4 +64,4 @@ def main(name: str, cache: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *map(Path, sys.argv[3:]))

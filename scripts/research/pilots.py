@@ -29,8 +29,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from normexp.claims.evidence.complete import complete
-from normexp.claims.evidence.disk import row_of, words_of
-from normexp.claims.evidence.grid import run_words
+from normexp.claims.evidence.disk import overrides_of, row_of
+from normexp.claims.evidence.grid import overrides_text
 from normexp.claims.evidence.rates import neighbor
 from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.spec.bank import Bank, load_bank, pilots_file
@@ -178,8 +178,8 @@ class Pilot:
 
     def specs(self, norm: str, updates: int, rates: list[float]) -> list[RunSpec]:
         length = (f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 2)}")
-        text = run_words((*self.cell.overrides, *length, f"norm={norm}"))
-        return specs(words_of(text, self.out), seeds=[self.length.seed], rates=rates)
+        text = overrides_text((*self.cell.overrides, *length, f"norm={norm}"))
+        return specs(overrides_of(text, self.out), seeds=[self.length.seed], rates=rates)
 
     def counts_of(self, data: Any) -> dict[str, float]:
         """Of a text, the losses of counts on validation: of as many tokens as the bank asks for, and of four."""

@@ -1,15 +1,17 @@
-"""The command: the user's words become a setting, predictions are registered, and misses are shown."""
+"""The command: the user's words become a setting, and what was measured near it is shown with its numbers."""
 
+import itertools
+import math
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 from made_settings import NORMS, made
-from test_forecast import planted
 
-import normexp.advise.forecast as evidence
-from normexp.advise.advice import labels_of_own
-from normexp.advise.forecast import Forecast
+import normexp.advise.nearest as evidence
+from normexp.advise.advice import answers, labels_of_own
+from normexp.advise.nearest import nearest, outside
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import Length
 from normexp.cli.main import run
@@ -24,6 +26,10 @@ TINY = {
     "length": dict.fromkeys((name for name in Length.model_fields if name != "ngrams"), 1) | {"early": 8},
     "grid": {"norms": list(NORMS), "seeds": 2},
 }
+
+
+def planted(norm: str, labels: dict, at: str) -> float:
+    return {"none": 0.05, "batchnorm": 0.04, "layernorm": 0.06}[norm]
 
 
 @pytest.fixture
@@ -82,33 +88,78 @@ def test_labels_of_a_drawn_setting_are_those_that_its_own_words_give():
         assert {"data", "model", "batch size", "examples", "optimizer", "width"} <= shared
 
 
-def test_advice_says_first_what_is_outside_then_the_order_and_measured_settings(bank, capsys):
+def test_advice_says_what_is_outside_and_shows_measured_settings_alone(bank, capsys):
     words = ["model=mlp", "data=digits", "batch_size=4096", "max_steps=1000", "data.train_size=1000"]
     assert run("advise", [bank, *words]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("outside of what was measured: data digits (measured: ")
-    norms = [line.split()[0] for line in lines[3:6]]
-    assert sorted(norms) == sorted(NORMS)
-    assert norms[0] == "batchnorm"
-    assert re.fullmatch(r"  batchnorm  -\d+%", lines[3])  # no interval outside
-    assert any(re.match(r"  MLP on MNIST, 4,300 updates: none \d\.\d+%, batchnorm ", line) for line in lines)
-    assert sum(re.match(r"  d0\d\d  (MLP|CNN), ", line) is not None for line in lines) == 4
-
-
-def test_inside_of_what_was_measured_intervals_stand_and_a_useless_forecast_says_so(
-    bank, capsys, monkeypatch
-):
-    words = ["model=mlp", "data=mnist", "data.val_size=1000", "batch_size=100", "max_steps=1000"]
-    monkeypatch.setattr(Forecast, "outside", lambda self, labels: [])
-    monkeypatch.setattr("normexp.advise.advice.SMALL", 0.0)
-    assert run("advise", [bank, *words]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[1].startswith("inside of what was measured")
-    assert re.search(r"  batchnorm  [-+]\d+% \([-+]\d+% to [-+]\d+%\)", text)
-    assert "adds nothing" not in text
-    monkeypatch.setattr("normexp.advise.advice.SMALL", 9.0)
-    assert run("advise", [bank, *words]) == 0
-    assert "this forecast adds nothing" in capsys.readouterr().out
+    lines = text.splitlines()
+    assert lines[1].startswith("outside of what was measured: data digits (measured: ")
+    rows = [line for line in lines if re.match(r"  d0\d\d  distance", line)]
+    assert len(rows) == 4
+    assert all("none 5." in row or "none 4." in row for row in rows)
+    assert any(re.match(r"  MLP on MNIST, 4,300 updates: none \d\.\d+%, batchnorm ", line) for line in lines)
+    assert not re.search(r"[-+]\d+%", text)  # no forecast
+    after = lines[lines.index("findings and answers that cover this setting:") + 1]
+    assert after == "  none"
+
+
+def test_small_batches_are_answered_by_what_was_found_there(bank, capsys):
+    assert (
+        run(
+            "advise", [bank, "model=mlp", "data=mnist", "data.val_size=1000", "batch_size=4", "max_steps=900"]
+        )
+        == 0
+    )
+    text = " ".join(capsys.readouterr().out.split())
+    assert "33 points against LayerNorm at batch size 2 and 3.2 at 4." in text
+    assert "35 of 48" not in text
+
+
+def test_nearest_is_a_slow_sum_over_labels():
+    settings = made(planted, n=30)
+    for own in settings[:6]:
+        here = own.cell.labels | {"batch size": "77", "activation": "GELU"}
+        slow = {}
+        for point in settings:
+            there, total = point.cell.labels, 0.0
+            for key in here:
+                if here[key].isdecimal():
+                    total += abs(math.log(int(there[key])) - math.log(int(here[key]))) / math.log(2)
+                elif here[key] != there[key]:
+                    total += 2
+            slow[point.name] = (there["model"] != here["model"], total)
+        found = nearest(settings, here, 30)
+        assert [point.name for _, point in found] == sorted(slow, key=lambda name: slow[name])
+        for distance, point in found:
+            assert distance == pytest.approx(slow[point.name][1])
+
+
+def test_outside_names_each_label_beyond_the_settings_of_its_kind():
+    settings = made(planted, n=30)
+    mlps = [point.cell.labels for point in settings if point.cell.labels["model"] == "MLP"]
+    most = max(int(row["depth"]) for row in mlps)
+    own = mlps[0] | {"depth": str(most + 1), "activation": "GELU"}
+    assert [reason.split()[0] for reason in outside(settings, own)] == ["activation", "depth"]
+    assert outside(settings, mlps[0]) == []
+
+
+def test_every_sentence_stands_in_its_page_and_covers_only_its_settings():
+    root = Path(__file__).parents[2]
+    rows = yaml.safe_load((root / "normexp" / "advise" / "answers.yaml").read_text())
+    for row in rows:
+        page = " ".join((root / row["page"]).read_text().split())
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)|\*\*", r"\1", page)
+        assert " ".join(row["says"].split()) in plain, row["says"]
+    models, data, sizes = ("MLP", "CNN", "GPT"), ("MNIST", "digits"), (1, 2, 4, 8, 16, 256, 512)
+    for model, name, size in itertools.product(models, data, sizes):
+        own = {"model": model, "data": name, "batch size": str(size), "updates": "1000"}
+        for row in rows:
+            covered = row in answers(own)
+            for key, asked in row["covers"].items():
+                inside = key in own and (
+                    asked[0] <= int(own[key]) <= asked[1] if own[key].isdecimal() else own[key] in asked
+                )
+                assert inside or not covered
 
 
 @pytest.mark.parametrize(
@@ -116,7 +167,7 @@ def test_inside_of_what_was_measured_intervals_stand_and_a_useless_forecast_says
     [
         ([], "name your setting"),
         (["model=mlp", "norm=batchnorm"], "norm=batchnorm: every norm of the bank is compared"),
-        (["bank=small", "model=mlp"], "0 settings of it are finished"),
+        (["bank=small", "model=mlp"], "no setting of it is finished"),
     ],
 )
 def test_mistakes_are_one_line(bank, capsys, words, message):

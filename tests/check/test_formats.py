@@ -4,10 +4,12 @@ import importlib
 import inspect
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 
 import pytest
 import torch
@@ -196,10 +198,10 @@ def test_type_checker_knows_what_the_package_takes(tmp_path):
         "normexp.check.CheckNorms(strict=True)\n"
         "normexp.check(nn.Linear(2, 2), smaples=3)\n"
     )
-    found = subprocess.run(
-        [sys.executable, "-m", "mypy", str(file)], capture_output=True, text=True, check=False
-    )
+    env = os.environ | {"MYPYPATH": str(Path(__file__).parents[2])}
+    call = [sys.executable, "-m", "mypy", file.name]
+    found = subprocess.run(call, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     errors = [line for line in found.stdout.splitlines() if ": error:" in line]
     assert len(errors) == 1, found.stdout
     assert "smaples" in errors[0]
-    assert errors[0].startswith(f"{file}:5")
+    assert errors[0].startswith("uses.py:5:")

@@ -32,9 +32,23 @@ class Net(nn.Sequential):
         super().__init__(Block(), Block(), nn.Linear(6, 3))
 class Eps(nn.Sequential):
     def __init__(self):
-        super().__init__(Block(), nn.LayerNorm(6, eps=100.0), nn.Linear(6, 3))
+        super().__init__(Block(), nn.Linear(6, 6), nn.LayerNorm(6, eps=100.0), nn.Linear(6, 3))
 def batch():
     return torch.randn(4, 6), torch.randint(0, 3, (4,))
+def held_out():
+    return torch.randn(9, 6), torch.randint(0, 3, (9,))
+class Tokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.norm = nn.Linear(6, 5), nn.BatchNorm1d(5)
+    def forward(self, x):
+        return self.norm(self.a(x).transpose(1, 2)).mean(2)
+def padded():
+    x = torch.randn(8, 10, 6) + 3
+    x[:, 4:] = 0
+    return x
+def real(batch):
+    return batch[..., 0] != 0
 """
 CALL = ("own_rules:Net", "--data", "own_rules:batch")
 
@@ -134,6 +148,7 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
     monkeypatch.chdir(below)
     assert command(*CALL) == 0
     assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {
+        "small_batch",
         "statistics_unused",
         "bias_cancelled",
     }
@@ -221,3 +236,66 @@ def test_optimizer_that_asks_for_a_trainer_is_not_checked_and_said():
     result = check(Lit(), torch.randn(8, 6))
     assert "decay_on_norms" in result.not_checked
     assert any("configure_optimizers raises RuntimeError" in fact for fact in result.facts)
+
+
+def test_mask_of_the_command_line_is_that_of_python(own, capsys):
+    capsys.readouterr()
+    call = ("own_rules:Tokens", "--data", "own_rules:padded", "--json")
+    assert command(*call) == 0
+    assert "padding_counted" in json.loads(capsys.readouterr().out)["not_checked"]
+    assert command(*call, "--mask", "own_rules:real") == 0
+    assert "padding_counted" in [f["id"] for f in json.loads(capsys.readouterr().out)["findings"]]
+    assert command(*call, "--mask", "own_rules:unreal") == 2
+
+
+def test_two_batches_are_the_training_batch_and_the_held_out_one(own, capsys, monkeypatch):
+    seen = []
+    real = run.two_batches
+    monkeypatch.setattr(run, "two_batches", lambda *given: seen.append(real(*given)) or seen[-1])
+    command("own_rules:Net", "--data", "own_rules:batch,own_rules:held_out")
+    batches = seen[0].batches
+    assert len(batches.training[0]) == 4
+    assert len(batches.held_out[0]) == 9
+
+
+def test_safetensors_without_its_package_names_the_remedy(own, tmp_path, monkeypatch, capsys):
+    (tmp_path / "x.safetensors").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
+    assert command(*CALL, "--state-dict", "x.safetensors") == 2
+    error = capsys.readouterr().err
+    assert "pip install" in error
+    assert "safetensors" in error
+    assert error.count("\n") == 1
+
+
+def test_callback_takes_the_same_options(tmp_path):
+    from pytorch_lightning import LightningModule, Trainer
+
+    class Lit(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6))
+
+        def training_step(self, batch, index):
+            return self.net(batch).square().mean()
+
+        def train_dataloader(self):
+            return torch.utils.data.DataLoader(torch.randn(8, 6), batch_size=4)
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), 0.1)
+
+    def fit(**options):
+        callback = CheckNorms(strict=True, **options)
+        trainer = Trainer(
+            callbacks=[callback], max_steps=1, logger=False, enable_checkpointing=False, accelerator="cpu",
+            enable_progress_bar=False, enable_model_summary=False, default_root_dir=tmp_path,
+        )  # fmt: skip
+        trainer.fit(Lit())
+        return callback.result
+
+    with pytest.raises(ValueError, match="small_batch"):
+        fit()
+    result = fit(ignore=["small_batch@net.*"], select=["small_batch", "eps"])
+    assert [f.id for f in result.ignored] == ["small_batch"]

@@ -113,6 +113,63 @@ def test_norm_that_is_not_understood_is_said():
     assert any("not understood" in fact for fact in beside.facts)
 
 
+class Gated(HandRMS):
+    def forward(self, x, gate=None):
+        return super().forward(x) if gate is None else super().forward(x * gate)
+
+
+def test_norm_that_is_called_with_more_than_its_input_is_not_understood():
+    class Net(nn.Module):
+        def __init__(self, gated):
+            super().__init__()
+            self.linear, self.norm, self.output = nn.Linear(6, 8), Gated(8, wide=True), nn.Linear(8, 3)
+            self.gated = gated
+
+        def forward(self, x):
+            x = self.linear(x)
+            return self.output(self.norm(x, torch.full_like(x, 1e-4)) if self.gated else self.norm(x))
+
+    assert "eps" in check(Net(False), rows()).healthy
+    result = check(Net(True), rows())
+    assert "1 Gated is not understood: is called with more than its input" in result.facts
+    assert "eps" in result.not_checked
+
+
+class OverSteps(nn.Module):
+    """Over axis 1, whatever stands there: the channels of rows, the positions of tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(8)), 1e-6
+
+    def forward(self, x):
+        return self.weight * x * torch.rsqrt(x.square().mean(1, keepdim=True) + self.eps)
+
+
+OverSteps.__name__ = "StepRMSNorm"
+
+
+def test_class_that_computes_something_else_on_more_axes_is_told_by_its_output():
+    tokens = torch.randint(1, 11, (16, 12))
+
+    class Tokens(nn.Module):
+        def __init__(self, norm):
+            super().__init__()
+            self.table, self.first, self.norm = nn.Embedding(11, 8), HandRMS(8, wide=True), norm
+            self.output = nn.Linear(8, 11)
+
+        def forward(self, x):
+            return self.output(self.norm(self.first(self.table(x).cumsum(1))))
+
+    rows_too = nn.Sequential(nn.Linear(6, 8), OverSteps(), nn.Linear(8, 3))
+    assert "each sample, over 8 channels (axis 1)" in check(rows_too, rows()).norms[0]
+    result = check(Tokens(OverSteps()), (tokens, tokens))
+    assert "1 StepRMSNorm is not understood: computes something else here" in " ".join(result.facts)
+    assert result["sees_future"].layers == ("norm",)
+    assert "by hand" in result["sees_future"].fix
+    assert "sees_future" in check(Tokens(HandRMS(8, wide=True)), (tokens, tokens)).healthy
+
+
 def test_instance_norm_of_rows_takes_samples_for_channels():
     x, y = rows()
     wrong = nn.Sequential(nn.Linear(6, 8), nn.InstanceNorm1d(32), nn.Linear(8, 3))
@@ -211,6 +268,9 @@ def test_norm_of_a_norm():
     def twice(*between):
         return nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), *between, nn.BatchNorm1d(8), nn.Linear(8, 3))
 
+    assert (
+        "norm_of_norm" in check(twice(nn.ReLU(inplace=True)), rows()).healthy
+    )  # the same tensor, written into
     finding = found("norm_of_norm", check(twice(nn.ReLU()), rows()), check(wrong := twice(), rows()))
     assert (finding.layers, finding.number) == (("2",), 1)
     exec(finding.fix, {"model": wrong, "nn": nn, "result": check(wrong, rows())})

@@ -8,7 +8,7 @@ import pytest
 from committed import text_of
 from hydra.errors import OverrideParseException
 
-from normexp.claims.spec import select
+from normexp.claims.spec import claim_files, select
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
 from normexp.cli.main import run
@@ -240,6 +240,7 @@ def verify(tmp_path, monkeypatch):
     (folder / "X91.yaml").write_text("- 1")
     monkeypatch.setattr("normexp.cli.verify.CONFIGS", folder)
     monkeypatch.setattr(select, "CONFIGS", tmp_path)
+    monkeypatch.setattr(claim_files, "CONFIGS", tmp_path)
     return lambda *arguments: run("verify", [*arguments, f"out={tmp_path / 'out'}"])
 
 
@@ -288,7 +289,11 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     ("function", "more", "message"),
     [
         ("invariances.nope", "", "function=invariances.nope: no such law"),
-        ("invariances.alone", "options: {bach_size: 3}", "function: invariances.alone fails .* 'bach_size'"),
+        (
+            "invariances.smaller_batch",
+            "options: {bach_size: 3}",
+            "function: invariances.smaller_batch fails .* 'bach_size'",
+        ),
         ("invariances.weight_gradient_ratio", "", "function: .* argument: 'scale'"),
     ],
 )

@@ -12,8 +12,9 @@ from test_population import PILOT, write
 
 from normexp.claims.conclude import conclude
 from normexp.claims.evidence.disk import DiskRuns
-from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, run_words, runs_of
-from normexp.claims.evidence.settings import judged, settings, whole
+from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, overrides_text, runs_of
+from normexp.claims.evidence.rates import tuned_runs
+from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.evidence.widen import widen
 from normexp.claims.gather import Evidence, gathered
@@ -61,8 +62,8 @@ def made(grid, accuracy):
 
 
 def test_words_name_a_run_whatever_their_order():
-    assert run_words(["norm=none", "a=1", "a=2", "monitor=none"]) == run_words(["a=2", "norm=none"])
-    assert run_words(["monitor=full"]) == "monitor=full"
+    assert overrides_text(["norm=none", "a=1", "a=2", "monitor=none"]) == overrides_text(["a=2", "norm=none"])
+    assert overrides_text(["monitor=full"]) == "monitor=full"
 
 
 def test_a_plan_with_nothing_to_train_is_a_plan(capsys):
@@ -77,8 +78,13 @@ def test_before_the_first_run_nothing_is_widened(metric, claim):
     pd.testing.assert_frame_equal(widen(own, grid, NO_RUNS), grid)
 
 
-def test_no_row_asks_for_no_run(claim, tmp_path):
-    assert DiskRuns(claim, tmp_path).specs(grid_of(claim).iloc[:0]) == []
+def test_each_row_asks_for_its_run_and_no_row_for_none(claim, tmp_path):
+    disk, grid = DiskRuns(claim, tmp_path), grid_of(claim)
+    assert disk.specs(grid.iloc[:0]) == []
+    rows = grid.iloc[[0, 7, 1]]
+    found = [(spec.config["seed"], spec.config["lr"], spec.choices["norm"]) for spec in disk.specs(rows)]
+    assert found == [(seed, lr, "batchnorm") for seed, lr in zip(rows["seed"], rows["lr"], strict=True)]
+    assert all(spec.folder.is_relative_to(tmp_path) for spec in disk.specs(rows))
 
 
 def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
@@ -88,7 +94,7 @@ def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
     assert len(missing(grid, NO_RUNS)) == len(grid)
     table = made(grid.iloc[3:], lambda row: 0.5)
     assert missing(grid, table).index.tolist() == [0, 1, 2]
-    assert whole(claim, grid, table)["setting"].unique().tolist() == ["d002"]
+    assert finished_settings(claim, grid, table)["setting"].unique().tolist() == ["d002"]
 
 
 def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
@@ -102,7 +108,7 @@ def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
     assert missing(grid, read(None, grid, claim, older)).empty
     newer = older.assign(test_accuracy_reestimated=0.7)
     assert missing(grid, read(None, grid, own, newer)).empty
-    found = settings(own, judged(own, whole(own, grid, read(None, grid, own, newer))))
+    found = settings(own, compared_runs(own, finished_settings(own, grid, read(None, grid, own, newer))))
     assert found[0].measure == "error"
 
 
@@ -131,7 +137,7 @@ def test_a_setting_near_its_margin_gets_two_more_seeds(claim):
     assert seeds.to_dict() == {"d001": 2, "d002": 4}
     table = made(grid, accuracy)
     assert widen(claim, grid, table) is grid
-    found = settings(claim, judged(claim, whole(claim, grid, table)))
+    found = settings(claim, compared_runs(claim, finished_settings(claim, grid, table)))
     assert [len(setting.outcomes["few", ""].seeds) for setting in found] == [2, 4]
 
 
@@ -169,3 +175,13 @@ def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
     key = pd.MultiIndex.from_frame
     assert set(key(grid[[*ARM, *RUN]])) == set(key(kept[[*ARM, *RUN]]))
     assert runs_of(grid, table)["status"].notna().all()
+
+
+def test_each_seed_takes_its_best_rate_among_the_runs_that_did_not_fail():
+    rows = [
+        (0, 0.1, "completed", 0.8, 0.5), (0, 0.3, "diverged", 0.9, 0.1), (1, 0.1, "completed", 0.8, 0.5),
+        (1, 0.3, "completed", 0.8, 0.4), (2, 0.1, "diverged", 0.2, 0.5), (2, 0.3, "diverged", 0.3, 0.5),
+    ]  # fmt: skip
+    names = ["seed", "lr", "status", "val_accuracy", "val_loss"]
+    runs = pd.DataFrame(rows, columns=names).assign(setting="s", arm="a", level="")
+    assert tuned_runs(runs, "error")["lr"].tolist() == [0.1, 0.3, 0.3]  # a tie falls to the lower loss

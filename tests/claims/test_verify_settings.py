@@ -9,7 +9,7 @@ from asked import over_settings, verify
 from committed import altered
 
 from normexp.claims.evidence.initial import gather, initial_table
-from normexp.claims.evidence.networks import settings_of_values
+from normexp.claims.evidence.networks import NETWORK, different, settings_of_values
 from normexp.claims.evidence.protocol import protocol_of
 from normexp.claims.evidence.registry import REGISTRY, register
 from normexp.claims.spec.cell import BankCell
@@ -110,6 +110,17 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path, function, norm, set
     assert f"{twice} of {len(settings)} draws were the same network as an earlier one" in note(verdict)
     table = pd.read_csv(tmp_path / "out" / "Q01" / "evidence.csv", keep_default_na=False)
     assert set(table["setting"]) == set(settings)  # what was passed over stays in the evidence
+
+
+@pytest.mark.parametrize(
+    ("second", "network", "names"), [(1.0, 2.0, ["a"]), (1.0, 9.0, ["a", "b"]), (8.0, 2.0, ["a", "b"])]
+)
+def test_a_network_is_the_same_only_with_equal_values_and_directions(initial, second, network, names):
+    cells = {name: BankCell(name=name, overrides=()) for name in "ab"}
+    claim = altered(initial, cells=cells, arms={"x": []}, seeds=1)
+    rows = [("", "a", 1.0), ("", "b", second), (NETWORK, "a", 2.0), (NETWORK, "b", network)]
+    table = pd.DataFrame(rows, columns=["part", "setting", "value"]).assign(arm="x", factor="", seed=0)
+    assert [own.name for own in different(claim, table)] == names
 
 
 def test_an_arm_replaces_what_a_setting_says_whatever_the_other_settings_say(initial):

@@ -34,11 +34,10 @@ def results(folder: Path) -> dict[str, Any]:
 
 
 def events(folder: Path) -> dict[str, list[tuple[int, float]]]:
-    """What TensorBoard draws: tag -> its points."""
+    """What TensorBoard draws: tag -> its points, each as often as it was written."""
     seen = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-    # A kill between the last checkpoint and the summary repeats the numbers of the last step.
     return {
-        tag: sorted({(event.step, str(event.value)) for event in seen.Scalars(tag)})
+        tag: sorted((event.step, str(event.value)) for event in seen.Scalars(tag))
         for tag in seen.Tags()["scalars"]
     }
 
@@ -47,6 +46,7 @@ def checkpoint(path: Path) -> dict[str, Any]:
     """Weights, optimizer, loops, generators and what callbacks remember, without clocks and places."""
     content = torch.load(path, weights_only=True)
     content.pop("recorded")  # the length of a file: clocks have no fixed number of digits
+    content.pop("events", None)  # lengths and names of files: a launch is a file
     content["run"]["first"].pop("started")
     for name, state in content["callbacks"].items():
         for key in ("seconds", "clock", "history"):

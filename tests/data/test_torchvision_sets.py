@@ -80,3 +80,13 @@ def test_real_mnist_has_its_standard_sizes_and_moments(tmp_path, no_network):
     assert data.splits["test"].y[:5].tolist() == [7, 2, 1, 0, 4]
     counts = data.splits["val"].y.bincount() / 5000 - data.splits["train"].y.bincount() / 55_000
     assert counts.abs().max() < 3e-4
+
+
+@pytest.mark.parametrize("made", [(), ("there",), ("there", "MNIST"), ("there", "MNIST", "raw")])
+def test_a_download_that_fails_leaves_the_folders_as_they_were(made, tmp_path, no_network):
+    if made:
+        tmp_path.joinpath(*made).mkdir(parents=True)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ValueError, match="cannot be downloaded"):
+        MNIST(root=str(tmp_path / "there"), **OPTIONS).load()
+    assert sorted(tmp_path.rglob("*")) == before

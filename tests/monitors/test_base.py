@@ -1,14 +1,17 @@
 """When monitors measure, and that a measurement leaves no trace in the module."""
 
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import pytorch_lightning as pl
 import torch
 from small_module import Small, batches, fit
 from torch import nn
 
 import normexp.monitors as monitors
+from normexp.monitors.base import USUAL, a_twentieth
 from normexp.monitors.guard import loss_of, untouched
 
 EVERY = {
@@ -94,10 +97,66 @@ def test_a_monitor_emits_only_the_keys_it_documents_finite_and_in_order(name):
     assert all(key.startswith(("residual", "accuracy")) for key in missing)
 
 
-@pytest.mark.parametrize(("steps", "expected"), [(5, {0, 2, 4, 5}), (4, {0, 2, 4}), (1, {0, 1})])
+@pytest.mark.parametrize(("steps", "expected"), [(5, [0, 2, 4, 5]), (4, [0, 2, 4]), (1, [0, 1])])
 def test_measurements_are_at_initialization_at_the_pace_and_at_the_end(steps, expected):
-    for name in ("gradients", "representation"):
-        assert {step for step, _ in fit(Small(), [EVERY[name](2)], steps=steps).values} == expected
+    for name, make in EVERY.items():
+        monitor = make(2)
+        fit(Small(), [monitor], steps=steps)
+        last = [] if monitor.measures_after_training else [step for step in expected if step >= steps]
+        if name == "covariate_shift_proxies":  # of two steps each
+            last = [step for step in expected if step > steps - 2]
+        assert {len(values) for values in monitor.recorded.values()} or last == expected
+        seen = sorted({step for values in monitor.recorded.values() for step, _ in values})
+        assert seen == [step for step in expected if step not in last], name
+        assert all(len({step for step, _ in values}) == len(values) for values in monitor.recorded.values())
+
+
+class Unused(Small):
+    """An activation that no pass reaches."""
+
+    def __init__(self):
+        super().__init__()
+        self.unused = nn.Tanh()
+
+
+class Clean(pl.Callback):
+    """Hooks after each step that is over."""
+
+    def __init__(self):
+        self.counts = []
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.counts.append(hooks(module))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_no_hook_outlives_its_step(name):
+    clean = Clean()
+    fit(Unused(), [EVERY[name](5), clean], steps=4)
+    assert clean.counts[-2:] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("total", "pace"), [(0, USUAL), (float("inf"), USUAL), (-1, USUAL), (1, 2), (39, 2), (100, 5), (1000, 50)]
+)
+def test_a_run_of_any_length_is_measured_about_twenty_times(total, pace):
+    trainer, module = SimpleNamespace(estimated_stepping_batches=total), nn.Module()
+    assert a_twentieth(trainer, module) == pace
+    if total > 0:
+        module.total_steps = total
+        assert a_twentieth(SimpleNamespace(estimated_stepping_batches=7), module) == pace
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_second_fit_starts_anew(name):
+    used, fresh = EVERY[name](2), EVERY[name](2)
+    fit(Small(lr=0.5), [used], steps=3)
+    used.stopped = "by the first fit"
+    for monitor in (used, fresh):
+        fit(Small(), [monitor], steps=3)
+    assert used.recorded == fresh.recorded
+    assert used.recorded
+    assert not used.stopped
 
 
 def test_the_value_of_a_step_is_that_of_the_weights_before_it():

@@ -103,24 +103,24 @@ def test_the_arguments_of_a_norm_have_names():
         assert not site.module.training
 
 
-class OwnLayerNorm(nn.Module):
-    """As in nanoGPT: eps stands only in the call."""
+class Rescale(nn.Module):
+    """A call of a norm in a layer that no name tells to be one."""
 
     def __init__(self, size):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
+        self.weight, self.inner = nn.Parameter(torch.ones(size)), nn.Identity()
 
     def forward(self, x):
-        return F.layer_norm(x, self.weight.shape, self.weight, None, 1e-5)
+        return F.layer_norm(self.inner(x), self.weight.shape, self.weight, None, 1e-5)
 
 
 class Block(nn.Module):
     def __init__(self):
         super().__init__()
-        self.ln_1, self.q, self.k = OwnLayerNorm(6), nn.Linear(6, 6), nn.Linear(6, 6)
+        self.first, self.q, self.k = Rescale(6), nn.Linear(6, 6), nn.Linear(6, 6)
 
     def forward(self, x):
-        x = self.ln_1(x)
+        x = self.first(x)
         return F.gelu(F.rms_norm(self.q(x), (6,)) + F.rms_norm(self.k(x), (6,)))
 
 
@@ -128,7 +128,7 @@ def test_names_say_where_a_norm_stands_and_a_layer_that_runs_twice_is_heard_once
     block = Block()
     heard = heard_in(nn.Sequential(nn.Linear(6, 6), block, nn.Sequential(block)), torch.randn(2, 6))
     norms = [site.layer for site, *_ in heard if site.kind == "norm"]
-    assert norms == ["layer00_net_1_ln_1_layer_norm", "layer01_net_1_rms_norm", "layer02_net_1_rms_norm2"]
+    assert norms == ["layer00_net_1_first_layer_norm", "layer01_net_1_rms_norm", "layer02_net_1_rms_norm2"]
     assert [site.layer for site, *_ in heard if site.kind == "activation"] == ["layer02_net_1_k_gelu"]
 
 
@@ -179,7 +179,7 @@ def test_a_whole_network_that_is_held_elsewhere_is_none_of_ours():
 def test_monitors_measure_the_norms_that_are_called():
     """Twin: the same network whose norms are layers."""
     torch.manual_seed(0)
-    called = nn.Sequential(nn.Linear(6, 6), OwnLayerNorm(6), nn.Linear(6, 3))
+    called = nn.Sequential(nn.Linear(6, 6), Rescale(6), nn.Linear(6, 3))
     layers = nn.Sequential(called[0], nn.LayerNorm(6, bias=False), called[2])
     x = torch.randn(5, 6)
     places = ["norm_input", "norm_output"]

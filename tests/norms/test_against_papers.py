@@ -1,11 +1,14 @@
 """Members that torch does not have, against loops written from the papers' equations: values and gradients."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from norms import references
 from norms.layers import LAYOUTS, assert_same, build, outcome, sample, values
 
 EPS = 1e-5
+ROOT = Path(__file__).parents[2]
 
 
 def places(x, layout):
@@ -69,6 +72,31 @@ TWINS = {
     ),
     "affine": lambda x, layer: affine(x, layer),
 }
+# Norms whose independent twin another file holds, or which compute nothing of their own
+ELSEWHERE = {
+    **dict.fromkeys(("batchrenorm", "powernorm", "powernorm_unscaled"), "test_against_papers.py"),
+    **dict.fromkeys(
+        (
+            "batchnorm", "layernorm", "groupnorm", "instancenorm", "none", "batchnorm_cumulative", "batchnorm_frozen",
+            "batchnorm_noisy", "batchnorm_precise", "batchnorm_sync",
+        ),
+        "test_against_torch.py",
+    ),
+    "original": "layers.py",  # keeps a network's own
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "configs" / "norm").glob("*.yaml")))
+def test_every_norm_has_an_independent_twin(name):
+    """A formula that is written once has nothing to be held against."""
+    if name in TWINS:
+        return
+    assert name in ELSEWHERE, (
+        f"{name}: write its slow twin in tests/norms/references.py and a row of TWINS here"
+    )
+    assert f'"{name}"' in (ROOT / "tests" / "norms" / ELSEWHERE[name]).read_text()
+
+
 CASES = [(name, layout) for name in TWINS for layout in LAYOUTS]
 CASES = [case for case in CASES if case[0] != "switchablenorm" or case[1] == "image"]
 

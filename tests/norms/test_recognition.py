@@ -207,3 +207,42 @@ def test_norms_of_the_project_say_their_kind(name):
     assert found.kind in (kinds or {"layer", "rms", "batch", "pointwise"})
     assert (found.kind == "pointwise") == made.pointwise
     assert (found.kind == "batch") == made.batch_statistics
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_formula_is_read_off(seed):
+    """A norm of a random formula, under names that say nothing: its twin is the formula itself."""
+    random = torch.Generator().manual_seed(seed)
+    draw = lambda *choices: choices[int(torch.randint(len(choices), (), generator=random))]  # noqa: E731
+    channel_dim, centers, correction = draw(1, -1), draw(True, False), draw(0, 1)
+    eps, position, form = (
+        draw(1e-5, 1e-6, 1e-3, 3e-4, 0.1),
+        draw("inside", "outside"),
+        draw("g", "1+g", "none"),
+    )
+    size, whole = draw(3, 8, 16), draw(True, False)
+
+    class Thing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.p, self.q, self.tiny = nn.Parameter(torch.zeros(size)), nn.Parameter(torch.zeros(size)), eps
+
+        def forward(self, x):
+            assert (x.dim(), x.shape[channel_dim]) == (4, size)
+            dims = (1, 2, 3) if whole and channel_dim == 1 else channel_dim
+            y = x - x.mean(dims, keepdim=True) if centers else x
+            count = x[0].numel() if isinstance(dims, tuple) else size
+            var = y.square().sum(dims, keepdim=True) / (count - correction)
+            y = y / (torch.sqrt(var + eps) if position == "inside" else torch.sqrt(var) + eps)
+            gain = {"g": self.p, "1+g": 1 + self.p, "none": torch.ones(size)}[form]
+            return (y.movedim(channel_dim, -1) * gain + self.q).movedim(-1, channel_dim)
+
+    found = norm_layer(Thing())
+    assert isinstance(found, NormLayer)
+    assert (found.kind, found.channel_dim) == ("layer" if centers else "rms", channel_dim)
+    assert (found.correction, found.eps_position) == (correction, position)
+    assert found.eps == pytest.approx(eps)
+    assert found.dims(4) == ((3,) if channel_dim == -1 else (1, 2, 3) if whole else (1,))
+    gain = {"g": 0.0, "1+g": 1.0}.get(form)
+    assert found.gain is None if gain is None else torch.equal(found.gain, torch.full((size,), gain))
+    assert torch.equal(found.shift, torch.zeros(size))

@@ -1,6 +1,7 @@
 """A file is replaced whole or not at all."""
 
 import os
+import stat
 
 import pytest
 
@@ -26,6 +27,25 @@ def test_error_leaves_the_file_as_it_was_and_nothing_beside_it(tmp_path, monkeyp
         write()
     monkeypatch.undo()
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"file": "before"}
+
+
+def test_the_folder_is_flushed_after_the_rename(tmp_path, monkeypatch):
+    """Before, a power cut could bring the old file back, or none."""
+    done, real = [], {name: getattr(os, name) for name in ("fsync", "replace")}
+
+    def fsync(descriptor):
+        done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file")
+        real["fsync"](descriptor)
+
+    def replace(*paths):
+        done.append("rename")
+        real["replace"](*paths)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    with atomic_write(tmp_path / "file") as file:
+        file.write(b"new")
+    assert done == ["file", "rename", "folder"]
 
 
 def test_what_killed_writers_left_goes_and_nothing_else(tmp_path):

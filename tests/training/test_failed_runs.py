@@ -15,7 +15,7 @@ def test_nan_in_data_that_are_not_trained_on_makes_no_run_diverged(make_parts, c
     x[3] = float("nan")
     summary = launch(parts)
     assert (summary["status"], summary["failed"]) == ("completed", False)
-    assert summary["not_finite"] == [f"{split}/loss"]
+    assert summary["not_finite"] == [f"{split}/loss", f"{split}/loss_reestimated"]
     assert (
         f"completed, but {split}/loss is not finite: look for NaN in the {split} data"
         in capsys.readouterr().out

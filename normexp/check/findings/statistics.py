@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
+from typing import Any, cast
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -133,9 +134,9 @@ def start_in(place: Place, network: Network) -> float:
     estimated anew have none, whatever they count."""
     if not (calls := network.modes.moments.get(place.path)):
         return math.inf
-    real = torch.cat(calls[0])
+    real, module = torch.cat(calls[0]), cast(Any, place.module)
     start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
-    running = torch.cat([place.module.running_mean, place.module.running_var]) - real
+    running = torch.cat([module.running_mean, module.running_var]) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
 
@@ -157,7 +158,7 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         case = "devices" if devices > 1 and not least.place.synced else case
         words = {"values": network.values(least), "more": more, "devices": devices}
         yield Found(calls, samples, case, least.place.path, **words)
-    if step > 1 and (keep := least.place.keep) is not None and keep < 1:
+    if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
         yield Found(calls, 1 - keep**step, "accumulated", step=step, momentum=1 - keep, same=same)
 
@@ -176,8 +177,7 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             network.root.train()
             thaw = [place for place in resting if place.module.training]
         if thaw:
-            code = network.code(thaw[0].path).replace("model", "self", 1)
-            yield Found(thaw, case="thawing", of=len(network.tracked), own=code)
+            yield Found(thaw, case="thawing", of=len(network.tracked))
 
 
 def moves(call: Call) -> float:
@@ -226,7 +226,7 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             outputs.append(network.output(inputs)[:half])
     change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
     if change > limit.change:
-        yield Found(calls, change)
+        yield Found(calls, change, "" if all(call.place.swappable for call in calls) else "by_hand")
 
 
 @finding
@@ -234,8 +234,8 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
     follows = [place for place in network.tracked if place.follows_batches]
-    if not follows:
-        return
+    if not follows or not network.trace.random:
+        return  # nothing is drawn
     off = {path: calls[0][1] for path, calls in network.modes.moments.items()}
     on = {call.place.path: call.var for call in reversed(network.calls) if call.place in follows}
     if max(ratios(on, off).values(), default=0.0) <= limit.factor:
@@ -248,7 +248,9 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
     mean = {
         path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
     }
-    yield from above(ratios(mean, off).items(), limit.factor)
+    for worst in above(ratios(mean, off).items(), limit.factor):
+        worst.case = "" if all(place.swappable for place in follows) else "by_hand"
+        yield worst
 
 
 def first_variances(step: nn.Module, network: Network, places: list[Place], seed: int) -> dict[str, Tensor]:

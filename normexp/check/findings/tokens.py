@@ -15,7 +15,6 @@ from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, copied
-from normexp.norms.layers import NormLayer
 
 
 @finding
@@ -39,6 +38,10 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     share = float(1 - mask.real.float().mean())
     moved = [(call, shifted_by(call, lies)) for call, lies in shown]
     found = list(above(moved, limit.moved, share=share, source=mask.source))
+    for worst in found:
+        worst.case = (
+            "" if all(c.place.swappable for c, _ in moved if c.place.path in worst.layers) else "by_hand"
+        )
     if not found and len(shown) < len(told):
         other = next(call for call in told if call not in [call for call, _ in shown])
         raise NotChecked(
@@ -84,10 +87,7 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     # A network that attends to later positions by design still does without its norms, and one that takes each position
     # by itself attends to no earlier ones.
     if guilty and change(network, norms) <= limit.leak < change(network, norms, earlier=True):
-        swapped = all(
-            isinstance(p.layer, NormLayer) and not p.layer.stays and ":" not in p.path for p in norms
-        )
-        yield Found(guilty, leak, "swapped" if swapped else "by_hand", paths=repr([p.path for p in norms]))
+        yield Found(guilty, leak, "" if all(place.swappable for place in norms) else "by_hand")
 
 
 def parted(x: Tensor, axis: int, earlier: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 from torch.utils.data import DataLoader
 
@@ -12,6 +13,7 @@ from normexp.check.places import RUNNING
 from normexp.check.result import NotChecked
 from normexp.check.trace import trace
 
+FREE = " The optimizer has a group without decay, and they are not in it."
 STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 
 
@@ -32,12 +34,19 @@ def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Foun
         yield Found(alone, 1, of=len(loader.dataset))
 
 
+def own_optimizer(network: Network) -> Any:
+    """The optimizer. Raises NotChecked if it trains another network."""
+    optimizer = network.options.need("optimizer")
+    if not {p for group in optimizer.param_groups for p in group["params"]} & set(network.root.parameters()):
+        raise NotChecked("optimizer= holds no parameter of this network; make it of this one")
+    return optimizer
+
+
 @finding
 def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Weight decay pulls gains toward 0, which nothing in the loss asks for. Whether that costs accuracy has no
     verdict here yet; before a norm, scaling weights changes nothing but their step."""
-    optimizer = network.options.need("optimizer")
-    names = network.parameters()
+    optimizer, names = own_optimizer(network), network.parameters()
     decayed = [
         (float(group["lr"]), float(group["weight_decay"]), names[p])
         for group in optimizer.param_groups
@@ -49,14 +58,16 @@ def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         rate, decay, _ = max(decayed, key=lambda row: row[0] * row[1])
         shrinks = 1 - max(0.0, 1 - rate * decay) ** STEPS
         case = "shrinks" if shrinks > limit.shrinks else ""
-        yield Found([name for *_, name in decayed], shrinks, case, rate=rate, decay=decay)
+        free = any(not group.get("weight_decay") for group in optimizer.param_groups)
+        words = {"rate": rate, "decay": decay, "free": FREE if free else ""}
+        yield Found([name for *_, name in decayed], shrinks, case, **words)
 
 
 @finding
 def not_optimized(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """What no group of the optimizer has keeps its start. That happens to norms that were put in after the optimizer
     was made, and where groups are chosen by name or by shape."""
-    optimizer = network.options.need("optimizer")
+    optimizer = own_optimizer(network)
     held = {p for group in optimizer.param_groups for p in group["params"]}
     if absent := [n for p, n in network.parameters().items() if p.requires_grad and p not in held]:
         yield Found(absent)
@@ -105,5 +116,7 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if idle := [place for place in never if place not in reached]:
             yield Found(idle, case="never")
     stopped = [place for place in silent if place in learns and not (learns[place] and network.guessed)]
+    if not stopped and any(place in learns for place in silent):
+        raise NotChecked("pass loss=: some gains get no gradient of a loss that is guessed")
     if stopped:
         yield Found(stopped, case="stopped", lost=len(lost))

@@ -11,8 +11,11 @@ from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import mask_of, real_statistics
 from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
 from normexp.check.network import Network
+from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
+from normexp.norms.layers import NormLayer
+from normexp.norms.layers.recognize import EPS
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
 MOST_TEXT = 200  # characters of an error's text
@@ -34,6 +37,11 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(layers, 1.0, case, inside=inside, name=type(error).__name__, text=text)
 
 
+def roots(place: Place) -> bool:
+    """Whether a norm takes the root of the variance alone, whose derivative at 0 is infinite."""
+    return place.eps == 0 or (isinstance(place.layer, NormLayer) and place.layer.eps_position == "outside")
+
+
 @finding
 def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic that is infinite or not a number spreads to everything behind it."""
@@ -41,10 +49,33 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     stored = [path for path, both in running.items() if not all(bool(x.isfinite().all()) for x in both)]
     negative = [path for path, (_, var) in running.items() if bool((var < 0).any())]
     arriving = [call for call in network.arriving if not math.isfinite(call.largest)]
+    bad = [
+        name
+        for name, size in network.attempt.gradients.items()
+        if size is not None and not math.isfinite(size)
+    ]
+    if bad and not stored and not arriving and math.isfinite(network.attempt.loss):
+        root = [
+            c
+            for c in network.attempt.calls
+            if c.understood and roots(c.place) and bool((c.spread == 0).any())
+        ]
+        words = {"parameter": bad[0], "tensors": len(bad)}
+        case = "root" if root and all(call.place.swappable for call in root) else "gradient"
+        yield Found(root, len(bad), case, **words)
     if negative and not stored:
         yield Found(negative, case="negative")
     elif stored or arriving:
         yield Found([*stored, *arriving], case="stored" if stored else "arriving")
+
+
+ONE_VALUE = {
+    "batch": "a batch of 3 and more, DataLoader(..., drop_last=True)",
+    "instance": 'normexp.norms.swap(model, "layernorm", where={paths})  # over (C, H, W)',
+    "group": 'normexp.norms.swap(model, "groupnorm", num_groups=1, where={paths})  # or a larger input',
+    "sample": "for path in {paths}: model.set_submodule(path, nn.Identity())",
+    "": "take it out, or give it more values by fewer groups or a larger input",
+}
 
 
 @finding
@@ -53,8 +84,10 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     two signs."""
     centered = [c for c in network.understood if c.place.centers]
     if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
-        path = min(few, key=few.__getitem__)
-        yield Found(few, few[path], "one" if few[path] < 2 else "two", path)
+        path, places = min(few, key=few.__getitem__), {c.place.path: c.place for c in centered}
+        kinds = {place.kind if place.swappable else "" for place in (places[p] for p in few)}
+        mend = ONE_VALUE[kinds.pop() if len(kinds) == 1 else ""].format(paths=list(few))
+        yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 
 @finding
@@ -69,10 +102,26 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             medians[call.place.path] = float(alive.median())
     for worst in above(shares, limit.share):
         place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
-        if place.tracked and place.seen == 0:
+        if (place.tracked and place.seen == 0) or (place.eps <= limit.usual and is_new(network)):
             worst.case = "untrained"  # the scale at initialization says little
-        worst.words = {"eps": place.eps, "variance": variance, "size": scale, "smaller": variance / SMALLER}
+        least = min(medians[path] for path in worst.layers)
+        name = next((name for name in EPS if isinstance(getattr(place.module, name, None), float)), "")
+        if not name or ":" in place.path:
+            worst.case = "untrained_function" if worst.case else "function"
+        worst.words = {
+            "eps": place.eps,
+            "variance": variance,
+            "size": scale,
+            "smaller": least / SMALLER,
+            "name": name,
+        }
         yield worst
+
+
+def is_new(network: Network) -> bool:
+    """Whether all gains are as they were made, one number for each norm."""
+    gains = [c.place.layer.gain for c in network.understood if c.place.layer.gain is not None]
+    return bool(gains) and all(bool((gain == gain.flatten()[0]).all()) for gain in gains)
 
 
 @finding

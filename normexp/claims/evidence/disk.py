@@ -2,15 +2,26 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from normexp.claims.evidence.grid import settings_of
-from normexp.claims.evidence.metric import ANEW, FINAL, SPEED, check_metric, late_gain, read_logged
-from normexp.claims.evidence.table import NO_RUNS
+from normexp.claims.evidence.metric import (
+    ANEW,
+    FINAL,
+    NEVER,
+    SPEED,
+    STEPS_TO,
+    check_metric,
+    late_gain,
+    read_logged,
+    steps_to,
+)
+from normexp.claims.evidence.table import CPU, NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.runs import load_test_examples, read_summary
@@ -19,6 +30,7 @@ from normexp.runs.summary import REESTIMATED
 if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
 
+READ = ("monitor", "accuracies", "log_every_n_steps")  # keys of what a run records that a metric may read
 METRICS = [metric for metric in (*FINAL, *ANEW) if "error" not in metric]
 NUMBERS = [metric.replace("/", "_") for metric in METRICS]
 
@@ -38,39 +50,53 @@ class DiskRuns:
         keys = keys_of(grid)
         new = grid.loc[[key not in self._specs for key in keys]]  # with its columns, also of no row
         for text, rows in new.groupby("overrides", sort=False):
-            words = words_of(str(text), self.cache)
+            words = overrides_of(str(text), self.cache)
             rates = sorted(rows["lr"].dropna().unique().tolist()) or None
             for spec in specs(words, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
                 self._specs[text, spec.config["seed"], spec.config["lr"] if rates else None] = spec
             for arm in rows["arm"].unique():
-                for metric in filter(None, (self.claim.metric_of(arm), self.claim.check_of(arm))):
+                for metric in self._metrics(arm):
                     check_metric(self.claim, metric, spec.config)
         return [self._specs[key] for key in keys]
 
     def read(self, grid: pd.DataFrame) -> pd.DataFrame:
         """A row for each run of a grid that is finished, with the columns of the evidence and its `folder`."""
         cells = {cell.name: cell for cell in settings_of(self.claim)}
+        arms = defaultdict[tuple, dict[str, None]](dict)  # those with equal overrides share a run
+        for key, arm in zip(keys_of(grid), grid["arm"], strict=True):
+            arms[key][arm] = None
         rows = grid.itertuples(index=False)
         for key, row, spec in zip(keys_of(grid), rows, self.specs(grid), strict=True):
             if key not in self._rows and (summary := read_summary(spec.folder)) is not None:
                 found = row_of(summary) | {"overrides": key[0], "seed": key[1], "lr": row.lr}
-                more = self._more(summary, spec.folder, cells[str(row.setting)], str(row.arm))
+                more = self._more(summary, spec.folder, cells[str(row.setting)], arms[key])
                 self._rows[key] = found | more
         return pd.DataFrame(self._rows.values()) if self._rows else NO_RUNS
 
-    def _more(self, summary: dict[str, Any], folder: Path, cell: BankCell, arm: str) -> dict[str, Any]:
+    def _more(
+        self, summary: dict[str, Any], folder: Path, cell: BankCell, arms: Iterable[str]
+    ) -> dict[str, Any]:
         """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""
         more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
         more |= {"answers": math.nan, "late_gain": math.nan}
-        for metric in filter(None, (self.claim.metric_of(arm), self.claim.check_of(arm))):
-            if metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.settings:
+        for metric in {metric for arm in arms for metric in self._metrics(arm)}:
+            name = metric.removeprefix("convergence/")
+            if name.startswith(STEPS_TO) and name not in summary["convergence"]:
+                more[name] = steps_to(folder, float(name.removeprefix(STEPS_TO)))
+            elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.settings:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif metric.startswith("logged/"):
                 more[metric] = read_logged(metric, summary, folder)
+            elif name.startswith(STEPS_TO):  # also a target that the evidence has no column for
+                more[name] = _steps(name, summary["convergence"])
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
+
+    def _metrics(self, arm: str) -> list[str]:
+        """What the claim reads of an arm's runs."""
+        return [metric for metric in (self.claim.metric_of(arm), self.claim.check_of(arm)) if metric]
 
     def name_of(self, row: Any) -> str:
         """What a run of a grid is called on the screen."""
@@ -86,16 +112,17 @@ def keys_of(grid: pd.DataFrame) -> list[tuple]:
     return [(text, seed, None if math.isnan(lr) else lr) for text, seed, lr in rows]
 
 
-def words_of(text: str, cache: Path) -> list[str]:
-    """The overrides of a run of a claim. Monitors are no part of a run's identity, but a claim that reads their logs
-    needs a run that had them, so these lie in a folder of their own."""
+def overrides_of(text: str, cache: Path) -> list[str]:
+    """The overrides of a run of a claim. What a run records is no part of its identity, but a claim that reads it
+    needs a run that recorded it, so runs that record something else lie in a folder of their own."""
     # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
     words = [word.replace("${seed}", r"$\{seed\}") for word in text.split("\n") if word]
-    monitors = [word for word in words if word.startswith("monitor")]
-    digest = hashlib.sha256("\n".join(monitors).encode()).hexdigest()[:8]
-    study = f"watched-{digest}" if monitors else "runs"
+    recorded = [word for word in words if word.startswith(READ)]
+    digest = hashlib.sha256("\n".join(recorded).encode()).hexdigest()[:8]
+    study = f"watched-{digest}" if recorded else "runs"
     recipe = [] if any(word.startswith("recipe=") for word in words) else ["recipe=plain"]
-    return [*recipe, f"name={study}", *([] if monitors else ["monitor=none"]), f"outputs={cache}", *words]
+    watched = [] if any(word.startswith("monitor") for word in words) else ["monitor=none"]
+    return [*recipe, f"name={study}", *watched, f"outputs={cache}", *words]
 
 
 def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,9 +138,11 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
             for name, metric in zip(NUMBERS, METRICS, strict=True)
         },
         "steps": summary["steps"],
-        **{name: _number(summary["convergence"].get(name)) for name in SPEED},
+        "auc": _number(summary["convergence"].get("auc")),
+        **{name: _steps(name, summary["convergence"]) for name in SPEED if name.startswith(STEPS_TO)},
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
+        "device": str(execution.get("device", CPU)).partition(":")[0],
         "finished": summary["finished"],
         "started": first.get("started") or summary["finished"],
         "commit": checkout.get("commit", ""),
@@ -121,6 +150,12 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "torch": summary["versions"]["torch"],
         "numerics": summary.get("numerics", 1),
     }
+
+
+def _steps(name: str, convergence: Mapping[str, Any]) -> float:
+    """The steps to a target; infinity if it was never reached, nan if the run did not look for it."""
+    steps = convergence.get(name, math.nan)
+    return NEVER if steps is None else float(steps)
 
 
 def _number(value: float | None) -> float:

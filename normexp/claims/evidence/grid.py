@@ -21,7 +21,7 @@ NO_GRID = pd.DataFrame(columns=[*ARM, *RUN])
 OF_BANK = "bank:"  # in `asked_by`, before the name of a bank
 
 
-def run_words(overrides: Iterable[str]) -> str:
+def overrides_text(overrides: Iterable[str]) -> str:
     """Overrides as the text that names a run beside its seed and rate: the last word of each key, one a line."""
     last = {word.partition("=")[0]: word for word in overrides if word != "monitor=none"}
     return "\n".join(sorted(last.values()))
@@ -53,7 +53,7 @@ def grid_of_bank(bank: Bank) -> pd.DataFrame:
     for cell, norm in itertools.product(bank.grid.values(), bank.norms):
         words = [*cell.overrides, f"norm={norm}"]
         rates = first_rates(cell, words) if cell.draw else cell.rates
-        parts.append(rows_of(cell.name, norm, "", run_words(words), range(bank.seeds), rates))
+        parts.append(rows_of(cell.name, norm, "", overrides_text(words), range(bank.seeds), rates))
     return pd.concat(parts, ignore_index=True) if parts else NO_GRID
 
 
@@ -72,7 +72,7 @@ def arms_in(claim: Claim, cell: BankCell) -> list[tuple[str, Any, str]]:
         factor = claim.factor_of(level)
         length = equal_passes(cell, [*claim.fixed, *claim.arms[arm], *factor])
         words = [*cell.overrides, *claim.fixed_of(arm), *claim.arms[arm], *factor, *length]
-        found.append((arm, level, run_words(words)))
+        found.append((arm, level, overrides_text(words)))
     return found
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from normexp.claims.evidence.networks import DIRECTIONS, NETWORK
 from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
-from normexp.claims.laws import Network
+from normexp.claims.laws.sites import SiteNetwork
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
@@ -122,16 +122,16 @@ def norm_factory(overrides: tuple[str, ...]) -> Callable[..., nn.Module]:
     return construct("norm", plain(overrides)["norm"])
 
 
-def network(overrides: tuple[str, ...], seed: int) -> Network:
+def network(overrides: tuple[str, ...], seed: int) -> SiteNetwork:
     """A network with its initial weights. Attributes describe its inputs: examples of the data set if the overrides
     name one, else noise of a fixed shape."""
     config = plain(overrides)
     # Every model of this project is one.
-    kind = cast(type[Network], resolve_target("model", config["model"]["_target_"]))
+    kind = cast(type[SiteNetwork], resolve_target("model", config["model"]["_target_"]))
     sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
     if names_data(overrides):
         sizes, examples = examples_of(json.dumps(config["data"]))
-    model = cast(Network, build_model({**config, "seed": seed}, sizes))
+    model = cast(SiteNetwork, build_model({**config, "seed": seed}, sizes))
     model.input_shape, model.num_classes = sizes.input_shape, sizes.num_classes
     model.examples = examples
     return model

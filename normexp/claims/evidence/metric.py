@@ -2,13 +2,17 @@
 
 - `test/error`, `train/loss` and the like: the final metric; `test/error_reestimated` and the like, of validation too:
   with running statistics that are estimated anew; `failed`: whether the run learned nothing
-- `convergence/steps_to_0.9` (also 0.5, 0.8): if the run never reached the target, all its steps; `convergence/auc`
+- `convergence/steps_to_0.9` (or any of `accuracies`): if the run never reached the target, all its steps;
+  `convergence/auc`.
+  A table has three values of it: the steps, infinity of a target that was never reached, nan of one that the run did
+  not look for. What a run records is no part of its identity, so it may be any of the three.
 - `logged/<glob>`: the mean of all matching rows of metrics.csv; `logged/last:<glob>`: of the last row of each tag
 - `logged/<glob> - <glob>`: the mean for the first glob minus the mean for the second
 """
 
 import fnmatch
 import math
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +30,9 @@ SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
 ANEW = [f"{metric}_{REESTIMATED}" for metric in FINAL if not metric.startswith("train/")]
 KNOWN = [*FINAL, *ANEW, "failed", *(f"convergence/{name}" for name in SPEED)]
+STEPS_TO = "steps_to_"
+TARGET = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names one
+NEVER = math.inf  # steps to a target that was never reached; nan: nobody looked for it
 LAST = "last:"  # before a glob
 # Tags that every run logs; others are a monitor's.
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
@@ -58,8 +65,8 @@ def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     group, _, name = metric.partition("/")
     if metric in runs:
         return runs[metric]
-    if group == "convergence":
-        return runs[name].fillna(runs["steps"]) if name.startswith("steps_to_") else runs[name]
+    if group == "convergence" and name in runs:
+        return _steps(metric, runs) if name.startswith(STEPS_TO) else runs[name]
     if (column := f"{group}_{name}".replace("error", "accuracy")) in runs:
         return 1 - runs[column] if name.startswith("error") else runs[column]
     raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
@@ -71,18 +78,40 @@ def columns_anew(claim: Claim) -> list[str]:
     return sorted({metric.replace("/", "_").replace("error", "accuracy") for metric in asked & set(ANEW)})
 
 
+def _steps(metric: str, runs: pd.DataFrame) -> pd.Series:
+    """The steps to a target; all steps of a run that never reached it."""
+    steps = runs[metric.partition("/")[2]]
+    if unknown := int(steps.isna().sum()):
+        raise ValueError(
+            f"metric={metric}: {unknown} of {len(steps)} runs did not look for this target; evidence=none and another "
+            "out= train them anew"
+        )
+    return steps.where(steps != NEVER, runs["steps"])
+
+
+def steps_to(folder: Path, target: float) -> float:
+    """The steps to a target by the validations that a run wrote down. Raises ValueError if it wrote none."""
+    rows = _logged(folder)
+    curve = rows[rows["metric"] == "val/accuracy"].sort_values("step")
+    if curve.empty:
+        raise ValueError(f"metric=convergence/{STEPS_TO}{target:g}: {folder} wrote down no validation")
+    reached = curve.loc[curve["value"] >= target, "step"]
+    return NEVER if reached.empty else float(reached.iloc[0])
+
+
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
     """Raise ValueError with one line for a metric that no run of this configuration will have. Asked before the first
     run."""
     group, _, name = metric.partition("/")
     where = f"claim={claim.id}: metric={metric}: "
-    if group != "logged" and metric not in KNOWN:
+    steps = group == "convergence" and TARGET.fullmatch(name)
+    if group != "logged" and metric not in KNOWN and not steps:
         raise ValueError(f"{where}no run will have it; {suggest(metric, KNOWN)}")
-    if name.startswith("steps_to_") and config.get("early_stopping") is not None:
+    if steps and config.get("early_stopping") is not None:
         raise ValueError(
             f"{where}a run that stops before its target counts as fast; leave early_stopping out"
         )
-    if name.startswith("steps_to_") and float(name.removeprefix("steps_to_")) not in config["accuracies"]:
+    if steps and float(steps[1]) not in config["accuracies"]:
         raise ValueError(f"{where}no run will have it; add the target to accuracies=[...] among fixed")
     for tag in name.split(" - ") if group == "logged" and not config.get("monitor") else ():
         if not any(fnmatch.fnmatchcase(tag.removeprefix(LAST), pattern) for pattern in ALWAYS_LOGGED):

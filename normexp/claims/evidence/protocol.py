@@ -50,9 +50,10 @@ def protocol_of_bank(bank: Bank) -> str:
 def _cell(cell: BankCell) -> list[Any]:
     """What decides the runs of a setting, beside the claim's own overrides."""
     rates = {norm: list(rates) for norm, rates in cell.arm_rates.items()}
-    return [list(cell.overrides), cell.updates, list(cell.rates), rates]
+    fixed = [] if cell.widen else ["rates are not widened"]
+    return [list(cell.overrides), cell.updates, list(cell.rates), rates, *fixed]
 
 
-def asked_of(claim: Claim) -> str:
+def evidence_tag(claim: Claim) -> str:
     """The word in the column `asked_by` of the runs on which the kept verdict of the claim, as it is now, rests."""
     return f"{claim.id}:{protocol_of(claim)[:8]}"

@@ -22,24 +22,24 @@ FAILURE_RULES = {
 
 
 def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) -> list[Setting]:
-    """The settings of a claim from its `judged` runs. `manipulation`: with the values of its manipulation check."""
+    """The settings of a claim from its `compared_runs`. `manipulation`: with the values of its manipulation check."""
     return [
         setting_of(claim, claim.cells[str(name)], own, manipulation=manipulation)
         for name, own in runs.groupby("setting", sort=False)
     ]
 
 
-def judged(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
-    """The runs that a verdict compares, of the `whole` runs of a grid: one per setting, arm, level and seed, at its
+def compared_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs that a verdict compares, of the finished runs of a grid: one per setting, arm, level and seed, at its
     rate, with the columns `value`, `check` and `failed`."""
-    of_arms = whole_rates(with_values(claim, runs))
+    of_arms = rates_of_all_seeds(with_values(claim, runs))
     chosen = runs_at(of_arms, claim.cells, measure_of(claim), claim.rate)
     groups = chosen.groupby("setting", sort=False)
     parts = [own.assign(failed=failed_runs(own, claim.cells[str(name)])) for name, own in groups]
     return pd.concat(parts, ignore_index=True) if parts else chosen.assign(failed=[])
 
 
-def whole(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+def finished_settings(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The runs of the settings of which none is missing, with those of the same arms and seeds that the table has at
     other rates: a curve of losses over rates may have two valleys, and a search from a few rates finds one of them."""
     if claim.rate == "own":
@@ -49,14 +49,14 @@ def whole(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame
     return runs[runs["status"].notna().groupby(runs["setting"]).transform("all")]
 
 
-def whole_rates(runs: pd.DataFrame) -> pd.DataFrame:
+def rates_of_all_seeds(runs: pd.DataFrame) -> pd.DataFrame:
     """The runs without those at rates that a wider grid gave to some seeds of an arm alone."""
     seeds = runs.groupby(ARM, sort=False)["seed"].transform("nunique")
     return runs[runs.groupby([*ARM, "lr"], sort=False)["seed"].transform("nunique") == seeds]
 
 
 def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation: bool = False) -> Setting:
-    """One setting from its `judged` runs."""
+    """One setting from its `compared_runs`."""
     measure, failed = "value" if manipulation else measure_of(claim), runs["failed"]
     values = failed.astype(float) if measure == "failed" else runs["check" if manipulation else "value"]
     table = runs[["arm", "seed"]].assign(factor=runs["level"], value=values, failed=failed)

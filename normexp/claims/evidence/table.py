@@ -7,13 +7,14 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
-from normexp.claims.evidence.metric import columns_anew
-from normexp.claims.evidence.protocol import asked_of, protocol_of
+from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
+from normexp.claims.evidence.protocol import evidence_tag, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 
 EVIDENCE = CONFIGS.parent / "docs" / "evidence"  # in a wheel the package carries it beside its configurations
 RUNS, VALUES = "runs.parquet", "values.parquet"
+CPU = "cpu"  # the device of rows from before there was such a column
 NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 
 
@@ -21,12 +22,15 @@ def read(
     evidence: Path | None, grid: pd.DataFrame, claim: Claim, disk: pd.DataFrame = NO_RUNS
 ) -> pd.DataFrame:
     """The finished runs of a claim's grid, each once. Where a run exists several times, that which the evidence has for
-    the claim comes first, then that of a bank's grid, then any other of the evidence, then that of this disk. A
-    completed run that lacks a number of the claim, since it is older than the number, is none of them."""
+    the claim comes first, then that of a bank's grid, then any other of the evidence, then that of this disk. Runs that
+    were kept for others count only if they recorded what this claim reads, and a completed run that is older than a
+    number of the claim counts as none."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    order = 2 * asked.str.contains(rf"\b{re.escape(claim.id)}:") + asked.str.contains(OF_BANK)
+    own = asked.str.contains(rf"\b{re.escape(claim.id)}:")
+    kept = kept[own | ~_lacks(claim, grid, kept)]
+    order = 2 * own[kept.index] + asked[kept.index].str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
     columns = columns_anew(claim)
     whole = [
@@ -38,6 +42,18 @@ def read(
     return runs.drop_duplicates(RUN, ignore_index=True)
 
 
+def _lacks(claim: Claim, grid: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
+    """Which finished runs have no number of a tag that an arm of the claim reads, since nobody asked for it."""
+    lacks = pd.Series(False, index=runs.index)
+    for arm in claim.arms if claim.evidence == "training" else ():
+        for metric in (claim.metric_of(arm), claim.check_of(arm)):
+            if metric and metric.startswith("logged/"):
+                texts = grid.loc[grid["arm"] == arm, "overrides"].unique()
+                absent = runs[metric].isna() if metric in runs else True
+                lacks |= runs["overrides"].isin(texts) & (runs["status"] == "completed") & absent
+    return lacks
+
+
 def runs_in(evidence: Path | None) -> pd.DataFrame:
     """Every run of the evidence in a folder; none without a folder."""
     return NO_RUNS if evidence is None else _read(evidence / RUNS)
@@ -46,7 +62,7 @@ def runs_in(evidence: Path | None) -> pd.DataFrame:
 def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
     """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It holds
     the wider rates and the more seeds that `widen` once asked for."""
-    asked = asked_of(claim)
+    asked = evidence_tag(claim)
     rows = table.loc[[asked in words.split() for words in table["asked_by"]], RUN]
     arms = [(cell.name, *arm) for cell in settings_of(claim) for arm in arms_in(claim, cell)]
     arms_table = pd.DataFrame(arms, columns=[*ARM, "overrides"]).astype({"level": object})
@@ -78,4 +94,7 @@ def level_text(level: object) -> str:
 def _read(path: Path) -> pd.DataFrame:
     if not path.exists():
         raise ValueError(f"{path}: no such file; name a folder with {RUNS} and {VALUES}, or evidence=none")
-    return pd.read_parquet(path)
+    table = pd.read_parquet(path)
+    # All kept runs looked for these targets; the file has no number where one was never reached.
+    steps = [str(name) for name in table if str(name).startswith(STEPS_TO)]
+    return table.fillna(dict.fromkeys(steps, NEVER))

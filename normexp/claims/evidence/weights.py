@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from normexp.claims.laws import Network, modules_of
+from normexp.claims.laws.sites import SiteNetwork, modules_of
 from normexp.claims.spec.claim import Range
 
 CHOICES: dict[str, list] = {  # of the parts of weights that are no numbers
@@ -47,7 +47,7 @@ class Weights:
         return replace(self, **{name: value})
 
     @torch.no_grad()
-    def fill(self, network: Network, seed: int) -> None:
+    def fill(self, network: SiteNetwork, seed: int) -> None:
         """Draw the weights of every map but the last, which makes the logits."""
         generator = torch.Generator().manual_seed(seed)
         known: dict[torch.Size, Tensor] = {}

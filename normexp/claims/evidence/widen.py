@@ -8,7 +8,7 @@ import pandas as pd
 from normexp.claims.evidence.grid import ARM, RUN, arms_in, rates_in, rows_of, runs_of
 from normexp.claims.evidence.metric import measure_of, with_values
 from normexp.claims.evidence.rates import MOST_WIDENINGS, next_rates
-from normexp.claims.evidence.settings import judged, setting_of
+from normexp.claims.evidence.settings import compared_runs, setting_of
 from normexp.claims.judge.settings_count import MOST_SEEDS, is_near_margin
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
@@ -39,7 +39,7 @@ def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame
 def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataFrame) -> list[pd.DataFrame]:
     """The rows that these arms, which share one grid of rates, still need: first every seed at each rate, then rates
     beyond an edge. No row while a run has no result."""
-    if claim.rate != "own":
+    if claim.rate != "own" or not cell.widen:
         return []
     names = [(arm, level) for arm, level, _ in arms]
     runs = runs[[pair in names for pair in zip(runs["arm"], runs["level"], strict=True)]]
@@ -59,6 +59,6 @@ def more_seeds(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.DataF
     seeds = range(claim.first_seed, claim.first_seed + MOST_SEEDS)
     if not claim.drawn or runs["seed"].nunique() >= MOST_SEEDS:
         return []
-    if not is_near_margin(setting_of(claim, cell, judged(claim, runs)), claim.comparisons):
+    if not is_near_margin(setting_of(claim, cell, compared_runs(claim, runs)), claim.comparisons):
         return []
     return [rows_of(cell.name, *arm, seeds, rates_in(claim, cell, *arm[:2])) for arm in arms]

@@ -123,11 +123,16 @@ def _of_values(comparison: Comparison, table: pd.DataFrame) -> Judgement:
             arm=worst["arm"], level=worst["factor"], seed=int(worst["seed"]), text=str(worst.get("case", ""))
         ),
         alone=bool(alone),
-        ranges={
-            str(arm): (float(own.min()), float(own.max()))
-            for arm, own in rows.groupby("arm", sort=False)["value"]
-        },
+        ranges=_ranges(rows),
     )
+
+
+def _ranges(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float]]]:
+    """Arm -> level -> smallest and largest value; nan where no value is a number."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for (arm, level), values in rows.groupby(["arm", "factor"], sort=False)["value"]:
+        found.setdefault(str(arm), {})[str(level)] = float(values.min()), float(values.max())
+    return found
 
 
 def _is_asked(table: pd.DataFrame, comparison: Comparison) -> np.ndarray:

@@ -1,12 +1,14 @@
 """What comes out of a judgement, as values: the verdict of a claim, and under it a count for each comparison over
 settings, or a judgement for each in one setting. `normexp.claims.words` says it in English."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import Ends
+from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
+from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
 
 SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
@@ -21,6 +23,7 @@ WORDS = (
     *(NOT_RUN, WITHDRAWN),
 )
 FEWEST = 6  # drawn settings for a word
+FEWEST_FOR_INTERVAL = 3  # seeds
 FAILED = "failed"  # the side of a setting without a number
 
 
@@ -90,6 +93,13 @@ class SettingRow:
     learned: bool | None = None
     """Whether networks learn this setting; None: not known."""
 
+    @property
+    def interval(self) -> Ends:
+        """Student's t interval of the effect over seeds, with 95%; infinite with fewer than three seeds."""
+        if self.number is None or self.seeds < FEWEST_FOR_INTERVAL:
+            return -math.inf, math.inf
+        return SeedMean(self.number, self.error, self.seeds - 1).interval(1 - ALPHA)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Count(Share):
@@ -134,6 +144,23 @@ class Count(Share):
     """Over enough drawn settings supported, refuted, divided or undecided."""
     p: float | None = None
     """Of the share against one half, where there is a word."""
+
+    @property
+    def clear(self) -> tuple[int, int, int] | None:
+        """Settings whose own interval lies wholly where the sentence is true, wholly elsewhere, and neither; None where
+        one of them has no interval."""
+        rows = [row for row in self.settings if row.side != FAILED]
+        if not rows or min(row.seeds for row in rows) < FEWEST_FOR_INTERVAL:
+            return None
+        there = sum(_lies_in(row.interval, self.comparison.region(row.margin)) for row in rows)
+        elsewhere = sum(_lies_in(row.interval, self.comparison.complement(row.margin)) for row in rows)
+        return there, elsewhere, len(rows) - there - elsewhere
+
+
+def _lies_in(interval: Ends, region: Region) -> bool:
+    return any(low <= interval[0] and interval[1] <= high for low, high in region) and math.isfinite(
+        interval[0]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,8 +212,8 @@ class Judgement:
     """The case that fails most, or passes most narrowly."""
     alone: bool = False
     """Whether all failing cases have the level of the worst one, though the factor has others."""
-    ranges: Mapping[str, Ends] = field(default_factory=dict)
-    """Arm -> smallest and largest of its single values."""
+    ranges: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
+    """Arm -> level -> smallest and largest of its single values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,6 +337,8 @@ class Verdict:
     """None without trained networks."""
     numerics: tuple[int, ...] = ()
     """Versions of arithmetic that computed them."""
+    devices: tuple[str, ...] = ()
+    """If runs of several are compared in one setting."""
     protocol: str = ""
     """Hash of what decides the verdict."""
     seconds: float = 0.0

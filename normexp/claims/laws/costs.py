@@ -6,8 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from normexp.claims.laws.torch_facts import sample
-from normexp.claims.laws.values import NormFactory
+from normexp.claims.laws.common import NormFactory, sample
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:

@@ -9,12 +9,11 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws import Network, modules_of
-from normexp.claims.laws.depth import drawn, noise, observed
+from normexp.claims.laws.sites import SiteNetwork, drawn, modules_of, noise, observed
 
 
 def moment_shift(
-    network: Network, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
+    network: SiteNetwork, *, seed: int, batch_size: int, lr: float | None = None, step: float = 0.1
 ) -> float:
     """How far the mean of the last hidden layer's summed inputs moves, in units of their standard deviation over the
     batch (root mean square over units). With `lr`, the step has that learning rate instead of the length `step`.
@@ -29,7 +28,7 @@ def moment_shift(
     return float(shift.square().mean().sqrt())
 
 
-def gradient_turn(network: Network, *, seed: int, batch_size: int, step: float) -> float:
+def gradient_turn(network: SiteNetwork, *, seed: int, batch_size: int, step: float) -> float:
     """1 - cosine(G, G'), mean over all layers but the first. G is the gradient by a layer's weights. G' is the same on
     the same batch, after all earlier layers took the step (Santurkar et al. 2018, definition 2.1)."""
     batch, classes = labelled(network, seed, batch_size)
@@ -45,13 +44,15 @@ def gradient_turn(network: Network, *, seed: int, batch_size: int, step: float) 
     return float(torch.stack(turns).mean())
 
 
-def two_definitions(network: Network, *, seed: int, batch_size: int, step: float, definition: str) -> float:
+def two_definitions(
+    network: SiteNetwork, *, seed: int, batch_size: int, step: float, definition: str
+) -> float:
     """`moment_shift` for definition `moments`, `gradient_turn` for definition `gradients`."""
     measure = {"moments": moment_shift, "gradients": gradient_turn}[definition]
     return measure(network, seed=seed, batch_size=batch_size, step=step)
 
 
-def labelled(network: Network, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
+def labelled(network: SiteNetwork, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
     """Noise with random classes, or examples with their own classes."""
     if network.examples is not None:
         return drawn(network.examples, seed, batch_size)
@@ -60,7 +61,7 @@ def labelled(network: Network, seed: int, batch_size: int) -> tuple[Tensor, Tens
     return noise(network, seed, batch_size), classes
 
 
-def moved(network: Network, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> Network:
+def moved(network: SiteNetwork, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> SiteNetwork:
     """A copy of the network after one step of gradient descent."""
     network = copy.deepcopy(network).train()
     parameters = [p for p in network.parameters() if p.requires_grad]
@@ -74,12 +75,14 @@ def moved(network: Network, batch: Tensor, classes: Tensor, lr: float | None, st
     return network
 
 
-def weight_gradients(network: Network, maps: list[nn.Module], batch: Tensor, classes: Tensor) -> list[Tensor]:
+def weight_gradients(
+    network: SiteNetwork, maps: list[nn.Module], batch: Tensor, classes: Tensor
+) -> list[Tensor]:
     """Gradient of the cross entropy of one batch by the weights of each map, in training mode."""
     loss = nn.functional.cross_entropy(network.train()(batch), classes)
     return list(torch.autograd.grad(loss, [layer.get_parameter("weight") for layer in maps]))
 
 
-def last_summed_inputs(network: Network, batch: Tensor) -> Tensor:
+def last_summed_inputs(network: SiteNetwork, batch: Tensor) -> Tensor:
     """(N, C): the output of the last hidden linear map, before norm and activation."""
     return observed(network, batch, "linear")[-2].double()

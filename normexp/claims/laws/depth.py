@@ -4,84 +4,25 @@ The caller builds and initializes the network, which names its `sites()`. The in
 tokens, or a batch of the data set that the caller set. The loss is a random linear function of the output.
 """
 
-import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws import Network, gradient_of, modules_of
-from normexp.claims.laws.torch_facts import function_of
+from normexp.claims.laws.common import function_of, gradient_of
+from normexp.claims.laws.sites import SiteNetwork, linear_outputs, noise, observed
 
 
-def noise(network: Network, seed: int, batch_size: int) -> Tensor:
-    """A batch of inputs. The network's attributes `input_shape`, `num_classes` and `examples`, set by the builder, say
-    what it takes."""
-    if network.examples is not None:
-        return drawn(network.examples, seed, batch_size)[0]
-    generator = torch.Generator().manual_seed(seed + 1_000_000)
-    shape = (batch_size, *network.input_shape)
-    if network.accepts == "text":
-        return torch.randint(0, network.num_classes, shape, generator=generator)
-    return torch.randn(shape, generator=generator)
-
-
-def drawn(examples: tuple[Tensor, Tensor], seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
-    """A batch of the examples, each at most once. Raises ValueError for a batch larger than the data."""
-    inputs, classes = examples
-    if batch_size > len(inputs):
-        raise ValueError(f"batch_size={batch_size}: the data has {len(inputs)} examples; ask for fewer")
-    generator = torch.Generator().manual_seed(seed + 1_000_000)
-    chosen = torch.randperm(len(inputs), generator=generator)[:batch_size]
-    return inputs[chosen], classes[chosen]
-
-
-@contextlib.contextmanager
-def outputs(network: Network, kind: str) -> Iterator[list[Tensor]]:
-    """Outputs of every site of a kind, in forward order, which keep their gradients."""
-    found: list[Tensor] = []
-
-    def keep(module: nn.Module, inputs: tuple, output: Tensor) -> None:
-        if output.requires_grad:
-            output.retain_grad()
-        found.append(output)
-
-    handles = [module.register_forward_hook(keep) for module in modules_of(network, kind)]
-    try:
-        yield found
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-@torch.no_grad()
-def observed(network: Network, batch: Tensor, kind: str) -> list[Tensor]:
-    """Outputs of every site of a kind for a batch, in forward order, in training mode."""
-    with outputs(network.train(), kind) as found:
-        network(batch)
-    return found
-
-
-def linear_outputs(network: Network, seed: int, batch_size: int) -> list[Tensor]:
-    """Outputs of every linear map, with `.grad`, after a forward and a backward pass in training mode."""
-    network.train()
-    with outputs(network, "linear") as found:
-        y = network(noise(network, seed, batch_size))
-        generator = torch.Generator().manual_seed(seed + 2_000_000)
-        (y * torch.randn(y.shape, generator=generator)).sum().backward()
-    return found
-
-
-def gradient_profile(network: Network, *, seed: int, batch_size: int) -> Tensor:
+def gradient_profile(network: SiteNetwork, *, seed: int, batch_size: int) -> Tensor:
     """log of the squared norm of dL/dh for the output h of each hidden linear map, in forward order, (L,)."""
     found = linear_outputs(network, seed, batch_size)[:-1]  # without the last map, which gives the logits
     return torch.stack([gradient_of(h).double().square().sum() for h in found]).log()
 
 
-def gradient_growth(network: Network, *, seed: int, batch_size: int) -> float:
+def gradient_growth(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """Factor by which the squared gradient grows from one layer to the layer before it: the geometric mean over the
     inner layers. The first and last quarter are omitted, because input and loss are near. For BatchNorm and ReLU it is
     pi / (pi - 1) = 1.467 in the limit of large width and batch (Yang et al. 2019).
@@ -95,25 +36,25 @@ def gradient_growth(network: Network, *, seed: int, batch_size: int) -> float:
     return float(((inner[-1] - inner[0]) / (len(inner) - 1)).exp())
 
 
-def gradient_instability(network: Network, *, seed: int, batch_size: int) -> float:
+def gradient_instability(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """|log of `gradient_growth`|: 0 if gradients neither vanish nor explode, nan if they are 0 throughout."""
     growth = gradient_growth(network, seed=seed, batch_size=batch_size)
     return abs(math.log(growth)) if growth > 0 else math.nan
 
 
-def gradient_imbalance(network: Network, *, seed: int, batch_size: int) -> float:
+def gradient_imbalance(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """|log10(gradient of the first hidden layer / gradient of the last)|."""
     profile = gradient_profile(network, seed=seed, batch_size=batch_size)
     return float((profile[0] - profile[-1]).abs() / 2 / math.log(10))
 
 
-def signal_magnitude(network: Network, *, seed: int, batch_size: int) -> float:
+def signal_magnitude(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """|log10 of the root mean square| of the last hidden linear map's output: 0 is a healthy scale of 1."""
     last = observed(network, noise(network, seed, batch_size), "linear")[-2]
     return float((last.double().square().mean().log() / 2 / math.log(10)).abs())
 
 
-def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: str = "last") -> float:
+def cosine_similarity(network: SiteNetwork, *, seed: int, batch_size: int, place: str = "last") -> float:
     """Mean |cosine| between different samples at the last (or first) activation. It is 1 if depth has made all samples
     parallel (rank collapse)."""
     found = observed(network, noise(network, seed, batch_size), "activation")
@@ -123,14 +64,14 @@ def cosine_similarity(network: Network, *, seed: int, batch_size: int, place: st
     return float((cosine.abs().sum() - n) / (n * (n - 1)))
 
 
-def orthogonality_gap(network: Network, *, seed: int, batch_size: int) -> float:
+def orthogonality_gap(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """V = ||K / tr K - I / n||_F of the last activation's Gram matrix K (Daneshmand et al. 2021); 0 is orthogonal."""
     x = observed(network, noise(network, seed, batch_size), "activation")[-1].flatten(1).double()  # (N, C)
     gram = x @ x.T
     return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
 
 
-def direction(network: Network, *, seed: int, batch_size: int, **others: Any) -> float:
+def direction(network: SiteNetwork, *, seed: int, batch_size: int, **others: Any) -> float:
     """A number that tells networks apart, however their weights are scaled: the output of each linear map as a unit
     vector, seen along a random direction, summed over the maps. Networks whose measure is saturated differ in it."""
     total = torch.zeros((), dtype=torch.float64)

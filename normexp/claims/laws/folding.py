@@ -3,9 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.half_precision import draw_gain, relative
-from normexp.claims.laws.torch_facts import sample
-from normexp.claims.laws.values import NormFactory
+from normexp.claims.laws.common import NormFactory, draw_gain, relative, sample
 
 
 @torch.no_grad()

@@ -5,9 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws import gradient_of
-from normexp.claims.laws.torch_facts import apart, function_of, sample
-from normexp.claims.laws.values import NormFactory, output
+from normexp.claims.laws.common import NormFactory, apart, function_of, gradient_of, output, sample
 
 UPSTREAM = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
 

@@ -6,13 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from normexp.claims.laws.torch_facts import sample
-from normexp.claims.laws.values import NormFactory
-
-
-def relative(x: Tensor, exact: Tensor) -> float:
-    """Root mean square distance, divided by the root mean square of the exact values."""
-    return float((x.double() - exact).norm() / exact.norm())
+from normexp.claims.laws.common import NormFactory, draw_gain, relative, sample
 
 
 @torch.no_grad()
@@ -39,12 +33,6 @@ def stream_error(norm: NormFactory, *, seed: int, dtype: str, depth: int, featur
         x = x + layer(x) @ weight
         exact = exact + norm_in_float64(norm, layer, exact) @ weight.double()
     return relative(x, exact)
-
-
-def draw_gain(layer: torch.nn.Module, seed: int) -> Tensor:
-    """Give a layer a gain from U(0.5, 1.5), and return it."""
-    gain = layer.get_parameter("weight")
-    return gain.copy_(0.5 + torch.rand(len(gain), generator=torch.Generator().manual_seed(seed)))
 
 
 def norm_in_float64(norm: NormFactory, like: torch.nn.Module, x: Tensor) -> Tensor:

@@ -5,10 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from normexp.claims.laws.common import NormFactory, apart, output, relative, sample
 from normexp.claims.laws.gradients import gradient_norm
-from normexp.claims.laws.half_precision import relative
-from normexp.claims.laws.torch_facts import apart, sample
-from normexp.claims.laws.values import NormFactory, output
 
 N, D, C = 32, 24, 16  # samples, inputs, units
 
@@ -65,11 +63,12 @@ def other_samples(norm: NormFactory, *, seed: int) -> float:
     return apart(output(norm, x)[:2], output(norm, x[:2]))
 
 
-def alone(norm: NormFactory, *, seed: int, batch_size: int = 64) -> float:
-    """As `other_samples`, for the first sample alone; infinite if the norm refuses a single sample."""
+def smaller_batch(norm: NormFactory, *, seed: int, samples: int, batch_size: int = 64) -> float:
+    """Largest change of an output of the first samples of a batch when they are a batch of their own; infinite if the
+    norm refuses so few."""
     x = sample(seed, batch_size, C)
     try:
-        return apart(output(norm, x)[:1], output(norm, x[:1]))
+        return apart(output(norm, x)[:samples], output(norm, x[:samples]))
     except ValueError:
         return float("inf")
 

@@ -6,9 +6,7 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from normexp.claims.laws import gradient_of
-from normexp.claims.laws.torch_facts import apart, sample
-from normexp.claims.laws.values import NormFactory, output
+from normexp.claims.laws.common import NormFactory, apart, gradient_of, output, sample
 
 
 @torch.no_grad()

@@ -8,8 +8,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.torch_facts import sample
-from normexp.claims.laws.values import NormFactory
+from normexp.claims.laws.common import NormFactory, sample
 
 ALPHA, BETA1, BETA2 = 0.9, 0.9, 0.99
 UNITS = 16  # rows of W

@@ -2,20 +2,11 @@
 `function_of` serve the other laws too."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-
-def sample(seed: int, *shape: int) -> Tensor:
-    """Standard normal values in float64."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def apart(a: Tensor, b: Tensor | float = 0.0) -> float:
-    """The largest |a - b| of any entry."""
-    return float((a - b).abs().max())
+from normexp.claims.laws.common import apart, function_of, sample
 
 
 def default_variance(*, seed: int, n: int) -> float:
@@ -139,8 +130,3 @@ def flat_share(*, seed: int, function: str, slope: float = 0.01, scale: float = 
     x = (scale * sample(seed, 100_000)).requires_grad_()
     (found,) = torch.autograd.grad(function_of(function)(x).sum(), x)
     return float((found.abs() < slope).double().mean())
-
-
-def function_of(name: str) -> Callable[[Tensor], Tensor]:
-    """The function of `torch.nn.functional`, or of `torch` if it has none of this name."""
-    return getattr(nn.functional, name, None) or getattr(torch, name)

@@ -1,20 +1,12 @@
 """The output of a norm for given numbers, compared with the formula of a document or a paper."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.torch_facts import DOCUMENT_INPUT, apart, sample
-
-NormFactory = Callable[..., nn.Module]
-
-
-@torch.no_grad()
-def output(norm: NormFactory, x: Tensor) -> Tensor:
-    """What a new norm makes of x (N, C, ...) in training mode."""
-    return norm(x.shape[1]).double()(x)
+from normexp.claims.laws.common import NormFactory, apart, output, sample
+from normexp.claims.laws.torch_facts import DOCUMENT_INPUT
 
 
 def formula(

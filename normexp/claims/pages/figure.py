@@ -164,9 +164,10 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     finite = table[table["value"].map(math.isfinite)]
     for index, arm in enumerate(arms):
         rows, color = finite[finite["arm"] == arm], colors[arm]
-        if len(rows) < (table["arm"] == arm).sum():  # a cross below the axis for nan, infinite or diverged
-            axes.plot(index if by_arm else 0, -0.02, "x", color=color, clip_on=False,
-                      transform=axes.get_xaxis_transform())  # fmt: skip
+        lost = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
+        for level, values in lost.groupby("factor", sort=False)["value"]:
+            place = index if by_arm else level if numeric else levels.index(level)
+            mark_lost(axes, place, color, infinite=bool((values == math.inf).any()))
         if rows.empty:
             continue
         places = rows["factor"] if numeric else rows["factor"].map(levels.index)
@@ -194,6 +195,15 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     axes.set_ylabel(textwrap.fill(verdict.measure, 40), fontsize=9)
     axes.set_title("every seed, and the mean", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def mark_lost(axes: Axes, place: Any, color: Any, *, infinite: bool) -> None:
+    """A cross outside the axis where values are not finite: above it and named for infinity, else below."""
+    y = 1.02 if infinite else -0.02
+    axes.plot(place, y, "x", color=color, clip_on=False, transform=axes.get_xaxis_transform())
+    if infinite:
+        axes.annotate("inf", (place, y), xycoords=("data", "axes fraction"), xytext=(6, -3), fontsize=8,
+                      textcoords="offset points", color=color, annotation_clip=False)  # fmt: skip
 
 
 def aside(values: pd.Series) -> pd.Series:

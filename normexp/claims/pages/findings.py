@@ -45,7 +45,11 @@ def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[st
             draw(table, verdict, figure, next(iter(claim.factor), ""))
     withdrawn = [name for name in QUESTIONS if name in claims and claims[name].withdrawn]
     missing = [name for name in QUESTIONS if name not in told and name not in withdrawn]
-    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=missing, withdrawn=withdrawn))
+    pages = {name: claims[name].answered_in for name in missing if name in claims}
+    linked = [
+        f"{name} ([asked of chosen networks]({pages[name]}))" if pages.get(name) else name for name in missing
+    ]
+    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=linked, withdrawn=withdrawn))
     found = f"{len(rows)} findings, {sum(verdict.drawn for verdict in chosen)} over drawn settings"
     return f"{path}: {found}; {len(missing)} questions not judged yet"
 

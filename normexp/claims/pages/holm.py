@@ -42,4 +42,4 @@ class Family:
             return ""
         several = len(verdict.counts) > 1
         parts = [f"part {part} {word}" if several else word for part, word in told.items()]
-        return f"{', '.join(parts)} under Holm over {len(self.stays)} verdicts"
+        return f"{', '.join(parts)} under Holm over {len(self.stays)} comparisons"

@@ -4,18 +4,20 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from normexp.claims.judge.verdict import BEGUN, NOT_RUN, WITHDRAWN, WORDS, Verdict
+from normexp.claims.judge.settings_count import word_of
+from normexp.claims.judge.verdict import BEGUN, FEWEST, NOT_RUN, REFUTED, WITHDRAWN, WORDS, Verdict
 from normexp.claims.pages.holm import Family
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
-from normexp.claims.words import note, numbers_of, with_scope
+from normexp.claims.words import by_arm, note, numbers_of, with_scope
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
 from normexp.runs.files import write_text
 
 ERRORS = CONFIGS.parent / "docs" / "data" / "judge_errors.json"  # of the judge
-SOURCES = {"S": "source documents", "P": "papers", "X": "others"}
+READING = "readings that go too far"
+SOURCES = {"S": "source documents", "P": "papers", "X": "others", READING: READING}
 
 
 def write_verdicts(path: Path, claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
@@ -28,14 +30,18 @@ def write_verdicts(path: Path, claims: dict[str, Claim], verdicts: dict[str, Ver
 
 def page_of(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
     """The page as text, with the judge's error rates."""
-    counts = Counter((name[0], verdicts[name].word if name in verdicts else NOT_RUN) for name in claims)
-    rows = [(source, *(counts[letter, word] for word in WORDS)) for letter, source in SOURCES.items()]
+    counts = Counter((place_of(claim, verdicts), word_in(verdicts, name)) for name, claim in claims.items())
+    rows = [(source, *(counts[place, word] for word in WORDS)) for place, source in SOURCES.items()]
     family = Family.of(verdicts)
     trained = [verdict for verdict in verdicts.values() if verdict.evidence == "training"]
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
-        tables={letter: table(claims, verdicts, letter, family) for letter in SOURCES},
+        tables={place: table(claims, verdicts, place, family) for place in SOURCES},
+        family=family,
+        told=Counter(result.word for result in family.tested.values()),
+        withdrawn=sum(verdicts[name].word == WITHDRAWN for name, _ in family.tested),
+        outside=outside(verdicts, family),
         unexpected=[verdict for verdict in verdicts.values() if verdict.as_expected is False],
         shares=shares(verdicts, family),
         trained=duration(sum(verdict.runs.training_seconds for verdict in trained if verdict.runs)),
@@ -57,7 +63,7 @@ def shares(verdicts: dict[str, Verdict], family: Family) -> str:
     rows = []
     for (key, result), one in zip(family.tested.items(), q, strict=True):
         name = key[0] if len(verdicts[key[0]].comparisons) == 1 else f"{key[0]}, part {key[1]}"
-        withdrawn = " (withdrawn)" * (verdicts[key[0]].word == WITHDRAWN)
+        withdrawn = " (withdrawn)" if verdicts[key[0]].word == WITHDRAWN else ""
         rows.append(
             (
                 name,
@@ -70,15 +76,42 @@ def shares(verdicts: dict[str, Verdict], family: Family) -> str:
     return markdown_table(("id", "verdict", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
-def table(claims: dict[str, Claim], verdicts: dict[str, Verdict], letter: str, family: Family) -> str:
-    """The claims whose id starts with `letter`, one row each, in Markdown."""
+def word_in(verdicts: dict[str, Verdict], name: str) -> str:
+    """The word of a claim; one without a verdict has not been run."""
+    return verdicts[name].word if name in verdicts else NOT_RUN
+
+
+def place_of(claim: Claim, verdicts: dict[str, Verdict]) -> str:
+    """The table of a claim: by the letter of its id, unless it refutes a reading that no source holds."""
+    return READING if claim.kind == "reading" and word_in(verdicts, claim.id) == REFUTED else claim.id[0]
+
+
+def outside(verdicts: dict[str, Verdict], family: Family) -> dict[str, str]:
+    """Claims over drawn settings that were asked and have no place in the family, as the cause that their sentence
+    names was not brought about: with the word that the share alone would give."""
+    return {
+        name: word_of(verdict.counts[0].share_interval)
+        for name, verdict in verdicts.items()
+        if verdict.drawn and verdict.manipulation and not verdict.manipulation.held
+        if (name, 1) not in family.tested and verdict.counts and verdict.counts[0].asked >= FEWEST
+    }
+
+
+def table(claims: dict[str, Claim], verdicts: dict[str, Verdict], place: str, family: Family) -> str:
+    """The claims of a table, one row each, in Markdown. A page that asks the sentence, too, is linked."""
     rows = []
-    for claim in (claim for claim in claims.values() if claim.id.startswith(letter)):
+    for claim in (claim for claim in claims.values() if place_of(claim, verdicts) == place):
         verdict = verdicts.get(claim.id)
-        said = [f"**{cell(with_scope(verdict))}**", family.in_words(verdict)] if verdict else [NOT_RUN]
+        drawn = f"{NOT_RUN} over drawn settings" if claim.answered_in and claim.drawn else NOT_RUN
+        said = [f"**{cell(with_scope(verdict))}**", family.in_words(verdict)] if verdict else [drawn]
+        if page := claim.answered_in:
+            said.append(f"[{page.removesuffix('.md').replace('_', ' ')}]({page})")
         word = "; ".join(filter(None, said))
-        told = (numbers_of(verdict, asked=False), note(verdict)) if verdict else ()
-        says = ". ".join(capital(text) for text in told if text)
+        says = ""
+        if verdict:
+            numbers, beside = numbers_of(verdict, asked=False), capital(note(verdict))
+            by_name = bool(by_arm(verdict))  # it begins with the name of an arm, which stays as it is
+            says = ". ".join(filter(None, (numbers if by_name else capital(numbers), beside)))
         rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from normexp.claims.spec.cell import LENGTHS, BankCell, Cell, Strict, Words, labels_of, read_as
+from normexp.claims.spec.cell import LENGTHS, BankCell, Cell, Overrides, Strict, labels_of, read_as
 from normexp.claims.spec.population import Population, with_pilot
 from normexp.config.folder import CONFIGS, brought_hint, config_file, parse_yaml, read_text
 
@@ -25,7 +25,7 @@ BANKS = CONFIGS / "banks"
 class BankFile(Strict):
     """A bank whose settings somebody chose, as its file says it."""
 
-    shared: Words = Field(default=[])
+    shared: Overrides = Field(default=[])
     cells: Annotated[dict[str, Cell], Field(min_length=1)]
 
 

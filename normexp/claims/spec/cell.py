@@ -16,7 +16,7 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Whole = Annotated[int, Field(ge=1)]
 Some = Annotated[list[Any], Field(min_length=1)]
-Words = list[Text]  # overrides of `normexp train`
+Overrides = list[Text]  # overrides of `normexp train`
 AS_TUPLE = BeforeValidator(lambda node: tuple(node) if isinstance(node, list) else node)
 Rates = Annotated[tuple[Positive, ...], AS_TUPLE]
 
@@ -50,6 +50,7 @@ class Cell(Strict):
     overrides: Annotated[tuple[Text, ...], AS_TUPLE]  # of `normexp train`
     labels: dict[str, Any] = Field(default={})  # the setting in words, at least `data` and `model`
     rates: Rates = ()  # the same for every norm
+    widen: bool = True  # whether the rates go on where too many seeds take an edge of them
     # The test examples: the same in every run, a split that each seed cuts, or stretches of one text for every run.
     test: Literal["test set", "cut again", "blocks"] | None = None
     # Facts of the data, which may also stand under `facts`.

@@ -11,12 +11,12 @@ from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.cell import (
     EARLY,
     BankCell,
+    Overrides,
     Positive,
     Some,
     Strict,
     Text,
     Whole,
-    Words,
     label,
     label_name,
 )
@@ -71,7 +71,8 @@ class Document(Strict):
     source: Text
     arxiv: list[Text] = Field(default=[])  # ids of the papers that `source` names by their authors
     covers: list[Text]  # seed claims (S..) and paper claims (P..) that this one tests, wholly or in part
-    kind: Literal["verbatim", "paraphrase", "ours", "arithmetic", "self-check"] | None = None
+    # `reading` goes further than the source does; `ours` is a question of our own.
+    kind: Literal["verbatim", "paraphrase", "reading", "ours", "arithmetic", "self-check"] | None = None
     # A function of a norm, a function of a network at its start, or finished runs.
     evidence: Literal["law", "initialization", "training"]
     # Words about the sentence are no part of the protocol: a note, what nobody should conclude (beside what
@@ -79,14 +80,15 @@ class Document(Strict):
     note: str = ""
     does_not_show: str = ""
     withdrawn: str = ""
+    answered_in: str = ""  # a page of docs that asks the sentence, too, of networks that a person chose
     paper_effect: dict[str, Any] = Field(default={})  # in the literature: value, where, size, effect
     measure: str = ""  # the meaning of a value, in words
     function: Text | None = None  # for law and initialization, `<file of normexp.claims.laws>.<function>`
     # For training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one per arm.
     metric: Text | dict[str, Text] | None = None
     # Name -> overrides; for a law without a norm, options of the function. Arms with equal overrides share runs.
-    arms: dict[str, Words | dict[str, Any]] = Field(default={})
-    fixed: Words = Field(default=[])  # overrides of every arm
+    arms: dict[str, Overrides | dict[str, Any]] = Field(default={})
+    fixed: Overrides = Field(default=[])  # overrides of every arm
     options: dict[str, Any] = Field(default={})  # keyword arguments of the function, of every arm
     factor: dict[str, Some] = Field(default={})  # one keyword, or one override, with its values
     seeds: int = 5
@@ -99,7 +101,7 @@ class Document(Strict):
     ] = Field(default=[], alias="comparison")
     expected: Literal["supported", "refuted", "undecided"] | None = None  # only if mathematics gives it
     seconds: Positive = 0.02  # rough time of one value, for the plan
-    asked: Sample | Annotated[list[Text | dict[str, Words]], Field(min_length=1)] | None = Field(
+    asked: Sample | Annotated[list[Text | dict[str, Overrides]], Field(min_length=1)] | None = Field(
         default=None, alias="settings"
     )  # in any of the forms of docs/claims.md
     # Of a run over settings. `own`: each seed's best on validation; else of the setting's grid, in every arm.

@@ -13,8 +13,9 @@ OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{
 POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 
-def mistakes(claim: Claim) -> Iterator[str]:
-    """Lines with key, value and remedy. A later one may count on the earlier checks."""
+def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
+    """Lines with key, value and remedy. A later one may count on the earlier checks. `shipped`: whether the claim is
+    one of the project."""
     over_settings = bool(claim.cells)
     if not over_settings and claim.seeds < FEWEST_SEEDS:
         yield f"seeds={claim.seeds}: fewer than {FEWEST_SEEDS} seeds rank nothing; ask for {FEWEST_SEEDS} or more"
@@ -26,6 +27,8 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
         if isinstance(claim.metric, dict) and arm not in claim.metric:
             yield f"metric={claim.metric!s:.60}: has none for arm {arm}; add it"
+    if len(units := {_unit(claim.metric_of(arm)) for arm in claim.arms} if claim.metric else set()) > 1:
+        yield f"metric={claim.metric!s:.60}: compares {' with '.join(sorted(units))}; give metrics of one unit"
     if len({*map(str, claim.levels)}) < len(claim.levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
     if not over_settings and claim.evidence == "training" and "failed" in map(claim.metric_of, claim.arms):
@@ -43,6 +46,10 @@ def mistakes(claim: Claim) -> Iterator[str]:
             yield f"manipulation: evidence={claim.evidence} has none; leave it out"
         yield from _comparison(claim, claim.manipulation.comparison)
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
+    if (
+        "every" in kinds and claim.expected and not shipped
+    ):  # it would make "supported" of "no counterexample"
+        yield f"expected={claim.expected}: no cases prove a universal sentence of your own; leave it out"
     if claim.search and (over_settings or claim.factor or len(claim.arms) > 1 or kinds != {"every"}):
         yield "search: is for a universal sentence (kind: every) with one arm and without settings or factor"
     if over_settings:
@@ -124,6 +131,12 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+
+
+def _unit(metric: str) -> str:
+    """What a metric counts: `error` of test/error and train/error."""
+    group, _, name = metric.partition("/")
+    return group if group == "logged" else name or metric
 
 
 def _keys(words: Iterable[str]) -> set[str]:

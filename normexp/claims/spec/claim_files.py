@@ -108,9 +108,10 @@ def read(source: Source, bank: Bank | None = None) -> Claim:
                 "is empty; write name, sentence, source, covers, evidence and what docs/claims.md says"
             )
         document: Document = read_as(Document, node)
-        settings = settings_of(document, bank, shipped=path.parent == CONFIGS / "claims")
+        shipped = path.parent == CONFIGS / "claims"
+        settings = settings_of(document, bank, shipped=shipped)
         claim = Claim.model_construct(**dict(document) | {"id": source.name} | settings)
-        for mistake in mistakes(claim):
+        for mistake in mistakes(claim, shipped=shipped):
             raise ValueError(mistake)
         return claim
     except ValueError as error:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, model_validator
 
-from normexp.claims.spec.cell import BankCell, Rates, Some, Strict, Text, Whole, Words, require_rising
+from normexp.claims.spec.cell import BankCell, Overrides, Rates, Some, Strict, Text, Whole, require_rising
 
 FACTS = ("test", "validation", "chance", "guess_loss")
 LEARNED_ERROR = 0.05  # on the training split, of a setting that networks have learned
@@ -54,7 +54,7 @@ class Values(Strict):
         return str(value), [f"{self.key}={value}"]
 
 
-class Named(RootModel[Annotated[dict[str, Words], Field(min_length=1)]]):
+class Named(RootModel[Annotated[dict[str, Overrides], Field(min_length=1)]]):
     """One of several names, each with its overrides."""
 
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
@@ -96,7 +96,7 @@ class Stratum(Strict):
     """A kind of models, with its share of each block of settings."""
 
     share: Whole
-    fixed: Words = Field(default=[])
+    fixed: Overrides = Field(default=[])
     choose: dict[str, Choice] = Field(default={})
 
 
@@ -129,7 +129,7 @@ class Population(Strict):
     seed: Annotated[int, Field(ge=0)]
     settings: Whole
     strata: Annotated[dict[str, Stratum], Field(min_length=1)]
-    shared: Words = Field(default=[])
+    shared: Overrides = Field(default=[])
     choose: dict[str, Choice] = Field(default={})
     rates: dict[str, Rates] = Field(default={})  # of the pilots' first search, by the label `optimizer`
     length: Length | None = None

@@ -5,6 +5,7 @@ output beside z = (x - mean) / std, for some axes, is a factor and a summand of 
 the twin's tensors. The smaller sizes show eps.
 """
 
+import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 
 from normexp.norms.layers.layer import NormLayer
 
-LARGE, SMALLER = 1e3, (1.0, 1e-3, 1e-6)
-USUAL_EPS = (1e-5, 1e-6, 1e-12, 0.0, torch.finfo(torch.float32).eps, 1e-8, 1e-3)
+LARGE, SMALLER = 1e4, (1.0, 1e-3, 1e-6)
+# Where no attribute holds it.
+USUAL_EPS = (1e-5, 1e-6, 1e-12, 0.0, torch.finfo(torch.float32).eps, 1e-8, 1e-3, 1e-4, 1e-7, 1e-10, 1e-2)
 ANY_SIZE = 8  # for layers that do not say how many channels they take
 # How a gain of C values is made of a parameter: torch's, Gemma's, and that of the one number of ScaleNorm.
 FORMS: tuple[Callable[[Tensor, int], Tensor], ...] = (
@@ -198,39 +200,34 @@ class Probe:
         shape = self.size if self.channel_dim == -1 else (-1, *[1] * (self.x.dim() - 2))
         return values.view(shape) if values.numel() > 1 else values
 
-    def layer(self, groups: int, known_eps: float | None) -> NormLayer | None:
+    def layer(self, groups: int) -> NormLayer | None:
         """The layer over a statistic that explains the outputs."""
         tensors = tensors_of(self.twin)
         if (y := self.answer(self.x * LARGE)) is None:
             return None
         for layer in statistics(self.x.dim(), self.channel_dim, self.size, groups):
             fitted = fit(standardized(self.x * LARGE, layer), y, self.channel_dim, self.size)
-            if fitted and (found := self._with_eps(layer, *fitted, tensors, known_eps)):
+            if fitted and (found := self._with_eps(layer, *fitted, tensors)):
                 return found
         return None
 
-    def _with_eps(
-        self, layer: NormLayer, gain: Tensor, shift: Tensor, tensors: Tensors, known_eps: float | None
-    ) -> NormLayer | None:
+    def _with_eps(self, layer: NormLayer, gain: Tensor, shift: Tensor, tensors: Tensors) -> NormLayer | None:
         """A layer whose statistic fits, with its eps, gain and shift. None if no eps explains the small outputs."""
-        n, part = layer.values(self.x.shape), part_of(gain, 1.0, tensors)
-        unbiased = gain * math.sqrt(n / max(n - 1, 1))
-        if part is None and (part := part_of(unbiased, 1.0, tensors)):
-            layer, gain = replace(layer, correction=1), unbiased
-        added = part_of(shift, 0.0, tensors, FORMS[:1])
-        factor, summand = (
-            self.wide(made(part, tensors, 1.0, gain)),
-            self.wide(made(added, tensors, 0.0, shift)),
-        )
+        n, added = layer.values(self.x.shape), part_of(shift, 0.0, tensors, FORMS[:1])
+        summand = self.wide(made(added, tensors, 0.0, shift))
+        gains = (gain, gain * math.sqrt(n / max(n - 1, 1)))  # for a variance that divides by n, and by n - 1
+        parts = [part_of(values, 1.0, tensors) for values in gains]
+        named = [v for v in vars(self.module).values() if isinstance(v, float) and 0 <= v <= 1]
         small = [self.x * scale for scale in SMALLER]
         outputs = [self.answer(x) for x in small]
         positions = ("inside", "outside", "clamped") if layer.kind == "rms" else ("inside", "outside")
-        for where in positions:
-            for eps in (*([] if known_eps is None else [known_eps]), *USUAL_EPS):
-                tried = replace(layer, eps=eps, eps_position=where)
+        for correction in [k for k in (0, 1) if parts[k]] or [0]:
+            factor = self.wide(made(parts[correction], tensors, 1.0, gains[correction]))
+            for where, eps in itertools.product(positions, (*named, *USUAL_EPS)):
+                tried = replace(layer, correction=correction, eps=eps, eps_position=where)
                 formula = (standardized(x, tried) * factor + summand for x in small)
                 if all(same_output(a, b) for a, b in zip(formula, outputs, strict=True)):
-                    return self._with_parts(self._safe(tried, n), part, added)
+                    return self._with_parts(self._safe(tried, n), parts[correction], added)
         return None
 
     def _safe(self, layer: NormLayer, n: int) -> NormLayer:
@@ -286,14 +283,14 @@ class Probe:
 
 
 def match(
-    module: nn.Module, sizes: Iterable[tuple[int, ...]], known_eps: float | None, groups: int = 1
+    module: nn.Module, sizes: Iterable[tuple[int, ...]], groups: int = 1
 ) -> tuple[NormLayer | None, bool]:
     """The layer that a module is in training mode, by its outputs, and whether it gives any of its input's shape."""
     twin, called = twin_of(module, training=True), False
     for size in sizes:
         for x, channel_dim in inputs(size, twin):
             probe = Probe(module, twin, x, channel_dim, size)
-            found = probe.layer(groups, known_eps)
+            found = probe.layer(groups)
             if not called and found is None and probe.answer(x) is not None:
                 found, called = probe.pointwise(), True
             if found:

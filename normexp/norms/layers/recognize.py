@@ -89,13 +89,26 @@ def _of_project(module: Any) -> NormLayer:
     )  # fmt: skip
     if module.pointwise:
         return replace(said, kind="pointwise")
+    # Layers of one class with the same options are of one kind, whatever their size.
+    options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
+    key = (type(module), module.channel_dim, said.groups, said.frozen, *options.items())
+    if key not in _kinds:
+        _kinds[key] = _kind_of_project(module, said)
+    return replace(said, **_kinds[key])
+
+
+_kinds: dict[tuple, dict[str, Any]] = {}
+
+
+def _kind_of_project(module: Any, said: NormLayer) -> dict[str, Any]:
+    """The fields of `said` that its outputs show."""
     batch = module.batch_statistics
-    found, _ = match(module, [(module.num_features,)], module.eps, said.groups)
+    found, _ = match(module, [(module.num_features,)], said.groups)
     exact = found is not None and found.channel_dim == module.channel_dim and not found.stays
     if exact and (found.kind == "batch") == batch:
-        return replace(said, kind=found.kind, per_position=found.per_position, groups=found.groups)
+        return {"kind": found.kind, "per_position": found.per_position, "groups": found.groups}
     grouped = "group" if hasattr(module, "num_groups") else "layer" if _centers(module) else "rms"
-    return replace(said, kind="batch" if batch else grouped, exact=said.frozen)
+    return {"kind": "batch" if batch else grouped, "exact": said.frozen}
 
 
 def _centers(module: Any) -> bool:
@@ -162,7 +175,7 @@ def _of_running_statistics(module: nn.Module) -> NormLayer:
     """A BatchNorm that is none of torch's, such as the frozen one of torchvision and timm."""
     size, eps = len(module.running_mean), _eps(module)
     base = NormLayer("batch", size, 1, 1e-5 if eps is None else eps, activations=activations_of(module))
-    trained, _ = match(module, [(size,)], eps)
+    trained, _ = match(module, [(size,)])
     learns = trained is not None and trained.kind == "batch"
     twin = twin_of(module, training=False)
     for x, channel_dim in inputs((size,), twin):
@@ -186,43 +199,34 @@ def _of_running_statistics(module: nn.Module) -> NormLayer:
 
 def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
     """A layer of a stranger's class that normalizes single samples, by its outputs."""
-    inside = [child for child in module.children() if child not in activations_of(module)]
-    own = list(module.named_parameters(recurse=False))
-    shapes = {tuple(n for n in p.shape if n > 1) for _, p in own}
-    named = bool(NAMED.search(type(module).__name__))
-    foreign = (
-        not type(module).__module__.startswith("torch.") and type(module).forward is not nn.Module.forward
-    )
-    plain = (
-        all(isinstance(child, nn.Identity) for child in inside) and "parametrizations" not in module._modules
-    )
-    if not (foreign and plain and max(map(len, shapes), default=0) <= 2):
-        return None
-    if not (named or (own and max(map(len, shapes)) <= 1) or NAMED.search(_attribute(path))):
+    own = list(module.parameters(recurse=False))
+    shapes = {tuple(n for n in p.shape if n > 1) for p in own}
+    named, axes = NAMED.search(type(module).__name__), max(map(len, shapes), default=0)
+    inside = set(module.children()) - set(activations_of(module))
+    foreign = not type(module).__module__.startswith("torch.") and all(type(m) is nn.Identity for m in inside)
+    if not foreign or axes > 2 or not (named or (own and axes <= 1) or NAMED.search(_attribute(path))):
         return None
     if "forward" in module.__dict__:  # of this very object: a twin would call it
         return REPLACED if named else None
-    eps, size = _eps(module), _channels(module)
-    sizes = sorted({shape for shape in shapes if shape}, key=len, reverse=True) or [(size or ANY_SIZE,)]
-    found, called = match(module, sizes, eps, getattr(module, "num_groups", 1))
-    if found is None or (found.kind == "pointwise" and found.stays):
-        if not named or (not own and found is not None) or not (called or eps is not None):
-            return None
-        if found is None:
-            return (
-                "computes something else than a norm over its channels"
-                if called
-                else "could not be called alone"
-            )
-    known = any(shapes) or size > 0
-    trained = all(p.requires_grad for _, p in own)
-    stays = (
-        found.stays or _why_it_stays(module) or ("" if known else "does not say how many channels it gets")
-    )
+    size = _channels(module)
+    sizes = sorted(filter(None, shapes), key=len, reverse=True) or [(size or ANY_SIZE,)]
+    found, called = match(module, sizes, getattr(module, "num_groups", 1))
+    if found is None:
+        said = "computes something else than a norm over its channels"
+        return (
+            (said if called else "cannot be called with a tensor alone")
+            if named and (own or called)
+            else None
+        )
+    if found.kind == "pointwise" and found.stays and not (named and own):
+        return None
+    stays = found.stays or _why_it_stays(module)
+    if not (any(shapes) or size):
+        found = replace(found, num_features=0, gain=None)  # of a size that was tried
+        stays = stays or "does not say how many channels it gets"
     if not stays and not (_same_in_both_modes(module, found, sizes) and _runs_its_activations(module)):
         stays = "computes something else in eval mode"
-    if not known:
-        found = replace(found, num_features=0, gain=None)  # of a size that was tried
+    trained = all(p.requires_grad for p in own)
     return replace(found, trained=trained, activations=activations_of(module), stays=stays)
 
 

@@ -101,7 +101,7 @@ def vanishing_gradients() -> None:
         for kind in ("sigmoid, SGD", "sigmoid, AdamW", "tanh, SGD", "ReLU, SGD")
         if finished.get(kind, 0) > 1
     ]
-    size = (2.9 * len(kinds) + 0.3, 4.8)
+    size = (2.2 * len(kinds) + 0.3, 4.2)
     figure, axes = plt.subplots(
         2, len(kinds), figsize=size, layout="constrained", sharex=True, sharey="row", squeeze=False
     )
@@ -191,13 +191,13 @@ def warmup() -> None:
     # seed 0 is judged too: every seed is trained at every rate
     depths = sorted(set(runs["depth"]))
     figure, axes = plt.subplots(
-        1, len(depths), figsize=(4 * len(depths) + 2.6, 3.5), layout="constrained", sharey=True, squeeze=False
+        1, len(depths), figsize=(3 * len(depths) + 0.6, 3.3), layout="constrained", sharey=True, squeeze=False
     )
     looks = {
         ("post", 0): (FREE[0], "-", "Post-LN, no warm-up"),
-        ("post", 90): (FREE[0], "--", "Post-LN, 90 updates of warm-up"),
+        ("post", 90): (FREE[0], "--", "Post-LN, warm-up"),
         ("pre", 0): (FREE[1], "-", "Pre-LN, no warm-up"),
-        ("pre", 90): (FREE[1], "--", "Pre-LN, 90 updates of warm-up"),
+        ("pre", 90): (FREE[1], "--", "Pre-LN, warm-up"),
     }
     for panel, depth in zip(axes[0], depths, strict=True):
         for (place, steps), (color, line, name) in looks.items():
@@ -209,7 +209,7 @@ def warmup() -> None:
             panel.plot(own["lr"], 100 * own["test_accuracy"], "o", color=color, alpha=0.4, markersize=4,
                        markerfacecolor=color if steps == 0 else "white")  # fmt: skip
         panel.set_xscale("log")
-        panel.set(xlabel="peak learning rate", title=f"Transformer of {depth} layers on MNIST, 900 updates")
+        panel.set(xlabel="peak learning rate", title=f"Transformer of {depth} layers")
         finish(panel)
     axes[0, 0].set_ylabel("test accuracy, %")
     axes[0, 0].legend(frameon=False, fontsize=9, loc="lower left")

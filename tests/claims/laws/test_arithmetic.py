@@ -8,7 +8,7 @@ import torch
 
 from normexp.claims.evidence.initial import norm_factory
 from normexp.claims.laws import gradients, half_precision, population, values
-from normexp.claims.laws.torch_facts import function_of, sample
+from normexp.claims.laws.common import function_of, sample
 from normexp.norms import BatchNorm
 
 SEEDS = range(3)

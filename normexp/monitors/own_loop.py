@@ -1,12 +1,14 @@
 """Monitors in a loop of one's own, and in that of Hugging Face: they follow the steps of torch's optimizers."""
 
 import contextlib
+import importlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
+from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
@@ -35,7 +37,8 @@ class Watch:
         self, model: nn.Module, monitors: Sequence[Monitor], to: str | Path | None, loss: Any, validation: Any
     ) -> None:
         self.model, self.monitors, self.step_of = model, list(monitors), Step(model, loss)
-        self.val_dataloaders, self.loggers, self.global_step = validation, [], 0
+        self.loggers: list[Logger] = []
+        self.val_dataloaders, self.global_step = validation, 0
         # Passes run in the loop's own context, with its autocast.
         self.precision_plugin = SimpleNamespace(train_step_context=contextlib.nullcontext)
         self._to, self._batch, self._begun, self._has_loss = to, None, False, loss is not None
@@ -57,12 +60,10 @@ class Watch:
         done = max(0, self.global_step - 1)
         if done % pace == 0:
             for logger in self.loggers:
-                logger.log_metrics({"Loss/train": float(loss)}, done)
+                logger.log_metrics({"Loss/train": torch.as_tensor(loss).item()}, done)
 
     def __enter__(self) -> "Watch":
         if self._to is not None:
-            from pytorch_lightning.loggers import TensorBoardLogger
-
             self.loggers = [TensorBoardLogger(self._to, name="", version="")]
         self._call("setup", "fit")
         self._call("on_train_start")
@@ -112,13 +113,15 @@ class Watch:
 
     def _before_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
         if self._begun and self._updates(optimizer):
+            scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which unscales by itself
+            self.precision_plugin.scaler = scale is not None and SimpleNamespace(get_scale=scale.item)
             self._call("on_before_optimizer_step", optimizer)
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
         if self._begun and self._updates(optimizer):
             self.global_step += 1
             self._begun = False
-            self._call("on_train_batch_end")
+            self._call("on_train_batch_end", None, None, 0)
 
 
 def watch(
@@ -129,7 +132,7 @@ def watch(
     monitors: Sequence[Monitor] | None = None,
     loss: Callable[[Any, Any], Tensor] | None = None,
     validation: Any = None,
-    only: str | Sequence[str] = "*",
+    only: str | Sequence[str] | None = None,
     strict: bool = False,
 ) -> Watch:
     """Watch a network in a loop of your own. It trains to the same bits as without.
@@ -161,16 +164,17 @@ def watch(
         [Activations(every_n_steps=every), Gradients(every_n_steps=every)] if monitors is None else monitors
     )
     for monitor in chosen:
-        monitor.only, monitor.strict = [only] if isinstance(only, str) else list(only), strict
+        monitor.only = [only] if isinstance(only, str) else only or monitor.only
+        monitor.strict |= strict
     return Watch(model, chosen, to, loss, validation)
 
 
 def trainer_callback(**options: Any) -> Any:
     """A callback for `transformers.Trainer(callbacks=[...])`: `watch` during its training, with the same options. By
     default the log lies in `runs` beside the checkpoints."""
-    from transformers import TrainerCallback
+    callback: Any = importlib.import_module("transformers").TrainerCallback
 
-    class WatchNorms(TrainerCallback):
+    class WatchNorms(callback):
         watch: Watch | None = None
 
         def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:

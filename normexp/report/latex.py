@@ -1,0 +1,54 @@
+"""Tables for a paper, in LaTeX with the rules of the package booktabs."""
+
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from normexp.report.study import Study, label
+from normexp.report.tables import cells_of, heads, how_to_read, in_words
+
+# Signs that LaTeX reads as commands, and those of our tables that its fonts lack
+SIGNS = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "±": r"$\pm$", "·": r"$\cdot$", "–": "--",
+    "×": r"$\times$", "<": "$<$", ">": "$>$", "|": r"\textbar{}", "∞": r"$\infty$",
+}  # fmt: skip
+BOLD = re.compile(r"\*\*(.*)\*\*")
+
+
+def escaped(text: str) -> str:
+    """Text that LaTeX prints as it is, on one line."""
+    return "".join(SIGNS.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def booktabs(head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "") -> str:
+    r"""A table: the first column to the left, the others to the right. A cell `**x**` is bold. The preamble needs
+    `\usepackage{booktabs}`."""
+
+    def cell(text: str) -> str:
+        bold = BOLD.fullmatch(text)
+        return rf"\textbf{{{escaped(bold[1])}}}" if bold else escaped(text)
+
+    def line(cells: Sequence[str]) -> str:
+        return f"{' & '.join(map(cell, cells))} \\\\"
+
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
+        r"\toprule",
+        line(head),
+        r"\midrule",
+        *map(line, rows),
+    ]
+    note = f"% {' '.join(note.split())}\n" if note else ""
+    return note + "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def comparison_in_latex(study: Study, table: pd.DataFrame) -> str:
+    """The table of a comparison: a row for each arm, a column for each level."""
+    rows = []
+    for arm, cells in cells_of(study, table).items():
+        shown = [(in_words(cell, rate=False), cell["best"]) for cell in cells]
+        rows.append([arm, *(f"**{text}**" if best else text for text, best in shown)])
+    corner = f"norm / {label(study.x)}" if study.x else "norm"
+    return booktabs([corner, *heads(study)], rows, how_to_read(study, table))

@@ -1,0 +1,287 @@
+"""The printed fix, applied: the finding is gone."""
+
+import pytest
+import torch
+from small_networks import cnn, images, rows, train
+from test_findings import Sequence, mlp
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+import normexp
+from normexp.check.run import check
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+def fixed(id, model, data, **options):
+    """The finding, after its fix is applied to the network and, if it makes one, the optimizer is taken."""
+    result = check(model, data, **options)
+    finding = result[id]
+    names = {
+        "model": model,
+        "result": result,
+        "loader": data,
+        "normexp": normexp,
+        "nn": nn,
+        "torch": torch,
+        **options,
+    }
+    exec(finding.fix, names)
+    again = {name: names[name] for name in options}
+    after = check(model, data, **again)
+    assert id not in after, (finding.fix, str(after))
+    return finding, after
+
+
+class Broken(nn.Module):
+    """A norm in a network of rows, images or positions."""
+
+    def __init__(self, norm, scale=1.0):
+        super().__init__()
+        self.first, self.norm, self.output, self.scale = nn.Linear(6, 8), norm, nn.Linear(8, 3), scale
+
+    def forward(self, x):
+        return self.output(torch.relu(self.norm(self.first(x) * self.scale)))
+
+
+class Pixels(nn.Module):
+    def __init__(self, norm):
+        super().__init__()
+        self.conv, self.norm, self.output = nn.Conv2d(3, 8, (8, 7)), norm, nn.Linear(16, 3)
+
+    def forward(self, x):
+        return self.output(self.norm(self.conv(x)).flatten(1))
+
+
+def shifted(model):
+    for m in model.modules():
+        if isinstance(m, nn.BatchNorm1d):
+            m.running_mean += 2
+    return model
+
+
+def trained(model, steps=60):
+    batches = [(x, (x[:, 0] > 0).long()) for x in torch.randn(4, 64, 6)]
+    return train(model, batches, steps), batches
+
+
+def frozen(how):
+    model = cnn()
+    if how == "gain":
+        model[1].requires_grad_(False)
+    else:
+        model.train()[1].eval()
+    return model
+
+
+class Tokens(Sequence):
+    """Nine healthy norms, and one over the positions."""
+
+    def __init__(self, guilty):
+        super().__init__(guilty)
+        self.healthy = nn.ModuleList(nn.LayerNorm(8) for _ in range(9))
+
+    def forward(self, tokens):
+        x = self.embedding(tokens).cumsum(1)
+        for norm in self.healthy[:4]:
+            x = x + norm(x)
+        x = x + self.norm(x.transpose(1, 2)).transpose(1, 2)
+        for norm in self.healthy[4:]:
+            x = x + norm(x)
+        return self.output(x)
+
+
+def tokens(n=16):
+    x = torch.randint(1, 11, (n, 12))
+    return x, x
+
+
+CASES = {
+    "momentum, swapped": lambda: ("momentum", mlp(nn.BatchNorm1d(8, momentum=0.99)), rows(), {}),
+    "momentum, still": lambda: ("momentum", mlp(nn.BatchNorm1d(8, momentum=0.0)), rows(), {}),
+    "statistics_cold": lambda: ("statistics_cold", mlp(), rows(), {"steps": 20}),
+    "small_batch": lambda: ("small_batch", mlp(), rows(4), {}),
+    "small_batch, accumulated": lambda: ("small_batch", mlp(), rows(32), {"accumulate": 4}),
+    "small_batch, devices": lambda: ("small_batch", mlp(), rows(8), {"devices": 4}),
+    "frozen_thaws, gain": lambda: ("frozen_thaws", frozen("gain"), images(), {}),
+    "frozen_thaws, mode": lambda: ("frozen_thaws", frozen("mode"), images(), {}),
+    "not_finite, negative": lambda: ("not_finite", stored(-1.0), rows(), {}),
+    "not_finite, stored": lambda: ("not_finite", stored(float("nan")), rows(), {}),
+    "not_finite, gradient": lambda: ("not_finite", flat_rows(), rows(), {}),
+    "eps": lambda: ("eps", nn.Sequential(Broken(nn.LayerNorm(8), 1e-3), Broken2()), rows(), {}),
+    "one_value, group": lambda: ("one_value", Broken(nn.GroupNorm(4, 8)), rows(), {}),
+    "one_value, instance": lambda: ("one_value", Pixels(nn.InstanceNorm2d(8)), images(), {}),
+    "one_value, sample": lambda: (
+        "one_value",
+        nn.Sequential(nn.Linear(6, 1), nn.LayerNorm(1), nn.Linear(1, 6), Broken(nn.LayerNorm(8))),
+        rows(), {},
+    ),
+    "batch_in_eval": lambda: ("batch_in_eval", mlp(nn.BatchNorm1d(8, track_running_stats=False)), rows(), {}),
+    "dropout_before_batchnorm": lambda: (
+        "dropout_before_batchnorm",
+        nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.7), nn.Linear(64, 8), nn.BatchNorm1d(8)),
+        rows(64), {"samples": 64},
+    ),
+    "padding_counted": lambda: padded(nn.BatchNorm1d(8)),
+    "sees_future, BatchNorm": lambda: ("sees_future", Tokens(nn.BatchNorm1d(8)), tokens(), {}),
+    "sees_future, GroupNorm": lambda: ("sees_future", Tokens(nn.GroupNorm(2, 8)), tokens(), {}),
+    "sees_future, InstanceNorm": lambda: ("sees_future", Tokens(nn.InstanceNorm1d(8)), tokens(), {}),
+    "sees_future, over (C, T)": lambda: ("sees_future", Tokens(normexp.norms.LayerNorm(8)), tokens(), {}),
+    "not_optimized": lambda: optimized(lambda m: [m[0].weight]),
+    "decay_on_norms": lambda: optimized(lambda m: m.parameters(), "decay_on_norms"),
+}  # fmt: skip
+
+
+class Broken2(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Broken(nn.LayerNorm(8), 3e-4)
+
+    def forward(self, x):
+        return self.inner(torch.cat([x, x], -1))
+
+
+def stored(value):
+    model = mlp()
+    model[1].running_var[0] = value
+    return model
+
+
+class StdNorm(nn.Module):
+    """By hand, as a known tutorial has it: the derivative of a deviation of 0 is no number."""
+
+    def __init__(self):
+        super().__init__()
+        self.a_2, self.b_2, self.eps = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8)), 1e-6
+
+    def forward(self, x):
+        x = x - x.mean(-1, keepdim=True)
+        return self.a_2 * x / (x.square().mean(-1, keepdim=True).sqrt() + self.eps) + self.b_2
+
+
+def flat_rows():
+    class Flat(Broken):
+        def forward(self, x):
+            return self.output(self.norm(self.first(x) * torch.arange(32).clamp(max=1)[:, None]))
+
+    return Flat(StdNorm())
+
+
+def optimized(chosen, id="not_optimized"):
+    model = mlp(nn.LayerNorm(8))
+    return id, model, rows(), {"optimizer": torch.optim.AdamW(chosen(model), 1e-2, weight_decay=0.1)}
+
+
+def padded(norm):
+    class Padded(Sequence):
+        def __init__(self):
+            super().__init__(norm)
+            self.embedding.weight.data[0] = 4
+
+    mask = torch.arange(12) < torch.randint(3, 13, (16,))[:, None]
+    x = torch.randint(1, 11, (16, 12)) * mask
+    return "padding_counted", Padded(), (x, x), {"mask": mask}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_fix_makes_the_finding_go_away(case):
+    id, model, data, options = CASES[case]()
+    finding, after = fixed(id, model, data, **options)
+    assert id in after.healthy
+    if id == "sees_future":
+        assert finding.layers == ("norm",)
+        assert all(type(norm) is nn.LayerNorm for norm in model.healthy)
+
+
+def test_fix_of_a_gap_that_new_statistics_close():
+    model, batches = trained(mlp())
+    finding, _ = fixed("mode_gap", shifted(model), batches, samples=64)
+    assert "update_bn" in finding.fix
+
+
+def test_statistics_that_were_estimated_anew_are_not_cold():
+    model, batches = trained(mlp(), 2)
+    assert "statistics_cold" in check(model, batches, steps=5)
+    torch.optim.swa_utils.update_bn([x for x, _ in batches], model)
+    assert int(model[1].num_batches_tracked) == 4
+    assert "statistics_cold" in check(model, batches, steps=5).healthy
+
+
+@pytest.mark.parametrize("samples", [2, 3, 4])
+def test_fix_that_was_followed_is_not_printed_again(samples):
+    """torch stores a variance over n - 1 and trains with one over n: estimating anew leaves a gap at small batches."""
+    layers = [
+        part for _ in range(6) for part in (nn.Linear(16, 16, bias=False), nn.BatchNorm1d(16), nn.Tanh())
+    ]
+    model = nn.Sequential(*layers, nn.Linear(16, 3))
+    x = torch.randn(60 * samples, 16)
+    batches = list(
+        zip(x.split(samples), ((x[:, 0] > 0).long() + (x[:, 1] > 0).long()).split(samples), strict=True)
+    )
+    train(model, batches, 240, 0.2)
+    torch.optim.swa_utils.update_bn([x for x, _ in batches], model)
+    result = check(model, batches)
+    if "mode_gap" in result:
+        assert "update_bn" not in result["mode_gap"].fix
+        assert "n - 1" in result["mode_gap"].sentence
+
+
+def test_uneven_last_batch_is_left_out_of_the_fix():
+    model, _ = trained(mlp())
+    x = torch.randn(65, 6)
+    loader = DataLoader(TensorDataset(x, (x[:, 0] > 0).long()), 32)
+    finding = check(shifted(model), loader)["mode_gap"]
+    assert "drop_last=True" in finding.fix
+    assert (
+        "drop_last"
+        not in check(model, DataLoader(TensorDataset(x[:64], (x[:64, 0] > 0).long()), 32))["mode_gap"].fix
+    )
+
+
+def test_promise_is_what_the_fix_gives():
+    """The third loss, by `update_bn` itself on all batches but the judged one."""
+    model, batches = trained(mlp())
+    result = check(shifted(model), batches, samples=64)
+    torch.optim.swa_utils.update_bn([x for x, _ in batches[:-1]], model)
+    x, y = batches[-1]
+    loss = F.cross_entropy(model.eval()(x), y).item()
+    assert f"anew from other batches it is {loss:.4g}" in result["mode_gap"].sentence
+
+
+def test_norm_behind_a_convolution_it_was_fused_into():
+    model = cnn(classes=2)
+    labels = [torch.randint(0, 2, (64,)) for _ in range(2)]
+    batches = [(torch.randn(64, 3, 8, 8) + y.view(-1, 1, 1, 1), y) for y in labels]
+    nn.init.uniform_(model[1].weight, 0.3, 2.0)
+    nn.init.uniform_(model[1].bias, -1, 1)
+    train(model, batches, 60)
+    torch.optim.swa_utils.update_bn([x for x, _ in batches], model)
+    twin = torch.nn.utils.fuse_conv_bn_eval(model[0].eval(), model[1].eval())
+    model[0] = twin.train()
+    model.train()[-1] = nn.Sequential(nn.LayerNorm(8), model[-1])
+    finding, _ = fixed("mode_gap", model, batches, samples=64)
+    assert "normalized already" in finding.sentence
+    assert finding.layers == ("1",)
+
+
+def test_norm_that_is_called_twice_on_different_inputs():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.norm, self.output = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(16, 2)
+
+        def forward(self, x):
+            h = self.a(x)
+            return self.output(torch.cat([self.norm(h), self.norm(4 * h + 12)], -1).tanh())
+
+    model, batches = trained(Twice(), 200)
+    finding = check(model, batches, samples=64)["mode_gap"]
+    assert "called several times" in finding.sentence
+    h = model.a(batches[0][0])
+    pooled = ((h.var(0, correction=0) + (4 * h).var(0, correction=0)) / 2).sqrt()
+    apart = ((4 * h + 12).mean(0) - h.mean(0)) / pooled
+    assert f"{apart.square().mean().sqrt().item():.2g} deviations" in finding.sentence

@@ -1,0 +1,213 @@
+"""What a verdict says in English: what was expected, the question, arms, strata, limits, counterexamples."""
+
+import dataclasses
+import math
+from types import SimpleNamespace
+
+import pytest
+from committed import CLAIMS, altered
+from tables import spread, table_of
+from test_settings_count import MORE, claim, family, judge, setting
+
+from normexp.claims.judge.comparison import Comparison
+from normexp.claims.judge.moderators import moderators
+from normexp.claims.judge.one_setting import judge_comparisons, judge_values
+from normexp.claims.judge.settings_count import count
+from normexp.claims.judge.verdict import Few, Limits
+from normexp.claims.record import table_of_settings, to_json
+from normexp.claims.words import (
+    by_arm,
+    does_not_show,
+    few_settings,
+    lateness,
+    note,
+    note_of_values,
+    numbers_of,
+    paragraph,
+    scope,
+)
+
+ZERO = [0.0] * 8
+LAW = altered(CLAIMS["S05"], expected=None)
+
+
+@pytest.mark.parametrize(("expected", "said"), [("supported", False), ("refuted", True), (None, False)])
+def test_a_word_that_mathematics_contradicts_is_unexpected(expected, said):
+    more = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
+    table = table_of({"a": spread(1.0, 0.1), "b": ZERO})
+    verdict = judge_values(altered(LAW, comparisons=[more], expected=expected), table)
+    assert verdict.word == "supported"
+    assert verdict.as_expected == (None if expected is None else expected == "supported")
+    assert ("UNEXPECTED: mathematics says" in paragraph(verdict)) == said
+
+
+def test_the_question_stands_behind_the_numbers_where_it_is_asked():
+    found = judge(family([1.0] * 6), claim(MORE))
+    assert numbers_of(found).endswith(". The claim: greater by more than 0.5") or "The claim: " in numbers_of(
+        found
+    )
+    assert "laim:" not in numbers_of(found, asked=False)
+
+
+def test_settings_that_learn_and_others_are_both_told():
+    settings = family([1.0] * 9 + [0.1] * 3)
+    settings = [dataclasses.replace(own, learned=place < 8) for place, own in enumerate(settings)]
+    text = numbers_of(judge(settings, claim(MORE)))
+    assert "where networks learn 8 of 8 (0.63 to 1.00); where they do not 1 of 4 (0.01 to 0.81)" in text
+    none = [dataclasses.replace(own, learned=False) for own in settings]
+    assert "where networks do not learn 9 of 12" in numbers_of(judge(none, claim(MORE)))
+    assert "where networks" not in numbers_of(judge(family([1.0] * 6), claim(MORE)))
+
+
+def test_each_arm_of_a_universal_sentence_has_its_own_values_and_bound():
+    bounds = [Comparison(kind="every", arm="a", at_most=2), Comparison(kind="every", arm="b", at_least=0.5)]
+    table = table_of({"a": [[0, 1]] * 5, "b": [[1, math.inf]] * 4 + [[3, math.inf]]}, [1, 2])
+    verdict = judge_values(altered(LAW, comparisons=bounds), table)
+    assert by_arm(verdict) == [
+        "a: 0 at 1, 1 at 2; claimed: at most 2",
+        "b: 1 to 3 at 1, inf at 2; claimed: at least 0.5",
+    ]
+    assert "\n    b: 1 to 3 at 1, inf at 2; claimed: at least 0.5" in paragraph(verdict)
+    assert numbers_of(verdict, asked=False) == "a: 0 at 1, 1 at 2; b: 1 to 3 at 1, inf at 2"
+    one = judge_values(
+        altered(LAW, comparisons=bounds[:1], measure="relative x"), table_of({"a": [1e-14] * 5})
+    )
+    assert (by_arm(one), numbers_of(one, asked=False)) == ([], "all values 0")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            [[1, 9], [1, 1], [1, 1], [1, 1], [1, 1]],
+            "1 of 10 cases fail, all at level 20, the worst: a, seed 0",
+        ),
+        ([[9, 1], [1, 8], [1, 1], [1, 1], [1, 1]], "2 of 10 cases fail, the worst: a, 10, seed 0"),
+        ([[1, 1]] * 5, ""),
+    ],
+)
+def test_a_counterexample_says_where_it_is(values, said):
+    (found,) = judge_comparisons(table_of({"a": values}, [10, 20]), [Comparison(kind="every", at_most=2)])
+    assert note_of_values(found) == said
+
+
+def test_limits_name_five_and_count_the_rest():
+    names = tuple("ABCDEFG")
+    limits = Limits(
+        evidence="training", drawn=True, chosen=False, models=names, data=("X",), sizes={"depth": 3, "updates": 1200},
+        equal=True, own="That it helps.",
+    )  # fmt: skip
+    assert does_not_show(limits) == (
+        "This does not show what holds outside its population: A, B, C, D, E and 2 more on X, at most depth 3, 1,200 "
+        "updates. It does not exclude differences below its margin. Nor does it show: that it helps."
+    )
+    five = dataclasses.replace(limits, models=names[:5], chosen=True, drawn=False, equal=False, own="")
+    assert does_not_show(five).endswith(
+        "chose these settings (A, B, C, D, E on X, at most depth 3, 1,200 updates)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fitting", "where", "said"),
+    [
+        (
+            16,
+            {"model": ("MLP", "CNN")},
+            "16 of the 48 of bank=drawn have model MLP or CNN, of which",
+        ),
+        (10, {"model": ("MLP",)}, "10 of the 48 of bank=drawn have model MLP"),
+        (10, {}, "bank=drawn has 10"),
+    ],
+)
+def test_few_settings_say_of_how_many(fitting, where, said):
+    few = Few(bank="drawn", cells=48, fitting=fitting, where=where, first=10)
+    assert few_settings(few).startswith(f"few settings: {said}")
+    assert few_settings(few).endswith("first 10") == (fitting > 10)
+
+
+def test_settings_are_clear_by_their_own_seeds_or_open():
+    def seeds(mean, deviation):
+        return setting(spread(mean, deviation, 5), [0.0] * 5, name=f"{mean} {deviation}")
+
+    found = count([seeds(1.0, 0.1), seeds(0.6, 0.5), seeds(0.2, 0.1), seeds(-2.0, 0.1)], MORE, 0.95)
+    assert (found.holds, found.clear) == (2, (1, 2, 1))
+    verdict = judge([seeds(1.0, 0.1), seeds(0.6, 0.5)], claim(MORE, first=0))
+    assert "by the seeds of each setting clear in 1, clearly not in 0, open in 1" in numbers_of(verdict)
+    assert count(family([1.0] * 3), MORE, 0.95).clear is None  # two seeds give no interval
+    table = table_of_settings(verdict)
+    assert table["setting"].tolist() == ["1.0 0.1", "0.6 0.5"]
+    assert (table["low"] < table["effect"]).all()
+    assert table["holds"].tolist() == [True, True]
+
+
+def test_repeated_draws_and_late_rows_are_told():
+    found = judge(family([1.0] * 6), claim(MORE, first=8), repeated=2)
+    assert (found.word, note(found).split("; ")[0]) == (
+        "supported", "2 of 8 draws were the same network as an earlier one",
+    )  # fmt: skip
+    assert (lateness(found), scope(found)) == (
+        "unregistered",
+        "beyond the margin in 6 of 6 drawn settings, unregistered",
+    )
+    assert to_json(found)["late"] is None
+
+
+def test_a_paragraph_ends_with_what_it_does_not_show_and_its_source():
+    found = judge(family([1.0] * 6), claim(MORE))
+    *_, limits, source = paragraph(found, 10_000).split("\n")
+    assert limits == does_not_show(found.limits)
+    assert source == f"source: {found.source}"
+
+
+def test_arms_that_were_not_trained_to_an_end_are_told():
+    late = [dataclasses.replace(own, unfitted=("a", "b")) for own in family([1.0] * 2)]
+    late += [dataclasses.replace(own, unfitted=("b",)) for own in family([1.0] * 4)]
+    said = "not trained to the end, so more updates may lower the error: a in 2, b in 6 settings"
+    assert said in numbers_of(judge(late, claim(MORE)))
+
+
+@pytest.mark.parametrize(("n", "said"), [(6, False), (5, True)])
+def test_six_settings_with_a_number_are_enough_for_a_word(n, said):
+    lost = setting((9.0, 9.0), (0.0, 0.0), "lost", {"a": [1, 1], "b": [1, 1]})
+    found = judge([*family([1.0] * n), lost], claim(MORE))
+    assert ("no word is possible" in note(found)) == said
+    assert (found.word == "supported") == (not said)
+
+
+@pytest.mark.parametrize(("effects", "held"), [([1.0] * 6, True), ([1.0] * 5 + [0.1], False)])
+def test_a_cause_in_hand_picked_settings_must_have_changed_in_all(effects, held):
+    causal = claim(MORE, first=0, manipulation=SimpleNamespace(comparison=MORE, measure="noise"))
+    found = judge(family([1.0] * 6), causal, manipulation=family(effects))
+    assert found.manipulation is not None
+    assert found.manipulation.held == held
+    assert (
+        "the manipulation check holds in 5 of 6, so nothing is said of the cause (noise)" in note(found)
+    ) != held
+
+
+def test_the_effect_over_drawn_settings_is_the_median_with_its_interval():
+    found = judge(family([0.9, 1.0, 1.1, 1.2, 1.3, 1.4]), claim(MORE))
+    assert found.effect == pytest.approx(1.15)
+    assert found.interval == found.counts[0].median_interval == pytest.approx((0.9, 1.4))
+    chosen = judge(family([1.0] * 6), claim(MORE, first=0))
+    assert (chosen.effect, chosen.interval, chosen.n_seeds) == (None, None, 2)
+
+
+@pytest.mark.parametrize(
+    "comparison",
+    [
+        Comparison(kind="greater", arm="a", target=0),
+        Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1),
+        Comparison(kind="increasing", arm="a", log2_factor=True),
+        Comparison(kind="every", at_most={"a": [1, 2]}, tolerance=0.1),
+    ],
+)
+def test_a_comparison_comes_back_from_what_a_verdict_shows(comparison):
+    assert Comparison.of_shown(comparison.shown()) == comparison
+
+
+def test_settings_at_the_median_are_on_its_lower_side():
+    labels = [{"depth": depth} for depth in ("2", "2", "2", "4", "4", "8", "8", "8")]
+    (found,) = moderators([True] * 5 + [False] * 3, labels)
+    assert (found.name, dict(found.groups)) == ("depth", {"up to 4": (5, 5), "above 4": (0, 3)})
+    assert found.p == pytest.approx(1 / math.comb(8, 3))

@@ -1,0 +1,299 @@
+"""A loop of one's own is watched: the numbers, tags and bits of a fit, whatever the network takes."""
+
+import copy
+import inspect
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+from odd_modules import Graphs
+from small_module import Small, batches, fit
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from test_base import EVERY, assert_same, hooks
+from torch import nn
+from torch.nn import functional as F
+
+import normexp
+from normexp.monitors import (
+    Activations,
+    CovariateShift,
+    Gradients,
+    InternalCovariateShift,
+    Smoothness,
+    Stream,
+)
+
+
+def network():
+    return Small().model
+
+
+def loop(model, *, watched=None, over=False, steps=6, loader=None, scale=1, validate=False):
+    """A plain loop with the optimizer of `Small`."""
+    torch.manual_seed(1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    data = loader or batches(steps)
+    for x, y in watched.over(data) if over else data:
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        if validate:
+            model.eval()
+            with torch.no_grad():
+                model(torch.full_like(x, 100.0))
+            model.train()
+    return model.state_dict()
+
+
+def recorded_by_lightning(monitors, steps=6):
+    module = Small()
+    fit(module, monitors, steps=steps)
+    return module.model.state_dict(), {tag: values for m in monitors for tag, values in m.recorded.items()}
+
+
+def test_numbers_tags_and_bits_of_a_loop_are_those_of_a_fit(tmp_path):
+    weights, expected = recorded_by_lightning([Activations(every_n_steps=2), Gradients(every_n_steps=2)])
+    model = network()
+    with normexp.watch(model, every=2, to=tmp_path, only="*") as watched:
+        assert_same(loop(model, validate=True), weights)
+    in_training = {tag: [one for one in values if one[0] < 6] for tag, values in expected.items()}
+    assert watched.recorded == in_training
+    assert "dead_fraction/layer04_model_4" in watched.recorded
+    assert hooks(model) == 0
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert set(events.Tags()["scalars"]) == in_training.keys()
+    logged = [(e.step, e.value) for e in events.Scalars("gradient_norm/network")]
+    assert logged == [(step, pytest.approx(value)) for step, value in in_training["gradient_norm/network"]]
+    assert b"Percentile bands" in events.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_monitors_with_passes_of_their_own_measure_what_they_do_in_a_fit(name):
+    weights, expected = recorded_by_lightning([EVERY[name](2)])
+    model, monitor = network(), EVERY[name](2)
+    with normexp.watch(model, monitors=[monitor], loss=F.cross_entropy) as watched:
+        assert_same(loop(model, watched=watched, over=True), weights)
+    assert watched.recorded.keys() == expected.keys()
+    for tag, values in expected.items():
+        assert watched.recorded[tag] == values, tag
+
+
+def test_a_loss_that_nobody_knows_is_asked_for_once_and_the_loop_goes_on():
+    plain, model = network(), network()
+    loop(plain)
+    text = "monitor Smoothness: no loss is known: pass loss="
+    with (
+        pytest.warns(UserWarning, match=text) as said,
+        normexp.watch(model, monitors=[Smoothness(every_n_steps=1)]),
+    ):
+        loop(model)
+    assert len([one for one in said if "Smoothness" in str(one.message)]) == 1
+    assert_same(model.state_dict(), plain.state_dict())
+
+
+def test_only_chosen_tags_are_recorded_and_strict_ends_the_loop():
+    model = network()
+    with normexp.watch(model, every=2, only=["gradient_norm/*", "update_ratio/layer00*"]) as watched:
+        loop(model)
+    assert {tag.split("/")[0] for tag in watched.recorded} == {"gradient_norm", "update_ratio"}
+    assert {tag for tag in watched.recorded if "update" in tag} == {"update_ratio/layer00_model_0"}
+    broken = Gradients(every_n_steps=1)
+    broken.watch = lambda *given: 1 / 0
+    with (
+        pytest.raises(ZeroDivisionError),
+        normexp.watch(network(), monitors=[broken], strict=True) as watched,
+    ):
+        loop(watched.model)
+    assert hooks(watched.model) == 0
+    with pytest.raises(ValueError, match="every=0"):
+        normexp.watch(model, every=0)
+
+
+def test_a_copy_of_the_network_and_another_optimizer_are_none_of_its_steps():
+    model, other = network(), nn.Linear(2, 2)
+    unwatched = copy.deepcopy(model).eval()
+    with normexp.watch(model, every=1) as watched:
+        average = copy.deepcopy(model).eval()
+        other(torch.ones(2)).sum().backward()
+        torch.optim.SGD(other.parameters(), 0.1).step()
+        assert torch.equal(average(torch.ones(4, 6)), unwatched(torch.ones(4, 6)))
+        assert watched.global_step == 0
+        loop(model, steps=2)
+        assert watched.global_step == 2
+    assert {step for step, _ in watched.recorded["gradient_norm/network"]} == {0, 1}
+
+
+def test_the_loss_is_logged_at_the_pace_of_the_monitors(tmp_path):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with normexp.watch(model, every=2, to=tmp_path) as watched:
+        for x, y in batches(4):
+            loss = F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            watched.step(loss)
+    events = EventAccumulator(str(tmp_path)).Reload()
+    assert [e.step for e in events.Scalars("Loss/train")] == [0, 2]
+    assert events.Scalars("Loss/train")[-1].value != pytest.approx(loss.item())
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, first, second):
+        return F.relu(self.a(first)) + self.b(second)
+
+
+class Named(Two):
+    """As in Hugging Face: called by name, with the loss in the output."""
+
+    def forward(self, first=None, second=None, labels=None):
+        out = super().forward(first, second)
+        return {"logits": out, "loss": F.cross_entropy(out, labels)}
+
+
+class OfDict(Two):
+    def forward(self, batch):
+        return super().forward(batch["first"], batch["second"])
+
+
+class OfObject(Two):
+    def forward(self, graph):
+        return super().forward(graph.x, graph.y)
+
+
+class Many(Two):
+    def forward(self, *both):
+        return super().forward(*both)
+
+
+def given():
+    generator = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, 5, 4, generator=generator)
+    labels = torch.tensor([0, 1, 2, 0, 1])
+    named = {"first": first, "second": second, "labels": labels}
+    return {
+        "two by position": (Two(), (first, second, labels), None),
+        "two in one": (Two(), ((first, second), labels), None),
+        "as many as there are": (Many(), (first, second, labels), None),
+        "by name": (Named(), named, None),
+        "a dictionary as one": (OfDict(), named, None),
+        "a loss of its own": (Two(), (first, second, labels), F.cross_entropy),
+        "an object": (OfObject(), Graphs(first, second), lambda out, _: F.cross_entropy(out, labels)),
+        "one tensor": (nn.Linear(4, 3), first, lambda out, _: out.square().mean()),
+        "numbers": (nn.Linear(4, 4), (first, second), None),
+    }
+
+
+@pytest.mark.parametrize("what", given())
+def test_measure_takes_any_network_and_any_batch(what):
+    model, batch, loss = given()[what]
+    found = Gradients(every_n_steps=1, per_parameter=True).measure(model, batch, loss=loss)
+    x, y = given()["two by position"][1][:2]
+    labels = given()["two by position"][1][2]
+    twin = given()[what][0]
+    if isinstance(twin, nn.Linear):
+        out = twin(x)
+        (F.mse_loss(out, y) if what == "numbers" else out.square().mean()).backward()
+    else:
+        F.cross_entropy(F.relu(twin.a(x)) + twin.b(y), labels).backward()
+    for name, p in twin.named_parameters():
+        assert found[f"parameter_gradient_norm/model.{name}"] == pytest.approx(p.grad.norm().item(), rel=1e-5)
+
+
+def test_a_loss_that_cannot_be_guessed_is_asked_for():
+    with pytest.raises(ValueError, match="no loss"):
+        Gradients(every_n_steps=1).measure(nn.Linear(4, 3), torch.ones(2, 4))
+    assert Activations(every_n_steps=1).measure(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.ones(2, 4))
+
+
+def test_images_and_texts_with_classes_have_cross_entropy():
+    for classes_at, shape in ((1, (2, 3, 4, 4)), (-1, (2, 5, 3))):
+        net = nn.Conv2d(3, 3, 1) if classes_at == 1 else nn.Linear(3, 3)
+        x = torch.randn(shape)
+        y = torch.randint(3, x.movedim(classes_at, -1).shape[:-1])
+        found = Gradients(every_n_steps=1).measure(net, (x, y))
+        F.cross_entropy(net(x).movedim(classes_at, 1), y).backward()
+        norm = torch.cat([p.grad.flatten() for p in net.parameters()]).norm()
+        assert found["gradient_norm/network"] == pytest.approx(norm.item(), rel=1e-5)
+
+
+def test_a_network_with_its_loss_in_its_output_needs_nothing_else():
+    model, batch, _ = given()["by name"]
+    monitors = [
+        CovariateShift(every_n_steps=1),
+        Stream(every_n_steps=1),
+        InternalCovariateShift(every_n_steps=1),
+    ]
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with warnings.catch_warnings(), normexp.watch(model, monitors=monitors) as watched:
+        warnings.filterwarnings("ignore", "monitor Stream: recorded nothing")
+        for _ in range(2):
+            model(**batch)["loss"].backward()
+            optimizer.step()
+    assert {tag.split("/")[0] for tag in watched.recorded} >= {"mean_drift", "input_std", "ics_distance"}
+    assert [step for step, _ in watched.recorded["input_std/layer00_model_a"]] == [0, 1, 2]
+
+
+def test_the_loop_of_the_docs(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "monitors.md").read_text()
+    snippet = page.split("<!-- tested loop -->\n```python\n")[1].split("```")[0]
+    monkeypatch.chdir(tmp_path)
+    model = network()
+    names = {
+        "model": model,
+        "loader": batches(3),
+        "F": F,
+        "optimizer": torch.optim.SGD(model.parameters(), 0.1),
+    }
+    exec(snippet, names)
+    assert [step for step, _ in names["w"].recorded["gradient_norm/network"]] == [0]
+    assert EventAccumulator(str(tmp_path / "runs" / "x")).Reload().Tags()["scalars"]
+
+
+def test_watch_is_part_of_the_api():
+    assert "watch" in dir(normexp)
+    assert "every" in inspect.signature(normexp.watch).parameters
+    assert normexp.watch is normexp.monitors.watch
+
+
+@pytest.mark.integration
+def test_a_trainer_of_transformers_is_watched(tmp_path):
+    transformers = pytest.importorskip("transformers")
+
+    def trained(callbacks):
+        torch.manual_seed(0)
+        sizes = {
+            "hidden_size": 16,
+            "intermediate_size": 32,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+        }
+        model = transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(vocab_size=31, num_hidden_layers=2, max_position_embeddings=16, **sizes)
+        )
+        texts = torch.randint(31, (24, 8), generator=torch.Generator().manual_seed(0))
+        options = transformers.TrainingArguments(
+            output_dir=str(tmp_path), max_steps=4, per_device_train_batch_size=4, report_to=[], use_cpu=True,
+            save_strategy="no", logging_strategy="no", disable_tqdm=True,
+        )  # fmt: skip
+        data = [{"input_ids": text, "labels": text} for text in texts]
+        transformers.Trainer(model, options, train_dataset=data, callbacks=callbacks).train()
+        return model.state_dict()
+
+    weights = trained([])
+    monitors = [make(2) for make in EVERY.values()] + [Stream(every_n_steps=2)]
+    callback = normexp.monitors.trainer_callback(monitors=monitors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert_same(trained([callback]), weights)
+    watched = callback.watch
+    assert watched.global_step == 4
+    assert [step for step, _ in watched.recorded["gradient_norm/network"]] == [0, 2, 4]
+    assert any(tag.startswith("attention_entropy/") for tag in watched.recorded)
+    assert EventAccumulator(str(tmp_path / "runs")).Reload().Tags()["scalars"]
