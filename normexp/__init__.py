@@ -8,8 +8,10 @@ from normexp.api import report, sweep, train, verify
 if TYPE_CHECKING:
     from normexp import norms, runs
     from normexp.check import Check
+    from normexp.compare import Compare
 
     check: Check  # the package, which is called
+    compare: Compare
 
 __all__ = [
     "NUMERICS",

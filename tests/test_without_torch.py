@@ -66,6 +66,8 @@ def test_commands_explain_themselves(name, tmp_path):
 def test_finished_runs_are_listed_and_reported(tmp_path):
     folder = write_study(tmp_path / "study", norms=("none", "layernorm"))
     assert "layernorm" in command(tmp_path, "runs", str(folder))
+    told = command(tmp_path, "compare", str(folder), "setting=batch_size")
+    assert "layernorm is better than none by more than the margin in " in told
     told = command(tmp_path, "report", str(folder))
     assert "report: " in told
     assert (folder / "report" / "index.html").is_file()

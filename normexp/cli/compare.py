@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
 from normexp.config.compose import compose
 from normexp.config.process import fast_imports, typed
-from normexp.format import tell
+from normexp.format import printable, tell
 
 
 def compare(
@@ -101,7 +101,7 @@ def compare(
             paired=paired, looks=looks, name=name,
         )  # fmt: skip
         page = answer.page(out / answer.design.name, typed(sys.argv))
-        tell(str(answer), f"page: {page}")
+        tell(printable(str(answer)), f"page: {page}")
         return
     only = {
         "arm": arm,
@@ -132,7 +132,7 @@ def compare(
         place = own_folder(out, design.name, design)
         shown = (result.last, result.design)
         page = write(
-            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=result.notes,
+            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=(*result.added, *result.notes),
             facts=plan.facts(result), tables={"runs": result.runs, "chosen": result.chosen},
         )  # fmt: skip
         tell("", "In this setting:", *finding(*shown), *filter(None, [failed_runs(*shown), *result.notes]))

@@ -55,7 +55,7 @@ Packages = Annotated[str, Parameter(help="packages of yours whose classes may be
 def _shown(default: Any) -> str | None:
     if isinstance(default, float):
         return f"{default:g}"
-    return ",".join(default) if isinstance(default, tuple) else str(default or "") or None
+    return (",".join(default) if isinstance(default, tuple) else str(default or "")) or None
 
 
 def app_of(name: str, function: Callable[..., int | None]) -> App:

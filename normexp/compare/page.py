@@ -50,10 +50,14 @@ def write(
     curves = ""
     if (out / "cache" / "runs").exists():
         curves = f"Curves and every rate: {command('report')} {shlex.quote(str(out / 'cache' / 'runs'))}"
-    lost = [text for text in (failed_runs(look, design), partners(look), *notes) if text]
+    lost = [text for text in (failed_runs(look, design), partners(look)) if text]
     sections = [
         {"title": "Differences", "id": "differences", "html": list_html(table), "figures": [figure]},
-        {"title": "What failed", "id": "failed", "html": paragraphs(lost or ["No run failed."])},
+        {
+            "title": "Rates and failures" if design.rates else "What failed",
+            "id": "failed",
+            "html": paragraphs([*notes, *(lost or ["No run failed."])]),
+        },
         {"title": "For a paper", "id": "paper", "html": paragraphs([methods(look, design, ended), curves])},
     ]
     shown = {

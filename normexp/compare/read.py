@@ -174,6 +174,11 @@ def labels(table: pd.DataFrame, names: Iterable[str]) -> pd.Series:
     )
 
 
+def texts(column: pd.Series) -> pd.Series:
+    """Seeds as text: 3 of 3.0, too, as a column with a gap reads."""
+    return column.map("{:g}".format) if pd.api.types.is_numeric_dtype(column) else column.astype(str)
+
+
 def exists(word: str) -> bool:
     """Whether a word is a file or folder of results."""
     return os.path.isdir(word) or Path(word).suffix in READERS

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from normexp.compare.judged import HIGHER, LOWER, METRICS, Design, Look, Metric, Results, look, metric_of
-from normexp.compare.read import column, labels, numbers, opened, states, typed
+from normexp.compare.read import column, labels, numbers, opened, states, texts, typed
 from normexp.compare.sentences import failed_runs, finding, partners
 from normexp.format import pluralize
 
@@ -102,11 +102,16 @@ def compare(
         seed = column(table, seed or "seed", "seed")
         table = table.drop(columns=seed) if table[seed].isna().all() else table
     seed = seed if seed in table else None
+    if seed and table[seed].isna().any():
+        raise ValueError(f"seed={seed}: {table[seed].isna().sum()} runs have none; give each its own")
+    if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
+        chance = float(table["chance_loss"].max())
+        guess = chance if metric.measure == "loss" else 1 - math.exp(-chance)
     failed, still = states(table)
     values = numbers(table[value], value)
     runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
     runs["failed"] = failed | ~np.isfinite(values)
-    runs["seed"] = table[seed].astype(str) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
+    runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     kept = ~still & table[arm].notna().to_numpy() & (runs["arm"].isin(arms).to_numpy() if arms else True)
     if tune:
         runs["tune"] = score(table, tune, metric)
@@ -141,7 +146,7 @@ def compare(
         name=name, norms=names, metric=metric, margin=margin, looks=(few,) * looks, spread=spread,
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
     )  # fmt: skip
-    notes = [] if seed or few == 1 else ["not paired: no column says the seeds"]
+    notes = [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
     notes += [f"left out: {pluralize(int(still.sum()), 'run')} that still run"] if still.any() else []
     return Answer(look(results, design), design, results, tuple(notes))
 
@@ -226,7 +231,7 @@ def examples(
     value, example = column(table, value, "value"), column(table, "example", "per_example")
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
     rows["seed"], rows["value"] = (
-        table[column(table, seed, "seed")].astype(str).map(codes),
+        texts(table[column(table, seed, "seed")]).map(codes),
         numbers(table[value], value),
     )
     rows["example"] = table[example]

@@ -24,7 +24,8 @@ DESIGN = "design.json"
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A finished comparison: its looks, its runs (`chosen`: each seed's own best), why it ended, and what to note."""
+    """A finished comparison: its looks, its runs (`chosen`: each seed's own best), why it ended, what to note, and
+    why rates were `added`."""
 
     design: Design
     looks: list[Look]
@@ -33,6 +34,7 @@ class Trained:
     results: Results
     ended: str
     notes: tuple[str, ...]
+    added: tuple[str, ...]
 
     @property
     def last(self) -> Look:
@@ -42,6 +44,7 @@ class Trained:
 def compare(design: Design, training: Training, out: Path, command: str, options: Options) -> Trained | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
     looks: list[Look] = []
+    added: list[str] = []
     ended, widenings, runs = f"all {design.looks[-1]} seeds are trained", 0, pd.DataFrame()
     rates, wider = design.rates, design.rates
     for seeds in design.looks:
@@ -72,10 +75,11 @@ def compare(design: Design, training: Training, out: Path, command: str, options
             if len(wider) == len(rates) or widenings == MOST_WIDENINGS:
                 break
             more = len(planned) // len(rates) * len(wider)
-            tell(
+            added.append(
                 f"{edges(runs, design)}: {', '.join(f'{own:g}' for own in wider if own not in rates)} comes on top"
                 f" for every arm, so {pluralize(len(planned), 'run')} become {more}"
             )
+            tell(added[-1])
             rates, widenings = wider, widenings + 1
         check_learned(runs)
         chosen = tuned_runs(runs, OWN)
@@ -91,7 +95,7 @@ def compare(design: Design, training: Training, out: Path, command: str, options
     still = len(wider) > len(rates)
     notes = [f"{edges(runs, final)}, and there it stayed: a rate beyond may be better"] if still else []
     notes += [diverged(runs)] if (runs["status"] == "diverged").any() else []
-    return Trained(final, looks, runs, chosen, results, ended, tuple(notes))
+    return Trained(final, looks, runs, chosen, results, ended, tuple(notes), tuple(added))
 
 
 def name_of(spec: Any) -> str:
@@ -106,14 +110,13 @@ def edges(runs: pd.DataFrame, design: Design) -> str:
     """Which arms have their best rate at an edge of those tried, in how many seeds."""
     best = tuned_runs(runs, OWN)
     said = []
+    ends = {"lowest": runs["lr"].min(), "highest": runs["lr"].max()}
     for (arm, level), rows in best[best["status"] == "completed"].groupby(["arm", "level"], sort=False):
-        for name, edge in (("lowest", runs["lr"].min()), ("highest", runs["lr"].max())):
-            count = int((rows["lr"] == edge).sum())
-            if count > EDGE_SHARE * len(rows):
-                said.append(
-                    f"{arm}{at(design, level)} is the {name} ({edge:g}) in {count} of {len(rows)} seeds"
-                )
-    return f"the best rate of {', of '.join(said)}" if said else "the best rates lie at both edges"
+        counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
+        if sum(counts.values()) > EDGE_SHARE * len(rows):
+            where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
+            said.append(f"{arm}{at(design, level)} is {' and '.join(where)} of {len(rows)} seeds")
+    return f"the best rate of {', of '.join(said)}"
 
 
 def diverged(runs: pd.DataFrame) -> str:

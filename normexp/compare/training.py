@@ -25,7 +25,6 @@ from normexp.runs.read import read_metrics
 from normexp.training.folder import RunFolder
 
 OF_SEED = ("lr", "seed")  # arguments that are no arm's
-RATE = "learning rate"
 
 
 class Training(Protocol):

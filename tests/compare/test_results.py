@@ -12,7 +12,7 @@ from scipy import stats
 
 import normexp
 from normexp.cli.main import run as command
-from normexp.compare.effect import effect_of, seeds_to_decide, steps_ratio
+from normexp.compare.effect import seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE
 from normexp.compare.read import numbers, parted
 from normexp.compare.results import compare
@@ -295,6 +295,16 @@ def test_steps_to_an_equal_loss():
     assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
 
 
+def test_seeds_are_numbers_however_a_table_has_them():
+    data, single = table(), table().assign(example=0)
+    single = pd.concat([single, single.assign(example=1)])
+    found = only(compare(data.astype({"seed": float}), value="mAP", margin=0.3, per_example=single))
+    assert (found.seeds, found.paired) == (8, True)
+    data.loc[0, "seed"] = np.nan
+    with pytest.raises(ValueError, match="seed=seed: 1 runs have none"):
+        compare(data, margin=0.3)
+
+
 def test_an_effect_of_no_pair_is_nothing():
     data = table()
     data["mAP"] = np.nan
@@ -303,7 +313,6 @@ def test_an_effect_of_no_pair_is_nothing():
     answer = compare(data, margin=0.3)
     assert only(answer).word == OPEN
     assert "no pair of runs has a number" in str(answer)
-    assert effect_of.__doc__
 
 
 def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypatch, capsys):
