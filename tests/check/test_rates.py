@@ -1,0 +1,50 @@
+"""The rates of error on docs/check.md are those of the kept rows, and every fault that was found is found still."""
+
+import json
+import re
+import sys
+
+import pytest
+import torch
+from committed import ROOT
+
+from normexp.check.run import check
+
+sys.path.insert(0, str(ROOT / "scripts" / "research"))
+from faults import FAULTS
+
+NETWORKS, ROWS = (
+    json.loads((ROOT / "docs" / "data" / f"check_{name}.json").read_text()) for name in ("rates", "faults")
+)
+FOUND = {row["thread"] for row in ROWS if row["found"]}
+PAGE = (ROOT / "docs" / "check.md").read_text()
+
+
+def test_page_begins_with_the_rates():
+    checks = [row[when] for row in NETWORKS for when in ("fresh", "updated") if when in row]
+    loud = [[f for f in made["findings"] if f.get("severity", "note") != "note"] for made in checks]
+    false = [[f for f in found if f["true"] is not True] for found in loud]
+    norms = sum(sum(row["tree"].values()) for row in NETWORKS)
+    said = re.search(
+        r"(\d+) public networks.*?(\d+) of (\d+) checks.*?(\d+) of (\d+) warnings.*?([\d,]+) norms.*?"
+        r"(\d+) faults.*?(\d+) are named at the right layer.*?(\d+) are mended",
+        PAGE[: PAGE.index("    normexp check")],
+        re.DOTALL,
+    )
+    assert [int(number.replace(",", "")) for number in said.groups()] == [
+        len(NETWORKS), sum(map(bool, false)), len(checks), sum(map(len, false)), sum(map(len, loud)), norms,
+        len(ROWS), len(FOUND), sum(row["mended"] for row in ROWS),
+    ]  # fmt: skip
+    assert sum(map(bool, false)) < 0.02 * len(checks)
+    assert max(made["seconds"] for made in checks) < 10
+    assert not any(row["missed"] for row in NETWORKS)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in FAULTS if case.thread in FOUND], ids=lambda case: case.thread
+)
+@pytest.mark.filterwarnings("ignore")  # of float16 on a processor
+def test_fault_is_found(case):
+    torch.manual_seed(0)
+    model, data, options = case.build()
+    assert case.id in check(model, data, **options)
