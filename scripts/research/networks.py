@@ -249,7 +249,7 @@ def smp() -> Networks:
     make: Networks = {}
     for (
         name
-    ) in "Unet UnetPlusPlus MAnet Linknet FPN PSPNet DeepLabV3 DeepLabV3Plus PAN UPerNet Segformer".split():
+    ) in "Unet UnetPlusPlus MAnet Linknet FPN PSPNet DeepLabV3 DeepLabV3Plus UPerNet Segformer".split():
         for encoder in (
             ("resnet18",) if name != "Unet" else ("resnet18", "mobilenet_v2", "efficientnet-b0", "mit_b0")
         ):
@@ -282,7 +282,7 @@ def monai() -> Networks:
         "SEResNet50": (p(n.SEResNet50, spatial_dims=2, in_channels=1, num_classes=10), p(images, 32, 1)),
         "EfficientNetBN": (p(n.EfficientNetBN, "efficientnet-b0", False, spatial_dims=2, in_channels=1, num_classes=10), p(images, 64, 1)),
         "resnet10": (p(n.resnet10, spatial_dims=2, n_input_channels=1, num_classes=10), p(images, 32, 1)),
-        "ViTAutoEnc": (p(n.ViTAutoEnc, 1, (SIDE, SIDE), (8, 8), hidden_size=32, mlp_dim=64, num_layers=2, num_heads=4, spatial_dims=2),
+        "ViTAutoEnc": (p(n.ViTAutoEnc, 1, (SIDE, SIDE), (4, 4), hidden_size=32, mlp_dim=64, num_layers=2, num_heads=4, spatial_dims=2),
                        lambda: images(SIDE, 1)[0]),
         "AutoEncoder": (p(n.AutoEncoder, 2, 1, 1, channels=(8, 16), strides=(2, 2)), lambda: images(SIDE, 1)[0]),
         "Regressor": (p(n.Regressor, (1, SIDE, SIDE), 10, channels=(8, 16), strides=(2, 2)), p(images, SIDE, 1)),

@@ -48,3 +48,20 @@ def test_fault_is_found(case):
     torch.manual_seed(0)
     model, data, options = case.build()
     assert case.id in check(model, data, **options)
+
+
+def test_running_statistics_that_are_none():
+    """As in InstanceNorm of torch_geometric."""
+
+    class InstanceNorm(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.eps = torch.nn.Parameter(torch.ones(16)), 1e-5
+            self.register_buffer("running_mean", None)
+            self.register_buffer("running_var", None)
+
+        def forward(self, x):
+            return (x - x.mean(0)) / (x.var(0) + self.eps).sqrt() * self.weight
+
+    result = check(torch.nn.Sequential(torch.nn.Linear(8, 16), InstanceNorm()), torch.randn(8, 8))
+    assert "1 InstanceNorm" in result.facts[0]

@@ -58,7 +58,8 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
         return _of_torch(module, kind)
     if base := next((own for own in TORCH if isinstance(module, own)), None):
         return _of_subclass(module, base)
-    if {"running_mean", "running_var"} <= module._buffers.keys() and "forward" not in module.__dict__:
+    kept = module._buffers.get("running_mean") is not None and module._buffers.get("running_var") is not None
+    if kept and "forward" not in module.__dict__:
         return _of_running_statistics(module)
     return _by_outputs(module, path)
 
