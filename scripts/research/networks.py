@@ -91,7 +91,6 @@ def timm() -> Networks:
         eva02_tiny_patch14_224 cait_xxs24_224 xcit_nano_12_p16_224 mixer_s32_224 gmlp_ti16_224 resmlp_12_224""".split()
     for name in vits:
         few = {"depth": 2} if name[0] in "vdec" and "test" not in name and "xcit" not in name else {}
-        few = {"num_blocks": 2} if name.startswith(("mixer", "gmlp", "resmlp")) else few
         side = 56 if "patch14" in name else 160 if name.startswith("test") else 64
         make[name] = (
             functools.partial(create, name, num_classes=10, img_size=side, **few),
