@@ -16,7 +16,7 @@ COMMANDS = {
     "check": ("check:check", "find what is wrong with the norms of your own network"),
     "verify": ("verify:verify", "name a claim about normalization, get a verdict with its evidence"),
     "register": ("verify:register", "fix the protocol of a claim before its first run"),
-    "compare": ("compare:compare", "a fair comparison of norms in one setting of yours, as a page"),
+    "compare": ("compare:compare", "decide between norms, by results that exist or by a fair training, as a page"),
     "figure": ("report:figure", "known figures of papers about normalization, by name"),
     "advise": ("compare:advise", "what was measured nearest to your own setting, before you train"),
     "report": ("report:report", "figures, tables and one page about the runs of a study"),
