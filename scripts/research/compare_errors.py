@@ -6,6 +6,7 @@ import gzip
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,7 +97,8 @@ def pair(source, n: int, *, paired: bool, shift: float, draw: np.random.Generato
 def rates(kind: str, found: dict[str, list[np.ndarray]], *, paired: bool) -> dict:
     """Wrong words of equal arms with no margin and one of half a standard deviation; and of arms that differ by twice a
     margin of one half: how many are decided with so many seeds, how many wrongly, and the median of the seeds."""
-    draw, row = np.random.default_rng(0), {"noise": kind, "paired": paired, "equal": {}, "decided": {}}
+    draw = np.random.default_rng(0)
+    row: dict[str, Any] = {"noise": kind, "paired": paired, "equal": {}, "decided": {}}
     for n in SEEDS:
         wrong = {0.0: 0, 0.5: 0}
         for _ in range(PAIRS):
