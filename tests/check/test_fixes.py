@@ -322,3 +322,11 @@ def test_gap_of_one_batch_among_several_is_chance():
     assert "mode_gap" in alone
     assert "mode_gap" in found.healthy, str(found)
     assert "mode_gap" in check(shifted(model), few)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_gap_beside_batches_that_are_not_finite_or_cannot_train(value):
+    model, batches = trained(mlp())
+    x, y = batches[0]
+    odd = [(torch.full_like(x, value), y), (x[:1], y[:1])]
+    assert "mode_gap" in check(shifted(model), [batches[0], *odd, *batches[1:]], samples=64)

@@ -76,9 +76,12 @@ def is_gap(gap: float, loss: float, limit: SimpleNamespace) -> bool:
 
 
 def is_mean_gap(network: Network, limit: SimpleNamespace) -> bool:
-    """Whether the mean gap of all batches, less its standard error where three or more show a spread, is one."""
+    """Whether the mean gap of all batches, less its standard error where three or more show a spread, is one, or the
+    gap of one batch is not finite."""
     losses = network.losses()
     gaps = [running - batch for running, batch in losses]
+    if not all(map(math.isfinite, gaps)):
+        return True
     error = stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 2 else 0.0
     return is_gap(fmean(gaps) - error, fmean(batch for _, batch in losses), limit)
 
