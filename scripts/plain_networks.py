@@ -24,7 +24,8 @@ def plain(model: str, options: dict[str, Any], shape: tuple[int, ...], classes: 
         ]
         return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(width, classes))
     if model == "cnn":
-        layers, fan_in = [], shape[0]
+        layers: list[nn.Module] = []
+        fan_in = shape[0]
         for stage, count in enumerate(depth):
             layers += [nn.MaxPool2d(2)] * (stage > 0)
             for _ in range(count):

@@ -92,6 +92,7 @@ class Kind:
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
         words["paths"] = list(layers) if len(layers) <= MOST_NAMED else f"list(result['{self.id}'].layers)"
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
+        said["fix"] = said["fix"].removeprefix("  # or ")  # of a text that began with a word that is empty
         return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **said)
 
 

@@ -205,6 +205,21 @@ class Network:
         cut = [batch if self.cut is None else first_rows(batch, self.cut) for batch in drawn]
         return [to_module(batch, self.step) for batch in cut] or [self.batches.training]
 
+    def losses(self) -> list[tuple[float, float]]:
+        """(loss with the running statistics, with the batch's own) of the held-out batch, and of the others that can
+        train: one of a single sample may not."""
+        losses = [(self.modes.running, self.modes.batch)]
+        for batch in self.others:
+            with self.quiet(train=False) as step, torch.no_grad():
+                passed = trace(step, batch, self.tracked)
+                running, failed = passed.loss, passed.error or passed.skipped
+                for place in self.tracked:
+                    place.module.train()
+                passed = trace(step, batch, self.tracked)
+            if not (failed or passed.error or passed.skipped):
+                losses.append((running, passed.loss))
+        return losses
+
     @cached_property
     def precise(self) -> float:
         """The loss of the held-out batch with running statistics that are estimated anew from the others."""

@@ -13,7 +13,8 @@ def optimizer_of(module: nn.Module) -> tuple[Any, str]:
     """(what `configure_optimizers` makes, or None; why there is none, or an empty text). Several optimizers are one
     with the groups of all. The module keeps its attributes."""
     configure = getattr(module, "configure_optimizers", None)
-    if not callable(configure) or type(module).configure_optimizers is LightningModule.configure_optimizers:
+    inherited = getattr(type(module), "configure_optimizers", None) is LightningModule.configure_optimizers
+    if not callable(configure) or inherited:
         return None, ""
     try:
         with untouched(module):

@@ -14,7 +14,7 @@ from normexp.monitors.listen import CalledFunction
 from normexp.monitors.sites import channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.outputs import standardized
-from normexp.norms.layers.recognize import TORCH
+from normexp.norms.layers.recognize import TORCH, has_running_statistics
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
@@ -122,7 +122,7 @@ class Place:
     @property
     def tracked(self) -> bool:
         """Whether it keeps running statistics."""
-        return getattr(self.module, "running_mean", None) is not None
+        return has_running_statistics(self.module)
 
     @property
     def seen(self) -> int | None:

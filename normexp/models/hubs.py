@@ -64,7 +64,8 @@ def hf_network(transformers: Any, name: str) -> nn.Module:
     """The network of a configuration: a class of transformers with its arguments, a config.json, or its folder. It is
     the class that the configuration names, else a causal language model, else the bare network."""
     config = hf_config(transformers, name)
-    if len(architectures := getattr(config, "architectures", None) or ()):
+    architectures: list[str] = getattr(config, "architectures", None) or []
+    if architectures:
         build: Callable[[], nn.Module] = lambda: getattr(transformers, architectures[0])(config)  # noqa: E731
     elif type(config) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING:
         build = lambda: transformers.AutoModelForCausalLM.from_config(config)  # noqa: E731

@@ -15,6 +15,7 @@ from normexp.monitors.base import Monitor
 from normexp.monitors.batches import WITH_ACCURACY, Batches, images_of
 from normexp.monitors.guard import step_output
 from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
+from normexp.norms.layers.recognize import has_running_statistics
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
@@ -36,7 +37,7 @@ def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict
 
 def with_running_statistics(module: nn.Module) -> list[Site]:
     """The places of norms that keep an estimate of their population."""
-    return [site for site in sites_of(module) if getattr(site.module, "running_mean", None) is not None]
+    return [site for site in sites_of(module) if has_running_statistics(site.module)]
 
 
 class BatchStatistics(Monitor):

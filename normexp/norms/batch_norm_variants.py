@@ -1,6 +1,7 @@
 """BatchNorm with another use of its statistics: renormalized, over all processes, or with noise added."""
 
 import hashlib
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,7 +43,8 @@ class BatchRenorm(BatchNorm):
         r_steps: int = 40000,
         d_steps: int = 25000,
     ) -> None:
-        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        shared: dict[str, Any] = {"eps": eps, "correction": correction}
+        shared |= {"eps_position": eps_position, "affine": affine}
         shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
         super().__init__(num_features, channel_dim, layer=layer, **shared)
         if r_max < 1 or d_max < 0:
@@ -149,7 +151,8 @@ class NoisyBatchNorm(BatchNorm):
         mean_spread: float = 0.1,
         scale_spread: float = 0.1,
     ) -> None:
-        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        shared: dict[str, Any] = {"eps": eps, "correction": correction}
+        shared |= {"eps_position": eps_position, "affine": affine}
         shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
         shared |= {"population_statistics": population_statistics}
         super().__init__(num_features, channel_dim, layer=layer, **shared)

@@ -47,7 +47,7 @@ def main(name: str, cache: Path, study: Path | None = None) -> None:
         bank=study.name if study else claim.bank,
         mode="alone",
     )
-    more = [column for column in new if column.startswith(("logged/", "steps_to_"))]
+    more = [column for column in map(str, new) if column.startswith(("logged/", "steps_to_"))]
     later = [
         name for name in (*NUMBERS, "device", *more) if name not in kept and name in new
     ]  # older runs have none

@@ -8,6 +8,7 @@ import io
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ EXAMPLES = "test_examples.npz"
 def pack(cache: Path, out: Path) -> None:
     """Write both files of the finished runs of a cache."""
     out.mkdir(parents=True, exist_ok=True)
-    answers: dict[str, np.ndarray] = {}
+    answers: dict[str, Any] = {}
     with tarfile.open(out / TAR, "w:xz", preset=2) as tar:
         for summary in sorted(cache.rglob("summary.json")):
             run = summary.parent

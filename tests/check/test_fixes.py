@@ -285,3 +285,48 @@ def test_norm_that_is_called_twice_on_different_inputs():
     pooled = ((h.var(0, correction=0) + (4 * h).var(0, correction=0)) / 2).sqrt()
     apart = ((4 * h + 12).mean(0) - h.mean(0)) / pooled
     assert f"{apart.square().mean().sqrt().item():.2g} deviations" in finding.sentence
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 16, 24, 64])
+@pytest.mark.parametrize("id", ["small_batch", "dropout_before_batchnorm", "batch_in_eval", "one_value"])
+def test_norm_that_a_fix_proposes_has_enough_values_on_rows(id, width):
+    tracks, n = id != "batch_in_eval", 5 if id == "small_batch" else 64
+    norm = (
+        nn.GroupNorm(width, width) if id == "one_value" else nn.BatchNorm1d(width, track_running_stats=tracks)
+    )
+    body = [nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.6 * (id[0] == "d")), nn.Linear(64, width), norm]
+    model = nn.Sequential(*body, nn.ReLU(), nn.Linear(width, 3))
+    finding = check(model, rows(n), samples=n)[id]
+    assert ("swap" in finding.fix) == (width > 2), finding.fix
+    assert not finding.fix.startswith(("#", " "))
+    if width > 2:
+        _, after = fixed(id, model, rows(n), samples=n)
+        assert "one_value" in after.healthy
+
+
+def test_norms_of_single_samples_stay_where_a_fix_replaces_the_others():
+    model = nn.Sequential(nn.Linear(6, 32), nn.LayerNorm(32), nn.Linear(32, 32), nn.BatchNorm1d(32))
+    finding, _ = fixed("small_batch", model, rows(4))
+    assert "num_groups=4, where=['3']" in finding.fix
+    assert type(model[1]) is nn.LayerNorm
+
+
+def test_gap_of_one_batch_among_several_is_chance():
+    """The last of nine batches alone is far from the running statistics."""
+    model, batches = trained(mlp(), 150)
+    torch.optim.swa_utils.update_bn([x for x, _ in batches], model)
+    x, y = batches[0]
+    few = [(x[8 * k : 8 * k + 8], y[8 * k : 8 * k + 8]) for k in range(8)]
+    found = check(model, [*few, (few[0][0] + 0.6, few[0][1])])
+    alone = check(model, (few[0][0] + 0.6, few[0][1]))
+    assert "mode_gap" in alone
+    assert "mode_gap" in found.healthy, str(found)
+    assert "mode_gap" in check(shifted(model), few)
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_gap_beside_batches_that_are_not_finite_or_cannot_train(value):
+    model, batches = trained(mlp())
+    x, y = batches[0]
+    odd = [(torch.full_like(x, value), y), (x[:1], y[:1])]
+    assert "mode_gap" in check(shifted(model), [batches[0], *odd, *batches[1:]], samples=64)

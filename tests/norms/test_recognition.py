@@ -246,3 +246,24 @@ def test_any_formula_is_read_off(seed):
     gain = {"g": 0.0, "1+g": 1.0}.get(form)
     assert found.gain is None if gain is None else torch.equal(found.gain, torch.full((size,), gain))
     assert torch.equal(found.shift, torch.zeros(size))
+
+
+@pytest.mark.parametrize("var", [None, (), (1, 6), (6,)])
+@pytest.mark.parametrize("mean", [None, (), (1, 6), (6,)])
+def test_running_statistics_of_any_form_that_no_pass_uses(mean, var):
+    """A class that names running statistics and keeps none, or keeps them in a form of its own, is asked about."""
+
+    class Running(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.eps, self.weight = 1e-5, nn.Parameter(torch.ones(6))
+            self.register_buffer("running_mean", None if mean is None else torch.zeros(mean))
+            self.register_buffer("running_var", None if var is None else torch.ones(var))
+
+        def forward(self, x):
+            return (x - x.mean(0)) * (x.var(0, correction=0) + self.eps).rsqrt() * self.weight
+
+    found = norm_layer(Running())
+    assert found.kind == "batch"
+    assert bool(found.stays) == (mean is not None and mean == var)
+    assert found.stays or found.num_features == 6

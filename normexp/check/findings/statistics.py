@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from statistics import fmean, stdev
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
+from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import PROBE, matched
 from normexp.check.network import Modes, Network, loss_anew, modes
 from normexp.check.places import Place
@@ -40,26 +42,48 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured = network.modes
     gap, finite = measured.running - measured.batch, math.isfinite(measured.running)
-    if finite and gap <= limit.gap * abs(measured.batch) + limit.floor:
+    # What one batch shows may be chance, so the gap must be there in the mean of all batches, too.
+    if finite and not (is_gap(gap, measured.batch, limit) and is_mean_gap(network, limit)):
         return
     worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
     by_path = {place.path: place for place in network.tracked}
     fused = [path for path in worst if is_normalized_already(by_path[path], measured, limit)]
     apart = {p: d for p, calls in measured.moments.items() if (d := distance(calls)) > limit.calls}
-    words = {"running": measured.running, "batch": measured.batch, "precise": network.precise}
+    words: dict[str, Any] = {"running": measured.running, "batch": measured.batch, "precise": network.precise}
     case = "closed" if words["precise"] - measured.batch < limit.closed * gap or not finite else "open"
     if fused:
         yield Found(fused, gap, "fused", **words)
     elif apart and case == "open":
         worst = sorted(apart, key=apart.__getitem__, reverse=True)
-        yield Found(worst, gap, "several", apart=apart[worst[0]], **words)
+        swap = swap_code(network, network.tracked)
+        yield Found(worst, gap, "several", apart=apart[worst[0]], swap=swap, **words)
     else:
         few = network.batch_size is not None and network.batch_size < limit.few
         stored = STORED.format(n=network.batch_size) if few and case == "open" else ""
-        yield Found(worst, gap, case, stored=stored, remedy=REMEDIES[estimator(network)](network), **words)
+        words |= {
+            "remedy": REMEDIES[estimator(network)](network),
+            "swap": swap_code(network, network.tracked),
+        }
+        yield Found(worst, gap, case, stored=stored, **words)
 
 
 STORED = " torch normalizes with a variance over n and stores one over n - 1, which counts at {n} samples."
+
+
+def is_gap(gap: float, loss: float, limit: SimpleNamespace) -> bool:
+    """Whether a gap is more than the limit's share of a loss; one that is no number is."""
+    return not gap <= limit.gap * abs(loss) + limit.floor
+
+
+def is_mean_gap(network: Network, limit: SimpleNamespace) -> bool:
+    """Whether the mean gap of all batches, less its standard error where three or more show a spread, is one, or the
+    gap of one batch is not finite."""
+    losses = network.losses()
+    gaps = [running - batch for running, batch in losses]
+    if not all(map(math.isfinite, gaps)):
+        return True
+    error = stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 2 else 0.0
+    return is_gap(fmean(gaps) - error, fmean(batch for _, batch in losses), limit)
 
 
 def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
@@ -157,6 +181,7 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         case = "few" if samples < limit.few else ""
         case = "devices" if devices > 1 and not least.place.synced else case
         words = {"values": network.values(least), "more": more, "devices": devices}
+        words["swap"] = swap_code(network, (call.place for call in calls), "small_batch")
         yield Found(calls, samples, case, least.place.path, **words)
     if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
@@ -226,7 +251,8 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             outputs.append(network.output(inputs)[:half])
     change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
     if change > limit.change:
-        yield Found(calls, change, "" if all(call.place.swappable for call in calls) else "by_hand")
+        swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
+        yield Found(calls, change, "" if swap else "by_hand", swap=swap)
 
 
 @finding
@@ -249,7 +275,9 @@ def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterab
         path: torch.stack([d[path] for d in draws if path in d]).mean(0) for path in off if path in draws[0]
     }
     for worst in above(ratios(mean, off).items(), limit.factor):
-        worst.case = "" if all(place.swappable for place in follows) else "by_hand"
+        raised = (place for place in follows if place.path in worst.layers)
+        worst.words["swap"] = swap_code(network, raised, "dropout_before_batchnorm")
+        worst.case = "" if worst.words["swap"] else "by_hand"
         yield worst
 
 

@@ -9,6 +9,7 @@ import torch
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import mask_of, real_statistics
+from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
 from normexp.check.network import Network
 from normexp.check.places import Place
@@ -71,8 +72,8 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 ONE_VALUE = {
     "batch": "a batch of 3 and more, DataLoader(..., drop_last=True)",
-    "instance": 'normexp.norms.swap(model, "layernorm", where={paths})  # over (C, H, W)',
-    "group": 'normexp.norms.swap(model, "groupnorm", num_groups=1, where={paths})  # or a larger input',
+    "instance": "{swap}  # over (C, H, W)",
+    "group": "{swap}  # or a larger input",
     "sample": "for path in {paths}: model.set_submodule(path, nn.Identity())",
     "": "take it out, or give it more values by fewer groups or a larger input",
 }
@@ -85,8 +86,12 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     centered = [c for c in network.understood if c.place.centers]
     if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
         path, places = min(few, key=few.__getitem__), {c.place.path: c.place for c in centered}
-        kinds = {place.kind if place.swappable else "" for place in (places[p] for p in few)}
-        mend = ONE_VALUE[kinds.pop() if len(kinds) == 1 else ""].format(paths=list(few))
+        norms = [places[p] for p in few]
+        kinds = {place.kind if place.swappable else "" for place in norms}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        swap = swap_code(network, norms, "one_value", groups=kind == "group")
+        kind = "" if kind in ("group", "instance") and not swap else kind
+        mend = ONE_VALUE[kind].format(paths=list(few), swap=swap)
         yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 

@@ -75,7 +75,9 @@ def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
 def columns_anew(claim: Claim) -> list[str]:
     """The columns of a claim's metrics that runs from before there were such numbers lack."""
     asked = {claim.metric_of(arm) for arm in claim.arms} | {claim.check_of(arm) for arm in claim.arms}
-    return sorted({metric.replace("/", "_").replace("error", "accuracy") for metric in asked & set(ANEW)})
+    return sorted(
+        {metric.replace("/", "_").replace("error", "accuracy") for metric in ANEW if metric in asked}
+    )
 
 
 def _steps(metric: str, runs: pd.DataFrame) -> pd.Series:

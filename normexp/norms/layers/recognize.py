@@ -58,10 +58,15 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
         return _of_torch(module, kind)
     if base := next((own for own in TORCH if isinstance(module, own)), None):
         return _of_subclass(module, base)
-    kept = module._buffers.get("running_mean") is not None and module._buffers.get("running_var") is not None
-    if kept and "forward" not in module.__dict__:
+    if has_running_statistics(module) and "forward" not in module.__dict__:
         return _of_running_statistics(module)
     return _by_outputs(module, path)
+
+
+def has_running_statistics(module: nn.Module) -> bool:
+    """Whether a layer keeps a running mean and variance of one shape. Many classes name both and may keep none."""
+    mean, var = (getattr(module, name, None) for name in ("running_mean", "running_var"))
+    return isinstance(mean, Tensor) and isinstance(var, Tensor) and mean.shape == var.shape
 
 
 _judged: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -174,7 +179,7 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
 
 def _of_running_statistics(module: nn.Module) -> NormLayer:
     """A BatchNorm that is none of torch's, such as the frozen one of torchvision and timm."""
-    size, eps = len(module.running_mean), _eps(module)
+    size, eps = module.running_mean.numel(), _eps(module)
     base = NormLayer("batch", size, 1, 1e-5 if eps is None else eps, activations=activations_of(module))
     trained, _ = match(module, [(size,)])
     learns = trained is not None and trained.kind == "batch"

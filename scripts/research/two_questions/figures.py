@@ -18,7 +18,7 @@ from matplotlib.axes import Axes
 from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.judge.comparison import practical_margin
 from normexp.claims.spec.cell import value_of
-from normexp.report.statistics import estimate
+from normexp.report.statistics import Estimate, estimate
 from normexp.report.style import FREE, OWN
 
 ROOT = Path(__file__).parents[3]
@@ -297,7 +297,7 @@ def compare(runs: pd.DataFrame, by: list[str], also: list[tuple[str, str]]) -> N
                 print(*setting, one, "-", other, points(found), f"{len(seeds)} seeds")
 
 
-def points(found: tuple[float, ...]) -> str:
+def points(found: Estimate) -> str:
     return "{:+.2f} ({:+.2f} to {:+.2f})".format(*(100 * value for value in found[:3]))
 
 

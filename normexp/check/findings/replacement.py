@@ -1,0 +1,56 @@
+"""Which norm a fix puts in the place of others, as code: one that has enough values there."""
+
+import math
+from collections.abc import Iterable
+
+from normexp.check.finding import MOST_NAMED
+from normexp.check.network import Network
+from normexp.check.places import Place
+from normexp.check.trace import Call
+from normexp.norms.layers import NormLayer
+
+USUAL = 32  # groups that `swap` makes, or their greatest common divisor with the channels
+ENOUGH = 8  # values: as the samples of small_batch
+LEAST = 3  # values: see one_value
+
+
+def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups: bool = True) -> str:
+    """`normexp.norms.swap(...)` for some norms: GroupNorm with as many groups as leave each `ENOUGH` values in the
+    inputs of this pass, else LayerNorm. Empty if swap cannot replace them all, or if no norm of single samples has
+    `LEAST` values there.
+
+    Args:
+        id: of a finding whose layers these norms are.
+        groups: whether GroupNorm will do; otherwise it is LayerNorm.
+    """
+    places = list(dict.fromkeys(places))
+    calls = [call for call in network.calls if call.place in places]
+    if not calls or not all(place.swappable for place in places):
+        return ""
+    where = "" if set(places) == set(network.places) else f", where={listed(places, id)}"
+    for asked in (None, 16, 8, 4, 2) if groups else ():
+        if min(math.prod(call.x.shape[1:]) // groups_of(call, asked) for call in calls) >= ENOUGH:
+            options = "" if asked is None else f", num_groups={asked}"
+            return f'normexp.norms.swap(model, "groupnorm"{options}{where})'
+    enough = min(map(values_in_layer_norm, calls)) >= LEAST
+    return f'normexp.norms.swap(model, "layernorm"{where})' if enough else ""
+
+
+def groups_of(call: Call, asked: int | None) -> int:
+    """The groups that `swap` gives the norm of a call."""
+    layer = call.place.layer
+    if asked is None and isinstance(layer, NormLayer) and layer.kind == "group":
+        return layer.groups
+    return math.gcd(asked or USUAL, call.x.shape[call.place.channel_dim(call.x.dim())])
+
+
+def values_in_layer_norm(call: Call) -> int:
+    """Over how many values LayerNorm normalizes in the place of a call's norm."""
+    return call.x.shape[-1] if call.place.channel_dim(call.x.dim()) > 1 else math.prod(call.x.shape[1:])
+
+
+def listed(places: list[Place], id: str) -> str:
+    """Paths as code, or where the result has them if they are many."""
+    if len(places) <= MOST_NAMED or not id:
+        return str([place.path for place in places])
+    return f"list(result['{id}'].layers)"
