@@ -210,7 +210,7 @@ FILES = {
     "syntax": ("name: n\narms: {a: [norm=none]\n", "line 3.*; close brackets and quote text"),
     "list": ("- name: n\n", "must be keys with values"),
     "binary": (b"\xff\xfe", "is no text in UTF-8"),
-    "alias": ("name: &a [*a]\n", "cannot be read"),
+    "alias": ("name: &a [*a]\n", "more than 100,000 values"),
     "twice": (GOOD + "seeds: 5\n", "line 12: seeds stands there twice; keep one"),
     "deep": ("name: " + "[" * 3000, "cannot be read"),
 }
