@@ -18,6 +18,7 @@ from normexp.norms.layers.recognize import TORCH, has_running_statistics
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+FORWARDS = {kind.forward for kind in TORCH}  # a subclass with another may take other axes
 OTHERWISE = "computes something else here than on the inputs on which it was tried"
 TINY = 1e-12  # of an output that is 0
 SELF = "self"  # path of the network in that of a called function
@@ -54,8 +55,9 @@ class Place:
     @property
     def by_outputs(self) -> bool:
         """Whether it is a stranger's class, known by its outputs for small random inputs alone."""
+        torchs = isinstance(self.module, TORCH) and type(self.module).forward in FORWARDS
         return not (
-            isinstance(self.module, (*TORCH, CalledFunction)) or hasattr(self.module, "batch_statistics")
+            torchs or isinstance(self.module, CalledFunction) or hasattr(self.module, "batch_statistics")
         )
 
     def explains(self, x: Tensor, y: Tensor) -> bool:

@@ -388,3 +388,14 @@ def test_padding_counted():
     apart = ((x.flatten(0, 1).mean(0) - real.mean(0)) / scale).square().mean().sqrt()
     wider = ((x.flatten(0, 1).var(0, correction=0) + 1e-5).sqrt() / scale - 1).square().mean().sqrt()
     assert finding.number == pytest.approx(float(max(apart, wider)), rel=1e-4)
+
+
+def test_subclass_that_turns_its_input_is_not_judged_by_the_last_axis():
+    class Turns(nn.LayerNorm):
+        def forward(self, x):
+            return super().forward(x.movedim(1, -1)).movedim(-1, 1) if x.dim() == 4 else super().forward(x)
+
+    model = nn.Sequential(nn.Conv2d(3, 16, 7), Turns(16), nn.Flatten(), nn.Linear(64, 3))
+    result = check(model, images())
+    assert "one_value" not in result, str(result)
+    assert any("Turns" in fact and "not understood" in fact for fact in result.facts), result.facts

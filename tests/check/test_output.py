@@ -201,7 +201,7 @@ def test_table_holds_sentence_fix_and_verdict():
     console = Console(width=160, record=True, file=io.StringIO())
     show(result, console)
     text = console.export_text()
-    words = ("small_batch", "normalizes over 4 samples", 'swap(model, "groupnorm")', "claim=P10a", "healthy:")
+    words = ("small_batch", "normalizes over 4 samples", 'swap(model, "layernorm")', "claim=P10a", "healthy:")
     assert [word for word in words if word not in text] == []
 
 
