@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import torch
-from faults import FAULTS
+from faults_of_structure import FAULTS
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader

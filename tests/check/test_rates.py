@@ -11,7 +11,7 @@ from committed import ROOT
 from normexp.check.run import check
 
 sys.path.insert(0, str(ROOT / "scripts" / "research"))
-from faults import FAULTS
+from faults_of_structure import FAULTS
 
 NETWORKS, ROWS = (
     json.loads((ROOT / "docs" / "data" / f"check_{name}.json").read_text()) for name in ("rates", "faults")
