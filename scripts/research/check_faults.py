@@ -23,12 +23,13 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 import normexp
+from normexp.check.result import Finding
 
 FILE = Path(__file__).parents[2] / "docs" / "data" / "check_faults.json"
 NAMES = {"normexp": normexp, "torch": torch, "nn": nn, "F": F, "DataLoader": DataLoader}
 
 
-def names_layer(finding: SimpleNamespace, layer: str) -> bool:
+def names_layer(finding: Finding, layer: str) -> bool:
     """Whether a finding names a layer, or one of those that match: `[0-9]*`."""
     return any(fnmatch.fnmatchcase(path, layer) for path in finding.layers)
 
@@ -74,8 +75,8 @@ def main(words: list[str]) -> None:
     cases = [case for case in FAULTS if not words or any(case.thread.endswith(f"#{w}") for w in words)]
     table = [tried(case, bool(words)) for case in cases]
     for row in table:
-        words = ("found" if row["found"] else "MISSED", "mended" if row["mended"] else "not mended")
-        print(*words, row["finding"], row["thread"], row.get("after", ""))
+        shown = ("found" if row["found"] else "MISSED", "mended" if row["mended"] else "not mended")
+        print(*shown, row["finding"], row["thread"], row.get("after", ""))
     found, mended = (sum(row[key] for row in table) for key in ("found", "mended"))
     print(f"{len(table)} faults: {found} found at the right layer, {mended} mended by the printed fix")
     if len(cases) == len(FAULTS):

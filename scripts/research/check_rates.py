@@ -102,7 +102,8 @@ def checked(model: nn.Module, make: Callable, **options: Any) -> dict:
 
 def others(model: nn.Module, make: Callable) -> dict:
     """What torch-audit and pytest-torch say of the same network."""
-    batch, said = make(), {}
+    batch = make()
+    said: dict[str, Any] = {}
     try:
         optimizer = torch.optim.AdamW(model.parameters(), RATE)
         found = [

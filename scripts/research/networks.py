@@ -262,9 +262,10 @@ def monai() -> Networks:
     plane, p = functools.partial(to_images, channels=1), functools.partial
     plain = {"spatial_dims": 2, "in_channels": 1, "out_channels": 2}
     unet = {"channels": (8, 16, 32), "strides": (2, 2)}
+    norms: tuple[Any, ...] = ("instance", "batch", ("group", {"num_groups": 4}))
     make: Networks = {
         f"UNet {norm}": (p(n.UNet, **plain, **unet, norm=norm), plane)
-        for norm in ("instance", "batch", ("group", {"num_groups": 4}), ("layer", {"normalized_shape": []})) if norm[0] != "layer"
+        for norm in norms
     }  # fmt: skip
     volume = functools.partial(to_images, 16, 1, n=N, dims=3)
     make |= {
