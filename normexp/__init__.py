@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from normexp import norms, runs
     from normexp.check import Check
     from normexp.compare import Compare
+    from normexp.monitors.own_loop import watch
 
     check: Check  # the package, which is called
     compare: Compare
@@ -30,10 +31,6 @@ __version__ = "0.2.0"
 # Raised when an equal configuration computes other bits. 2: group norms of channels_last images no longer cancel, and a
 # CPU takes denormal numbers for zero.
 NUMERICS = 2
-
-
-if TYPE_CHECKING:
-    from normexp.monitors.own_loop import watch
 
 
 def __dir__() -> list[str]:
