@@ -8,10 +8,14 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
-from normexp.claims.evidence.networks import different, settings_of_values
-from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.registry import before, registration
-from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
+from normexp.claims.evidence.registry import before, protocol_of, registration
+from normexp.claims.evidence.settings import (
+    compared_runs,
+    different,
+    finished_settings,
+    settings,
+    settings_of_values,
+)
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values

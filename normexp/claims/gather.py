@@ -67,16 +67,6 @@ def gathered(
         grid = wider
 
 
-def computed(claim: Claim) -> Evidence:
-    """The values of a claim that trains nothing, made anew."""
-    from normexp.claims.evidence.initial import gather, initial_table  # loads torch
-    from normexp.claims.evidence.search import search
-
-    if claim.settings:
-        return Evidence(claim, initial_table(claim))
-    return Evidence(claim, search(claim) if claim.search else gather(claim))
-
-
 def count_runs(rows: pd.DataFrame) -> int:
     """The runs of these rows of a grid; arms may share one."""
     return len(rows.drop_duplicates(RUN))

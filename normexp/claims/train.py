@@ -8,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.complete import complete_cells
-from normexp.claims.evidence.disk import DiskRuns
+from normexp.claims.evidence.disk import DiskRuns, complete_cells
 from normexp.claims.evidence.registry import registration
 from normexp.claims.gather import Evidence, count_runs, gathered, to_train
 from normexp.claims.spec.claim import Claim

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from normexp.claims.conclude import conclude
-from normexp.claims.gather import Evidence, computed, kept, to_train
-from normexp.claims.judge.verdict import BEGUN, Verdict
+from normexp.claims.gather import Evidence, kept, to_train
+from normexp.claims.judge.verdict import Verdict, Word
 from normexp.claims.pages.figure import draw
 from normexp.claims.record import table_of_settings, to_json
 from normexp.claims.spec.claim import Claim
@@ -38,9 +38,9 @@ def verified(
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)
-    if verdict.counts and verdict.word != BEGUN:
+    if verdict.counts and verdict.word != Word.BEGUN:
         table_of_settings(verdict).to_csv(folder / "settings.csv", index=False)
-    if verdict.word != BEGUN:  # nothing is shown of some settings, either
+    if verdict.word != Word.BEGUN:  # nothing is shown of some settings, either
         draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
     return verdict
 
@@ -57,7 +57,7 @@ def verify_all(
     """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
     at the end and makes the exit status 1, or 2 where its input is bad; any verdict makes it 0. `evidence` is the
     folder of kept runs; None to judge from this disk alone. The other arguments are those of `verified`."""
-    start, words, failed = time.perf_counter(), Counter[str](), dict[str, tuple[str, int]]()
+    start, counts, failed = time.perf_counter(), Counter[str](), dict[str, tuple[str, int]]()
     options, rounds = options or Options(), None
     plain = [claim for claim in claims if claim.evidence != "training"]
     seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
@@ -88,7 +88,7 @@ def verify_all(
         except Exception as error:
             failed[claim.id] = why(error), status_of(error)
             return
-        words[verdict.word] += 1
+        counts[verdict.word] += 1
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
         print(f"\n{paragraph(verdict, width)}")
         if len(verdict.numerics) > 1:
@@ -105,11 +105,20 @@ def verify_all(
             say(one)
         if rounds:
             rounds.run(options, say)
-        counts = ", ".join(f"{count} {word}" for word, count in words.items())
-        tell(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
+        summary = ", ".join(f"{count} {word}" for word, count in counts.items())
+        tell(f"\n{summary or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for name, (reason, _) in failed.items():
         tell(f"Error: {name}: {reason}", file=sys.stderr)
     return max((status for _, status in failed.values()), default=0)
+
+
+def computed(claim: Claim) -> Evidence:
+    """The values of a claim that trains nothing, made anew."""
+    from normexp.claims.evidence.initial import gather, initial_table  # loads torch
+    from normexp.claims.evidence.search import search
+
+    make = initial_table if claim.settings else search if claim.search else gather
+    return Evidence(claim, make(claim))
 
 
 def _whole(claim: Claim, folder: Path | None) -> Evidence | None:

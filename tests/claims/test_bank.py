@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.claims.evidence.complete import complete
+from normexp.claims.evidence.disk import complete
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import BankCell
 

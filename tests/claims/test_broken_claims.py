@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from committed import text_of
+from committed import read_claim, text_of
 from hydra.errors import OverrideParseException
 
-from normexp.claims.spec import claim_files, select
+from normexp.claims.spec import find
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
+from normexp.claims.spec.find import load_claims, load_each
 from normexp.cli.main import run
 from normexp.config.errors import why
 
@@ -239,8 +239,7 @@ def verify(tmp_path, monkeypatch):
     (folder / "S29b.yaml").write_text("")
     (folder / "X91.yaml").write_text("- 1")
     monkeypatch.setattr("normexp.cli.verify.CONFIGS", folder)
-    monkeypatch.setattr(select, "CONFIGS", tmp_path)
-    monkeypatch.setattr(claim_files, "CONFIGS", tmp_path)
+    monkeypatch.setattr(find, "CONFIGS", tmp_path)
     return lambda *arguments: run("verify", [*arguments, f"out={tmp_path / 'out'}"])
 
 

@@ -9,11 +9,11 @@ from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
 
 from normexp.claims.evidence.initial import gather, law, plain
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.evidence.search import search
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.pages.verdicts import write_verdicts
-from normexp.claims.spec.select import select
+from normexp.claims.spec.find import select
 from normexp.claims.words import note
 from normexp.cli.main import run
 

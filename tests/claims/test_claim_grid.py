@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from committed import CLAIMS
+from committed import CLAIMS, read_claim
 from test_population import PILOT, write
 
 from normexp.claims.conclude import conclude
@@ -19,7 +19,6 @@ from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, ru
 from normexp.claims.evidence.widen import widen
 from normexp.claims.gather import Evidence, gathered
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import read_claim
 from normexp.cli.main import run
 
 CLAIM = yaml.safe_load("""

@@ -4,14 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from committed import CLAIMS, FILES, ROOT, altered
+from committed import CLAIMS, FILES, ROOT, altered, read_claim
 from test_broken_claims import OVER, line, read
 
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import labels_of
-from normexp.claims.spec.claim_files import read_claim
 
 BANK = "cells:\n" + "".join(
     f"  {data}_{model}: [data={data}, model={model}]\n"

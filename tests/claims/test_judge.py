@@ -25,12 +25,10 @@ EFFECTS = [kind for kind in KINDS.values() if not kind.universal]
 def test_a_region_is_where_the_side_of_an_effect_makes_the_sentence_true(kind, margin):
     if margin <= 0 and (kind.within or not kind.sign):
         return  # refused: nothing could show it
-    baseline = None if kind.slope else "b"
-    asked = Comparison(kind=kind.name, arm="a", baseline=baseline, margin=margin)
     for effect in np.arange(-1.05, 1.1, 0.1):
-        there = any(low < effect < high for low, high in asked.region(margin))
-        assert there == (asked.side(effect, margin) == asked.holds_if), effect
-        assert there != any(low < effect < high for low, high in asked.complement(margin)), effect
+        there = any(low < effect < high for low, high in kind.region(margin))
+        assert there == (kind.side(effect, margin) == kind.true_side), effect
+        assert there != any(low < effect < high for low, high in kind.complement(margin)), effect
 
 
 def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **options) -> str:

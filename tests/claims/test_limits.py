@@ -1,11 +1,10 @@
 """What a claim does not show: said of every claim, from its own settings, and no part of its protocol."""
 
 import pytest
-from committed import CLAIMS, altered
+from committed import CLAIMS, altered, read_claim
 
-from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.judge.limits import few_of, limits_of
-from normexp.claims.spec.claim_files import read_claim
+from normexp.claims.evidence.registry import protocol_of
+from normexp.claims.judge.head import few_of, limits_of
 from normexp.claims.words import does_not_show, few_settings
 
 

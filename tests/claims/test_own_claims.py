@@ -2,7 +2,7 @@
 
 import pytest
 
-from normexp.claims.spec.select import find, own_claims
+from normexp.claims.spec.find import find, own_claims
 
 TEXT = """
 name: dividing_by_n

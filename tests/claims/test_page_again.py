@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from committed import CLAIMS, ROOT, judged
 
-from normexp.claims.evidence.networks import NETWORK
+from normexp.claims.evidence.settings import NETWORK
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.pages.verdicts import write_verdicts
 

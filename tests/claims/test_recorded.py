@@ -8,8 +8,7 @@ import pytest
 from committed import CLAIMS, altered
 
 from normexp.claims.evidence import table
-from normexp.claims.evidence.complete import complete_cells
-from normexp.claims.evidence.disk import DiskRuns, overrides_of, row_of
+from normexp.claims.evidence.disk import DiskRuns, complete_cells, overrides_of, row_of
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import column_of, steps_to
 from normexp.claims.evidence.settings import failed_runs

@@ -5,10 +5,11 @@ import json
 import pytest
 from committed import CLAIMS, altered
 
-from normexp.claims.evidence.protocol import evidence_tag, protocol_of
 from normexp.claims.evidence.registry import (
     REGISTRY,
+    evidence_tag,
     latest,
+    protocol_of,
     read_registry,
     register,
     registration,

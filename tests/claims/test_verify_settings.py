@@ -6,14 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from asked import over_settings, verify
-from committed import altered
+from committed import altered, read_claim
 
 from normexp.claims.evidence.initial import gather, initial_table
-from normexp.claims.evidence.networks import NETWORK, different, settings_of_values
-from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.registry import REGISTRY, register
+from normexp.claims.evidence.registry import REGISTRY, protocol_of, register
+from normexp.claims.evidence.settings import NETWORK, different, settings_of_values
 from normexp.claims.spec.cell import BankCell
-from normexp.claims.spec.claim_files import read_claim
 from normexp.claims.words import note, scope
 
 SMALL = "model.width=8, model.activation"

@@ -2,29 +2,34 @@
 settings, or a judgement for each in one setting. `normexp.claims.words` says it in English."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
+from normexp.claims.judge.estimate import ALPHA, Ends, Moderator, SeedMean
 from normexp.claims.judge.kinds import Region
-from normexp.claims.judge.moderators import Moderator
 
-SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
-NO_COUNTEREXAMPLE = "no counterexample"
-SEEN, NOT_SEEN = "holds here", "not shown here"
-COUNTED = "counted"  # of settings that make no word about a population
-BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
-NOT_RUN = "not yet run"
-WITHDRAWN = "withdrawn"  # as worded, by its file
-WORDS = (
-    *(SUPPORTED, REFUTED, DIVIDED, UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
-    *(NOT_RUN, WITHDRAWN),
-)
 FEWEST = 6  # drawn settings for a word
 FEWEST_FOR_INTERVAL = 3  # seeds
 FAILED = "failed"  # the side of a setting without a number
+
+
+class Word(StrEnum):
+    """What a verdict says. docs/words.md explains each."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    DIVIDED = "divided"
+    UNDECIDED = "undecided"
+    NO_COUNTEREXAMPLE = "no counterexample"
+    SEEN = "holds here"
+    NOT_SEEN = "not shown here"
+    COUNTED = "counted"  # of settings that make no word about a population
+    BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
+    NOT_RUN = "not yet run"
+    WITHDRAWN = "withdrawn"  # as worded, by its file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +145,7 @@ class Count(Share):
     """Arm -> settings in which it had not learned to an end."""
     settings: tuple[SettingRow, ...]
     """The settings behind the counts."""
-    word: str = COUNTED
+    word: Word = Word.COUNTED
     """Over enough drawn settings supported, refuted, divided or undecided."""
     p: float | None = None
     """Of the share against one half, where there is a word."""
@@ -152,15 +157,15 @@ class Count(Share):
         rows = [row for row in self.settings if row.side != FAILED]
         if not rows or min(row.seeds for row in rows) < FEWEST_FOR_INTERVAL:
             return None
-        there = sum(_lies_in(row.interval, self.comparison.region(row.margin)) for row in rows)
-        elsewhere = sum(_lies_in(row.interval, self.comparison.complement(row.margin)) for row in rows)
+        rule = self.comparison.rule
+        there = sum(_lies_in(row.interval, rule.region(row.margin)) for row in rows)
+        elsewhere = sum(_lies_in(row.interval, rule.complement(row.margin)) for row in rows)
         return there, elsewhere, len(rows) - there - elsewhere
 
 
 def _lies_in(interval: Ends, region: Region) -> bool:
-    return any(low <= interval[0] and interval[1] <= high for low, high in region) and math.isfinite(
-        interval[0]
-    )
+    first, last = interval
+    return math.isfinite(first) and any(low <= first and last <= high for low, high in region)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +178,7 @@ class Check(Count):
     """Whether it was changed: in most drawn settings, or in all hand-picked ones."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """One single value of a universal sentence."""
 
@@ -190,7 +195,7 @@ class Judgement:
     """One comparison in one setting: of a universal sentence all single values, else the mean over seeds."""
 
     comparison: Comparison
-    word: str
+    word: Word
     """supported, refuted or undecided."""
     effect: float
     """The mean; of a universal sentence the value that fails most, or passes most narrowly."""
@@ -214,6 +219,12 @@ class Judgement:
     """Whether all failing cases have the level of the worst one, though the factor has others."""
     ranges: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
     """Arm -> level -> smallest and largest of its single values."""
+
+
+def deciding(judgements: Sequence[Judgement]) -> Judgement:
+    """The judgement that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
+    order = (Word.REFUTED, Word.UNDECIDED, Word.SUPPORTED)
+    return min(judgements, key=lambda judgement: order.index(judgement.word))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,7 +315,7 @@ class Verdict:
     expected: str | None
     """The word that mathematics gives."""
     limits: Limits
-    word: str
+    word: Word
     level: float
     """Of all intervals; 1 for the range of a universal sentence."""
     arms: Mapping[str, Mapping[str, float]]
@@ -356,9 +367,8 @@ class Verdict:
 
     @property
     def deciding(self) -> Judgement:
-        """The judgement that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-        order = (REFUTED, UNDECIDED, SUPPORTED)
-        return min(self.judgements, key=lambda judgement: order.index(judgement.word))
+        """The judgement that decides in one setting."""
+        return deciding(self.judgements)
 
     @property
     def effect(self) -> float | None:
@@ -389,5 +399,5 @@ class Verdict:
     @property
     def as_expected(self) -> bool | None:
         """Whether it is the word that mathematics gives; None where nothing is expected, or there is no word yet."""
-        no_word = self.word in (COUNTED, BEGUN) or self.expected is None
+        no_word = self.word in (Word.COUNTED, Word.BEGUN) or self.expected is None
         return None if no_word else self.word == self.expected
