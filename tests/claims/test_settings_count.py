@@ -13,10 +13,10 @@ from scipy import optimize, special
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.settings_count import (
     count,
     is_near_margin,
+    judge_settings,
     number_in,
     word_of,
 )
@@ -136,12 +136,6 @@ def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
     assert note(found).startswith(
         "no word is possible with fewer than 6 settings; few settings: 16 of the 48"
     )
-
-
-def test_without_a_row_the_scope_says_so():
-    found = judge(family([1.0] * 6), claim(MORE))
-    assert scope(found).endswith(", unregistered")
-    assert found.registered is None
 
 
 def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
@@ -283,14 +277,10 @@ def test_a_failed_run_counts_as_a_guess_and_the_second_line_says_what_holds_with
 @pytest.mark.parametrize("comparison", [FEWER, MORE, SAME])
 def test_where_every_run_failed_no_claim_holds_not_even_an_equivalence(comparison):
     lost = setting((0.1, 0.1), (0.1, 0.1), failed={"a": [1, 1], "b": [1, 1]}, guess=0.9)
-    found = count([lost, *family([0.0])], replace_log(comparison), 0.95)
+    found = count([lost, *family([0.0])], altered(comparison, log=False), 0.95)
     assert found.failed == 1
     assert not found.settings[0].holds
     assert found.n == 2
-
-
-def replace_log(comparison: Comparison) -> Comparison:
-    return Comparison(**{**comparison.shown(), "log": False})
 
 
 def test_where_the_value_of_guessing_is_not_known_pairs_decide_or_nothing_does():
@@ -348,20 +338,6 @@ def test_a_manipulation_that_fails_forbids_the_word_and_is_said():
     assert note(found).startswith(
         "the manipulation check holds in 0 of 12, so nothing is said of the cause (noise);"
     )
-
-
-def test_the_paragraph_has_counts_share_median_and_failures():
-    settings = [
-        *family([1.0] * 9 + [0.2, -0.7]),
-        setting((2.0, 2.0), (0.0, 0.0), "lost", {"b": [1, 0]}, guess=0.9),
-    ]
-    found = judge(settings, claim(MORE), row=ROW)
-    text = " ".join(paragraph(found, 10_000).split())
-    assert "P10 SUPPORTED: beyond the margin in 10 of 12 drawn settings:" in text
-    assert "; share 0.83 (0.52 to 0.98); " in text
-    assert "; where it does not hold: too little to matter in 1, the other way in 1; the sign is the" in text
-    assert "; the sign is the claimed one in 11 of 12 (p 0.0063)" in text
-    assert "failed runs: 1 of 24 with b (at seeds where all trained it holds in 10 of 12)" in text
 
 
 def test_an_interval_of_few_settings_excludes_nothing_and_says_so():

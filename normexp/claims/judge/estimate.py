@@ -100,10 +100,8 @@ class Moderator:
     """A moderator that could be tested."""
 
     name: str
-    groups: Mapping[str, tuple[int, int]]
-    """Side -> settings in which the claim holds, and settings."""
-    p: float
-    """Fisher's exact p, after Holm over the moderators of one claim."""
+    groups: Mapping[str, tuple[int, int]]  # side -> settings in which the claim holds, and settings
+    p: float  # Fisher's exact p, after Holm over the moderators of one claim
 
     @property
     def depends(self) -> bool:

@@ -76,7 +76,7 @@ def _with_half(
     by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison
 ) -> Mapping[Arm, Outcomes]:
     """The runs with half an answer more, where logarithms of errors are taken: no error has one, too."""
-    if not (comparison.log and setting.answer):
+    if not comparison.log:
         return by_arm
     return {arm: replace(runs, values=runs.values + setting.answer / 2) for arm, runs in by_arm.items()}
 

@@ -27,10 +27,8 @@ DEFINITIONS = ("arithmetic", "self-check")
 class Family:
     """Each comparison that has a word over drawn settings, of claims that are no arithmetic."""
 
-    tested: Mapping[tuple[str, int], Count]
-    """(id of a claim, part of it from 1) -> its count."""
-    stays: Mapping[tuple[str, int], bool]
-    """Whether its word stays under Holm."""
+    tested: Mapping[tuple[str, int], Count]  # (id of a claim, part of it from 1) -> its count
+    stays: Mapping[tuple[str, int], bool]  # whether its word stays under Holm
 
     @classmethod
     def of(cls, verdicts: Mapping[str, Verdict]) -> "Family":
