@@ -51,8 +51,8 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
     node = _fields(result)
     if isinstance(result, Judgement):
-        said = {"note": words.note_of_values(result), "method": words.method(result)}
-        return {"verdict": node.pop("word")} | node | said
+        english = {"note": words.note_of_values(result), "method": words.method(result)}
+        return {"verdict": node.pop("word")} | node | english
     return node | {"note": words.not_held(result)} if isinstance(result, Check) else node
 
 

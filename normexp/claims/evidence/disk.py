@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.grid import settings_of
+from normexp.claims.evidence.grid import cells_of
 from normexp.claims.evidence.metric import (
     ANEW,
     FINAL,
@@ -64,7 +64,7 @@ class DiskRuns:
 
     def read(self, grid: pd.DataFrame) -> pd.DataFrame:
         """A row for each run of a grid that is finished, with the columns of the evidence and its `folder`."""
-        cells = {cell.name: cell for cell in settings_of(self.claim)}
+        cells = {cell.name: cell for cell in cells_of(self.claim)}
         arms = defaultdict[tuple, dict[str, None]](dict)  # those with equal overrides share a run
         for key, arm in zip(keys_of(grid), grid["arm"], strict=True):
             arms[key][arm] = None

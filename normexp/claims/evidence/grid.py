@@ -33,7 +33,7 @@ def grid_of(claim: Claim) -> pd.DataFrame:
     Raises ValueError for a drawn setting without a pilot.
     """
     parts = []
-    for cell in settings_of(claim):
+    for cell in cells_of(claim):
         if cell.draw and not cell.updates:
             raise ValueError(f"claim={claim.id}: setting={cell.name}: has no pilot yet (docs/claims.md)")
         for arm, level, overrides in arms_in(claim, cell):
@@ -42,7 +42,7 @@ def grid_of(claim: Claim) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def settings_of(claim: Claim) -> list[BankCell]:
+def cells_of(claim: Claim) -> list[BankCell]:
     """The cells of a claim. A claim in a single setting has one cell, which changes nothing."""
     return list(claim.cells.values()) if claim.settings else [BankCell(name="", overrides=())]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
+from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, cells_of
 from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
 from normexp.claims.evidence.registry import evidence_tag, protocol_of
 from normexp.claims.spec.claim import Claim
@@ -64,7 +64,7 @@ def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
     the wider rates and the more seeds that `widen` once asked for."""
     tag = evidence_tag(claim)
     rows = table.loc[[tag in tags.split() for tags in table["asked_by"]], RUN]
-    arms = [(cell.name, *arm) for cell in settings_of(claim) for arm in arms_in(claim, cell)]
+    arms = [(cell.name, *arm) for cell in cells_of(claim) for arm in arms_in(claim, cell)]
     arms_table = pd.DataFrame(arms, columns=[*ARM, "overrides"]).astype({"level": object})
     return arms_table.merge(rows, on="overrides")
 

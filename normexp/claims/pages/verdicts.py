@@ -77,7 +77,7 @@ def page_of(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
         words=markdown_table(("", *Word), rows, range(1, len(Word) + 1)),
         tables={section: table(claims, verdicts, section, family) for section in SOURCES},
         family=family,
-        told=Counter(result.word for result in family.tested.values()),
+        counts=Counter(result.word for result in family.tested.values()),
         withdrawn=sum(verdicts[name].word == Word.WITHDRAWN for name, _ in family.tested),
         outside=outside(verdicts, family),
         unexpected=[verdict for verdict in verdicts.values() if verdict.as_expected is False],

@@ -37,7 +37,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         yield f"factor={list(claim.factor)}: one factor a claim; split the claim"
     yield from _overwritten(claim)
     for key in ("data.train_size", "data.val_size", "data.split_seed"):
-        if len({value_of(key, words) for words in claim.arms.values() if not isinstance(words, dict)}) > 1:
+        if len({value_of(key, arm) for arm in claim.arms.values() if not isinstance(arm, dict)}) > 1:
             yield f"arms: {key} differs between them, and arms share their examples; write it into fixed"
     for comparison in claim.comparisons:
         yield from _comparison(claim, comparison)
@@ -88,7 +88,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
     seen: dict[str, str] = {}
     for name, cell in claim.cells.items() if claim.evidence == "training" else ():
-        last = {word.lstrip("+").partition("=")[0]: word for word in (*cell.overrides, *claim.fixed)}
+        last = {text.lstrip("+").partition("=")[0]: text for text in (*cell.overrides, *claim.fixed)}
         if (other := seen.setdefault(str(sorted(last.values())), name)) != name and not claim.drawn:
             yield f"fixed: sets all in which settings {other} and {name} differ; keep one of them"
         if not {"model", "data"} <= cell.labels.keys():
@@ -137,6 +137,6 @@ def _unit(metric: str) -> str:
     return group if group == "logged" else name or metric
 
 
-def _keys(words: Iterable[str]) -> set[str]:
+def _keys(overrides: Iterable[str]) -> set[str]:
     """What overrides or options set: batch_size for +batch_size=8."""
-    return {str(word).lstrip("+~").partition("=")[0] for word in words}
+    return {str(text).lstrip("+~").partition("=")[0] for text in overrides}
