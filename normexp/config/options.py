@@ -34,9 +34,7 @@ def choices(group: str) -> dict[str, str]:
 
 def no_such_choice(group: str, name: str) -> str:
     """What is wrong with a choice that is not there, and what to write."""
-    elsewhere = (
-        "" if own_folder() else f"; or name the folder that has {group}/{name}.yaml: --config-dir FOLDER"
-    )
+    elsewhere = "" if own_folder() else "; for one of your own add --config-dir FOLDER"
     return f"no such choice; {suggest(name, [*choices(group), *installed(group)])}{elsewhere}"
 
 
