@@ -13,13 +13,8 @@ from scipy import optimize, special
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
-from normexp.claims.judge.settings_count import (
-    count,
-    is_near_margin,
-    judge_settings,
-    number_in,
-    word_of,
-)
+from normexp.claims.judge.over_settings import judge_settings
+from normexp.claims.judge.settings_count import count, is_near_margin, number_in, word_of
 from normexp.claims.judge.verdict import Trained
 from normexp.claims.units import ends
 from normexp.claims.words import note, paragraph, scope, with_scope
@@ -51,9 +46,6 @@ def claim(*comparisons, **options):
 
 def judge(settings, claim, **options):
     return judge_settings(claim, settings, **options)
-
-
-# Exact intervals.
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 6), (1, 6), (12, 24), (17, 24), (18, 24), (48, 48)])
@@ -93,9 +85,6 @@ def test_p_is_the_share_of_all_outcomes_that_are_as_uneven():
     signs = np.array(list(itertools.product((0, 1), repeat=10))).sum(1)
     for k in range(11):
         assert p_of_share(k, 10) == pytest.approx((np.abs(signs - 5) >= abs(k - 5)).mean())
-
-
-# Words.
 
 
 @pytest.mark.parametrize(
@@ -168,9 +157,6 @@ def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
     found = judge(family([1.0] * 9), claim(MORE, withdrawn="why"), row=ROW)
     assert (found.word, found.p, found.counts[0].holds) == ("withdrawn", None, 9)
     assert note(found).startswith("withdrawn: why")
-
-
-# What stands beside a word.
 
 
 @pytest.mark.parametrize(("kind", "claimed"), [("greater", 4), ("smaller", 2), ("different", None)])
@@ -252,9 +238,6 @@ def test_slopes_give_one_number_a_setting():
     assert (found.number, found.side) == (pytest.approx(2.0), "beyond")
 
 
-# One number a setting.
-
-
 def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each():
     own = setting((0.02, 0.0), (0.05, 0.03), measure="error", answer=0.01)
     found = number_in(own, FEWER)
@@ -312,9 +295,6 @@ def test_medians_and_their_spread_are_numpys():
     found = count(settings, FEWER, 0.95)
     assert found.median == pytest.approx(np.median(effects))
     assert found.median_interval == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
-
-
-# Rules that ask for more runs.
 
 
 def test_settings_within_a_standard_error_of_the_margin_need_two_more_seeds_on_either_side():
