@@ -3,10 +3,8 @@ over seeds where these pair, with Holm over comparisons, and the error rate divi
 
 import itertools
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,22 +14,12 @@ from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
-from normexp.claims.judge.settings_count import share_of
-from normexp.claims.judge.verdict import FAILED, SettingRow, Share
 from normexp.compare.effect import Curve, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
+from normexp.runs.metrics import higher_is_better
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal within the margin", "not decided"
-# The last word of a metric's name says which way is better.
-LOWER = {
-    "loss", "error", "err", "perplexity", "ppl", "bpb", "bpc", "nll", "mse", "mae", "rmse", "fid", "wer",
-    "cer", "regret", "steps", "seconds",
-}  # fmt: skip
-HIGHER = {
-    "accuracy", "acc", "top1", "top5", "map", "ap", "ap50", "ap75", "f1", "auc", "auroc", "auprc", "bleu",
-    "rouge", "dice", "iou", "miou", "psnr", "ssim", "r2", "recall", "precision", "elo", "reward", "return",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,23 +45,30 @@ class Metric:
 
 
 METRICS = {
-    "error": Metric("test error", False, "points", 100.0, 2, "error"),
-    "loss": Metric("test loss", False, "nats", 1.0, 3, "loss"),
+    "test/error": Metric("test error", False, "points", 100.0, 2, "error"),
+    "test/loss": Metric("test loss", False, "nats", 1.0, 3, "loss"),
 }
 
 
-def metric_of(name: str, better: str | None, margin: float | str | None) -> Metric:
-    """A metric of any name. Raises ValueError where nobody says which way is better, or what difference matters."""
-    last = re.split(r"[^a-z0-9]+", name.lower())[-1]
-    known = "lower" if last in LOWER else "higher" if last in HIGHER else None
-    if not (better or known):
-        raise ValueError(f"metric={name}: which way is better? write better=higher or better=lower")
-    if margin is None or isinstance(margin, str):
+def metric_of(name: str, better: str | None, margin: float | str | None, *, shares: bool = False) -> Metric:
+    """A metric of any name. Raises ValueError where nobody says which way is better, or what difference matters. That
+    is known of test/error and test/loss, by the margin of practice or where errors are `shares`."""
+    practical = margin is None or isinstance(margin, str)
+    if (known := METRICS.get(name)) and (shares or practical):
+        if better == "higher":
+            raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
+        return known
+    higher = higher_is_better(name, better)
+    if practical:
         raise ValueError(
             f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters"
         )
-    digits = 3 if not margin else max(0, 1 - math.floor(math.log10(margin)))
-    return Metric(name, (better or known) == "higher", digits=digits)
+    return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(margin))) if margin else 3)
+
+
+def guess_of(metric: Metric, chance_loss: Any) -> Any:
+    """What guessing gives by its loss; nan where the metric does not say it."""
+    return {"error": 1 - np.exp(-chance_loss), "loss": chance_loss}.get(metric.measure, math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +104,11 @@ class Design:
     @property
     def baseline(self) -> str:
         return self.norms[0]
+
+    @property
+    def of_sizes(self) -> bool:
+        """Whether levels are batch sizes, of one setting."""
+        return self.level_name == "batch size"
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -169,6 +169,7 @@ class Look:
 
     seeds: int
     alpha: float
+    design: Design
     arms: list[Arm]
     differences: list[Difference]
     guess: float | None = None
@@ -177,24 +178,6 @@ class Look:
     def open(self) -> list[Difference]:
         """The differences that are not decided."""
         return [difference for difference in self.differences if difference.word == OPEN]
-
-    @cached_property
-    def shares(self) -> dict[str, tuple[list[SettingRow], Share]]:
-        """Norm -> its settings, and in how many it is better by more than the margin, as claims count them."""
-        counted = {}
-        for norm in dict.fromkeys(own.norm for own in self.differences):
-            rows = [row_of(own) for own in self.differences if own.norm == norm]
-            counted[norm] = rows, share_of([row for row in rows if row.side != FAILED], 1 - ALPHA)
-        return counted
-
-
-def row_of(own: Difference) -> SettingRow:
-    """A difference as claims count it: by its measured side."""
-    side = FAILED if math.isnan(own.effect) else "within" if abs(own.effect) <= own.margin else "beyond"
-    return SettingRow(
-        name=str(own.level), number=own.effect, error=math.nan, margin=own.margin, side=side, trained=None,
-        seeds=own.seeds, failures={}, holds=side == "beyond",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -258,7 +241,7 @@ def look(results: Results, design: Design) -> Look:
                 steps=saved(results, (norm, level), (design.baseline, level), alpha), curve=results.curve,
             )
         )  # fmt: skip
-    return Look(min(own.runs for own in arms), alpha, arms, differences, results.guess)
+    return Look(min(own.runs for own in arms), alpha, design, arms, differences, results.guess)
 
 
 def p_of(effect: Effect, comparison: Comparison, margin: float) -> float:

@@ -97,10 +97,12 @@ def parted(name: str) -> tuple[str, int | None]:
 
 def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
+    from normexp.runs.metrics import with_metric
     from normexp.runs.table import find_runs, load_summaries
 
     if find_runs(path)[0]:
-        return load_summaries(path), {}
+        table = load_summaries(path)
+        return (with_metric(table, path, value) if value and "/" in value else table), {}
     folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
     if not folders:
         raise ValueError(f"{path}: holds neither runs of normexp nor events of TensorBoard; check the name")

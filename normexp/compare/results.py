@@ -2,46 +2,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from normexp.compare.judged import HIGHER, LOWER, METRICS, Design, Look, Metric, Results, look, metric_of
+from normexp.compare.answer import Answer
+from normexp.compare.judged import Design, Metric, Results, guess_of, look, metric_of
 from normexp.compare.read import column, labels, numbers, opened, states, texts, typed
-from normexp.compare.sentences import failed_runs, finding, partners
 from normexp.format import pluralize
+from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What results say: `print(answer)`, `answer.table`, `answer.look.differences`, `answer.page("folder")`."""
-
-    look: Look
-    design: Design
-    results: Results
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        more = (failed_runs(self.look, self.design), partners(self.look), *self.notes)
-        return "\n".join([*finding(self.look, self.design), *filter(None, more)])
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for each arm in each setting."""
-        from normexp.compare.page import table_of_arms
-
-        return table_of_arms(self.look, self.design)
-
-    def page(self, out: str | Path, made_by: str = "normexp.compare") -> Path:
-        """Write a page with its figure, tables as csv and LaTeX, and the paragraph for a paper. Returns its path."""
-        from normexp.compare.page import write
-
-        return write(self.look, self.design, self.results, Path(out), made_by, notes=self.notes)
 
 
 def compare(
@@ -93,10 +66,8 @@ def compare(
     name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
     arm = column(table, arm or next((own for own in ("arm", "norm") if own in table), "arm"), "arm")
     value, table = value_of(table, value, {arm, seed, setting, "seed", "batch_size", "lr"})
-    metric = (
-        METRICS[value[5:]] if value in ("test/error", "test/loss") and margin in (None, "practical") else None
-    )
-    metric, margin = metric or metric_of(value, better, margin), "practical" if metric else margin
+    metric = metric_of(value, better, margin)
+    margin = "practical" if margin is None else margin
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     if seed or "seed" in table:
         seed = column(table, seed or "seed", "seed")
@@ -105,8 +76,7 @@ def compare(
     if seed and table[seed].isna().any():
         raise ValueError(f"seed={seed}: {table[seed].isna().sum()} runs have none; give each its own")
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
-        chance = float(table["chance_loss"].max())
-        guess = chance if metric.measure == "loss" else 1 - math.exp(-chance)
+        guess = float(guess_of(metric, table["chance_loss"].max()))
     failed, still = states(table)
     values = numbers(table[value], value)
     runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
@@ -148,7 +118,7 @@ def compare(
     )  # fmt: skip
     notes = [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
     notes += [f"left out: {pluralize(int(still.sum()), 'run')} that still run"] if still.any() else []
-    return Answer(look(results, design), design, results, tuple(notes))
+    return Answer(look(results, design), results, notes)
 
 
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
@@ -168,8 +138,7 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
 def score(table: pd.DataFrame, tune: str, metric: Metric) -> np.ndarray:
     """The lower the better, of a column of validation."""
     name = column(table, tune, "tune")
-    last = name.lower().replace("_", "/").split("/")[-1]
-    higher = last in HIGHER or (last not in LOWER and metric.higher)
+    higher = higher_is_better(name) if last_word(name) in LOWER | HIGHER else metric.higher
     values = numbers(table[name], name)
     return np.nan_to_num(-values if higher else values, nan=math.inf)
 
@@ -205,9 +174,12 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
             raise ValueError(
                 f"arm={arm}: none of its runs has a value of {metric.name}; if it has another name there, rename it"
             )
-    last = metric.name.lower().replace("_", "/").split("/")[-1]
+    if metric.measure == "error" and known["max"].max() > 1:
+        raise ValueError(
+            f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"
+        )
     shares, percents = known.index[known["max"] <= 1], known.index[known["min"] > 1.5]
-    if last in SHARES and len(shares) and len(percents):
+    if last_word(metric.name) in SHARES and len(shares) and len(percents):
         raise ValueError(
             f"value={metric.name}: {shares[0]} has shares and {percents[0]} percents; write all in one unit"
         )

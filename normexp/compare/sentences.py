@@ -5,7 +5,7 @@ from typing import Any
 
 from normexp import __version__
 from normexp.compare.effect import MOST
-from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Difference, Look
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Difference, Look, word_of
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
@@ -18,25 +18,26 @@ def at(design: Design, level: Any, before: str = " at ") -> str:
     """The level behind a norm; empty if there is only one."""
     if level == "":
         return ""
-    return f"{before}batch size {level}" if design.level_name == "batch size" else f" in {level}"
+    return f"{before}batch size {level}" if design.of_sizes else f" in {level}"
 
 
-def finding(look: Look, design: Design) -> list[str]:
+def finding(look: Look) -> list[str]:
     """The result, a sentence for each difference; over several settings first in how many."""
-    counted = in_settings(look, design)
+    counted = in_settings(look)
     shown = [] if counted and len(look.differences) > MOST_SHOWN else look.differences
-    return [*counted, *(sentence(own, design) for own in shown)]
+    return [*counted, *(sentence(own, look.design) for own in shown)]
 
 
-def headline(look: Look, design: Design) -> str:
+def headline(look: Look) -> str:
     """The first sentence of a page: of several differences the words alone, as the table has their numbers."""
+    design = look.design
     if len(look.differences) <= 2:
-        return " ".join(finding(look, design))
+        return " ".join(finding(look))
     words = [
         f"{own.norm}{at(design, own.level)} {VERBS[own.word].format(design.baseline)}"
         for own in look.differences
     ]
-    return " ".join(in_settings(look, design)) or f"{'; '.join(words)}."
+    return " ".join(in_settings(look)) or f"{'; '.join(words)}."
 
 
 def sentence(own: Difference, design: Design) -> str:
@@ -105,17 +106,20 @@ def more_seeds(own: Difference, design: Design) -> str:
     return f"{what}, {own.more} more an arm would decide it"
 
 
-def in_settings(look: Look, design: Design) -> list[str]:
+def in_settings(look: Look) -> list[str]:
     """In how many hand-picked settings each norm is better; no word, as of every hand-picked list."""
-    if design.level_name == "batch size" or len(design.levels) < 2:
+    design = look.design
+    if design.of_sizes or len(design.levels) < 2:
         return []
     lines = []
-    for norm, (rows, share) in look.shares.items():
-        worse = sum(
-            row.side == "beyond" and (row.number or 0) * (1 if design.metric.higher else -1) < 0
-            for row in rows
-        )
-        better, within = share.holds - worse, sum(row.side == "within" for row in rows)
+    for norm in dict.fromkeys(own.norm for own in look.differences):
+        rows = [own for own in look.differences if own.norm == norm]
+        sides = [
+            word_of(own.effect, own.margin, higher=design.metric.higher)
+            for own in rows
+            if own.effect == own.effect
+        ]
+        better, within, worse = map(sides.count, (BETTER, EQUAL, WORSE))
         lines.append(
             f"{norm} is better than {design.baseline} by more than the margin in {better} of {len(rows)} hand-picked"
             f" settings, within it in {within}, worse in {worse} (counted: hand-picked settings have no word)."
@@ -123,7 +127,7 @@ def in_settings(look: Look, design: Design) -> list[str]:
     return lines
 
 
-def failed_runs(look: Look, design: Design) -> str:
+def failed_runs(look: Look) -> str:
     """How many runs of each arm failed, and what they count as; empty if none did."""
     lost: dict[str, list[int]] = {}
     for arm in look.arms:
@@ -148,9 +152,9 @@ def partners(look: Look) -> str:
     )
 
 
-def methods(look: Look, design: Design, ended: str = "") -> str:
+def methods(look: Look, ended: str = "") -> str:
     """The paragraph for a methods section."""
-    metric = design.metric
+    design, metric = look.design, look.design.metric
     rule = (
         "of practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
         if isinstance(design.margin, str)

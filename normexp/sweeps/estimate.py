@@ -16,17 +16,25 @@ TIMED = 0.1  # seconds that are timed at least, after a step that warms up
 def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
     """`about 3:00 min if 2 run at a time on idle cores (6:00 min of one core); validation and monitors come on top`.
     Raises ValueError for a run that cannot run."""
-    if any(hasattr(spec, "train") for spec in specs):
-        return "known after the first runs (a function of yours trains)"
-    on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
-    if not on_cpu and torch.cuda.is_available():
-        return "known after the first runs (a GPU computes)"
-    kinds = {kind_of(spec): spec for spec in specs}
-    seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
-    at_once, times = min(at_once, len(specs)), [seconds[kind_of(spec)] for spec in specs]
+    times = seconds_of_each(specs)
+    if not times:
+        own = any(hasattr(spec, "train") for spec in specs)
+        why = "a function of yours trains" if own else "a GPU computes"
+        return f"known after the first runs ({why})"
+    at_once = min(at_once, len(specs))
     wall = duration(max(sum(times) / at_once, *times))
     how = f"if {at_once} run at a time on idle cores ({duration(sum(times))} of one core)"
     return f"about {wall} {how if at_once > 1 else 'on an idle core'}; validation and monitors come on top"
+
+
+def seconds_of_each(specs: Sequence[RunSpec]) -> list[float]:
+    """Seconds of the training steps of each run; none where no step can be timed here: of a function, or on a GPU."""
+    on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
+    if any(hasattr(spec, "train") for spec in specs) or (not on_cpu and torch.cuda.is_available()):
+        return []
+    kinds = {kind_of(spec): spec for spec in specs}
+    seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
+    return [seconds[kind_of(spec)] for spec in specs]
 
 
 def seconds_of(spec: RunSpec) -> float:

@@ -220,8 +220,8 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
     with pytest.raises(ValueError, match="4 runs, which differ in batch_size, "):
         compare(folder)
     answer = compare(folder, setting="batch_size")
-    assert answer.design.metric.name == "test error"
-    assert answer.design.margin == "practical"
+    assert answer.look.design.metric.name == "test error"
+    assert answer.look.design.margin == "practical"
     means = normexp.runs.load_summaries(folder).groupby(["norm", "batch_size"])["test/accuracy"].mean()
     found = {int(own.level): own.effect for own in answer.look.differences}
     assert found == pytest.approx({size: means["none", size] - means["layernorm", size] for size in found})
@@ -278,7 +278,9 @@ def test_rates_are_chosen_by_validation_alone():
     chosen = compare(data, value="mAP", margin=0.3, tune="val").results.runs
     assert len(chosen) == 16
     assert chosen["value"].max() < 82
-    assert compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).design.baseline == "bn"
+    assert (
+        compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).look.design.baseline == "bn"
+    )
 
 
 def test_mixed_units_in_a_column_are_refused():

@@ -1,5 +1,6 @@
 """A training of somebody's own: what is called, what identifies a run, what resumes, and what is refused."""
 
+import itertools
 import re
 import textwrap
 
@@ -8,8 +9,7 @@ import pandas as pd
 import pytest
 
 from normexp.cli.main import run as command
-from normexp.compare.judged import Metric
-from normexp.compare.training import OfFunction, plain
+from normexp.compare.own_run import own_run, plain
 from normexp.runs import read_summary
 
 OWN = """
@@ -115,9 +115,9 @@ def test_a_function_that_does_not_fit_is_one_line(words, said, here, capsys):
 
 def test_a_run_is_known_by_its_arguments_and_version(tmp_path):
     def digests(version="", target="a.py:train", **more):
-        own = OfFunction(target, Metric("test"), "test", more, version, tmp_path)
-        own.__dict__["names"] = ["norm", "lr", "seed"]
-        return {run.digest for run in own.grid(["none", "bn"], [""], [0.1, 0.2], 3)}
+        keys = itertools.product(["none", "bn"], [0.1, 0.2], range(3))
+        given = [{"norm": norm, "lr": lr, "seed": seed, **more} for norm, lr, seed in keys]
+        return {own_run(target, version, tmp_path, own).digest for own in given}
 
     assert len(digests()) == 12
     for other in (digests("2"), digests(width=3), digests(target="b.py:train")):
