@@ -1,4 +1,4 @@
-"""The answer of a comparison: on the screen, as a table, and as a page with figure, tables and the words for a paper."""
+"""The answer of a comparison: as text, as a table, and as a page with figure, tables and the words for a paper."""
 
 import hashlib
 import json

@@ -14,6 +14,7 @@ from normexp.compare.read import column, labels, numbers, opened, states, texts,
 from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
+RUN = ["arm", "level", "seed"]
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
 
 
@@ -83,34 +84,17 @@ def compare(
     runs["failed"] = failed | ~np.isfinite(values)
     runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     kept = ~still & table[arm].notna().to_numpy() & (runs["arm"].isin(arms).to_numpy() if arms else True)
-    if tune:
-        runs["tune"] = score(table, tune, metric)
     names = named_arms(runs[~still], [str(own) for own in arms])
     runs, table = runs[kept], table[kept]
     if tune:
-        runs = (
-            runs.sort_values(["failed", "tune"], kind="stable")
-            .drop_duplicates(["arm", "level", "seed"])
-            .sort_index()
-        )
+        tuned = runs.assign(tune=score(table, tune, metric)).sort_values(["failed", "tune"], kind="stable")
+        runs = tuned.drop_duplicates(RUN).sort_index().drop(columns="tune")
     check_runs(runs, table, metric, names)
-    codes = {text: place for place, text in enumerate(sorted(runs["seed"].unique(), key=natural))}
-    runs["seed"] = runs["seed"].map(codes)
-    of = {
-        place: (own.arm, own.level, own.seed)
-        for place, own in zip(runs.index, runs.itertuples(), strict=True)
-    }
-    results = Results(
-        runs.drop(columns="tune", errors="ignore"),
-        guess,
-        {} if per_example is None else examples(per_example, runs, codes, arm, value, seed, settings),
-        {
-            of[place]: curve * ([1, -1] if metric.higher else [1, 1])
-            for place, curve in curves.items()
-            if place in of
-        },
-        value,
-    )
+    keys = dict(zip(runs.index, runs[RUN].itertuples(index=False, name=None), strict=True))
+    way = [1, -1 if metric.higher else 1]  # the lower the better
+    single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
+    falling = {keys[place]: curve * way for place, curve in curves.items() if place in keys}
+    results = Results(runs, guess, single, falling, value)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
         name=name, norms=names, metric=metric, margin=margin, looks=(few,) * looks, spread=spread,
@@ -158,7 +142,7 @@ def named_arms(runs: pd.DataFrame, asked: Sequence[str]) -> tuple[str, ...]:
 
 def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Sequence[str]) -> None:
     """Raise ValueError with one line for runs that no table of seeds can hold, or that lie in different units."""
-    for key, rows in runs.groupby(["arm", "level", "seed"]):
+    for key, rows in runs.groupby(RUN):
         if len(rows) > 1:
             own = table.loc[rows.index]
             differing = [name for name in own if own[name].astype(str).nunique() > 1]
@@ -186,13 +170,7 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
 
 
 def examples(
-    source: Any,
-    runs: pd.DataFrame,
-    codes: dict[str, int],
-    arm: str,
-    value: str,
-    seed: str | None,
-    settings: list[str],
+    source: Any, runs: pd.DataFrame, arm: str, value: str, seed: str | None, settings: list[str]
 ) -> dict[tuple, np.ndarray]:
     """(arm, level, seed) -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
     another mean, or other examples than the others."""
@@ -202,30 +180,16 @@ def examples(
     table, _ = opened(source, value)
     value, example = column(table, value, "value"), column(table, "example", "per_example")
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
-    rows["seed"], rows["value"] = (
-        texts(table[column(table, seed, "seed")]).map(codes),
-        numbers(table[value], value),
-    )
-    rows["example"] = table[example]
-    wide = rows.dropna().pivot(index=["arm", "level", "seed"], columns="example", values="value")
-    means = runs.set_index(["arm", "level", "seed"])["value"]
-    scales = [scale for scale in (1.0, 100.0) if same(means, scale * wide.mean(axis=1))]
+    rows["seed"] = texts(table[column(table, seed, "seed")])
+    rows["value"], rows["example"] = numbers(table[value], value), table[example]
+    wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
+    means = runs.set_index(RUN)["value"].dropna()
+    wide = wide[wide.index.isin(means.index)]
+    # Tables are rounded.
+    found = means.align(wide.mean(axis=1), join="left")[1]
+    scales = [scale for scale in (1.0, 100.0) if np.allclose(means, scale * found, rtol=2e-3, atol=1e-6)]
     if wide.isna().any(axis=None) or not scales:
         raise ValueError(
             f"{where}: its means over examples are not the values of the runs; give all examples of each"
         )
     return {key: scales[0] * own for key, own in zip(wide.index, wide.to_numpy(), strict=True)}
-
-
-def same(means: pd.Series, found: pd.Series) -> bool:
-    """Whether runs have these values, up to the digits that tables are rounded to."""
-    both = means.dropna().align(found, join="left")
-    return bool(np.allclose(*both, rtol=2e-3, atol=1e-6))
-
-
-def natural(text: str) -> tuple[float, str]:
-    """Seeds in the order of their numbers."""
-    try:
-        return float(text), ""
-    except ValueError:
-        return math.inf, text
