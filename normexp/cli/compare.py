@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
-from normexp.config.compose import compose
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
 
@@ -85,6 +84,8 @@ def compare(
         out: a folder
     """
     if all("=" in word for word in words):
+        from normexp.config.compose import compose
+
         for norm in norms or ("none",):  # a typo is answered before the imports, which take seconds
             compose([*words, "monitor=none", f"norm={norm}"])
     from normexp.compare.read import exists, is_typed
@@ -96,7 +97,7 @@ def compare(
         raise ValueError(
             f"norms={','.join(arms)}: name two or more different ones; the first is the baseline"
         )
-    of_results = {
+    of_results: dict[str, Any] = {
         "arm": arm, "value": value, "seed": seed, "setting": setting, "tune": tune, "per_example": per_example,
     }  # fmt: skip
     from normexp.compare.answer import own_folder
@@ -109,14 +110,9 @@ def compare(
             source, better=better, margin=margin, arms=arms, guess=guess, spread=spread, paired=paired, looks=looks,
             name=name, **of_results | {"value": value or metric},
         )  # fmt: skip
-        compared: Any = [
-            list(words) if is_typed(words) else str(Path(source).resolve()),
-            setting,
-            tune,
-            paired,
-        ]
-        compared += [answer.look.design.metric.name, answer.look.design.margin]
-        tell(*shown(answer, own_folder(out, answer.look.design.name, compared)))
+        judged = answer.look.design
+        known: Any = [str(Path(words[0]).resolve()), judged.metric.name, judged.margin, setting, tune, paired]
+        show(answer, own_folder(out, judged.name, "numbers in hand" if is_typed(words) else known))
         return
     for key, given in of_results.items():
         if given is not None:
@@ -135,13 +131,15 @@ def compare(
         **{"version": version} if own else {},
     )  # fmt: skip
     if found := train(design, training, out / design.name, typed(sys.argv), engine):
-        compared = dataclasses.asdict(found.look.design) | {"name": "", "budget": 0.0}
-        tell("", "In this setting:", *shown(found, own_folder(out, design.name, compared)))
+        known = dataclasses.asdict(design) | {"name": "", "budget": 0.0}
+        tell("", "In this setting:")
+        show(found, own_folder(out, design.name, known))
 
 
-def shown(answer: "Answer", place: Path) -> list[str]:
-    """What the screen says of an answer, whose page is written into a folder."""
-    return [printable(str(answer)), f"page: {answer.page(place, typed(sys.argv))}"]
+def show(answer: "Answer", place: Path) -> None:
+    """Print an answer at once, and then write its page into a folder."""
+    tell(printable(str(answer)))
+    tell(f"page: {answer.page(place, typed(sys.argv))}")
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:

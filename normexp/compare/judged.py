@@ -4,7 +4,7 @@ over seeds where these pair, with Holm over comparisons, and the error rate divi
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,17 +53,17 @@ METRICS = {
 def metric_of(name: str, better: str | None, margin: float | str | None, *, shares: bool = False) -> Metric:
     """A metric of any name. Raises ValueError where nobody says which way is better, or what difference matters. That
     is known of test/error and test/loss, by the margin of practice or where errors are `shares`."""
-    practical = margin is None or isinstance(margin, str)
-    if (known := METRICS.get(name)) and (shares or practical):
+    number = None if isinstance(margin, str) else margin
+    if (known := METRICS.get(name)) and (shares or number is None):
         if better == "higher":
             raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
         return known
     higher = higher_is_better(name, better)
-    if practical:
+    if number is None:
         raise ValueError(
             f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters"
         )
-    return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(margin))) if margin else 3)
+    return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(number))) if number else 3)
 
 
 def guess_of(metric: Metric, chance_loss: Any) -> Any:
@@ -140,27 +140,28 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Effect):
     """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, `word`
-    is what it decides at the level of one look, `more` the seeds an arm that would probably decide it; `relative` is
-    the effect divided by the baseline's value, `steps` the ratio of steps to an equal value."""
+    is what it decides at the level of one look, `runs` those of both arms, `more` the seeds an arm that would probably
+    decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided by the baseline's
+    value, `steps` the ratio of steps to an equal value of `curve`."""
 
     norm: str
     level: Any
-    effect: float
     interval: Ends
     margin: float
     p: float
     word: str
-    seeds: int
-    paired: bool
-    left_out: int
-    spread: float
+    runs: int
     assumed: bool
     more: int | None
-    relative: tuple[float, Ends] | None = None
-    steps: tuple[float, Ends] | None = None
-    curve: str = "value"  # of which steps count
+    relative: tuple[float, Ends] | None
+    steps: tuple[float, Ends] | None
+    curve: str
+
+    @property
+    def effect(self) -> float:
+        return self.mean.effect
 
 
 @dataclass(frozen=True)
@@ -200,48 +201,48 @@ def look(results: Results, design: Design) -> Look:
         (arm, level): Outcomes(*(rows.sort_values("seed")[name].to_numpy() for name in ("seed", "value", "failed")))
         for (arm, level), rows in results.runs.groupby(["arm", "level"], sort=False)
     }  # fmt: skip
-    arms = []
-    for norm, level in itertools.product(design.norms, design.levels):
-        if runs := outcomes.get((norm, level)):
+    arms = {}
+    for key in itertools.product(design.norms, design.levels):
+        if runs := outcomes.get(key):
             trained = runs.guessing(results.guess) if results.guess is not None else runs.at(~runs.failed)
             mean = SeedMean.of(trained.values)
-            failed = int(runs.failed.sum())
-            arms.append(Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), failed))
+            arms[key] = Arm(
+                *key, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), int(runs.failed.sum())
+            )
     found = []
     for comparison in design.comparisons:
-        keys = [(name, comparison.at) for name in (comparison.named_arm, design.baseline)]
-        if all(key in outcomes for key in keys):
-            arm, baseline = (outcomes[key] for key in keys)
-            effect = effect_of(arm, baseline, comparison, paired=design.paired, guess=results.guess)
-            if results.examples and (z := differences_of(results, *keys)) is not None:
-                effect = Effect(over_examples(z), effect.spread, len(z), True, effect.left_out)
-            base = next(own.mean for own in arms if (own.norm, own.level) == keys[1])
-            practical = design.margin == PRACTICAL
-            margin = practical_margin(base, design.metric.measure) if practical else float(design.margin)
-            found.append((comparison, effect, margin, base))
-    p_values = holm([p_of(own, comparison, margin) for comparison, own, margin, _ in found])
+        arm, baseline = (comparison.named_arm, comparison.at), (design.baseline, comparison.at)
+        if arm in arms and baseline in arms:
+            effect = effect_of(
+                outcomes[arm], outcomes[baseline], comparison, paired=design.paired, guess=results.guess
+            )
+            if (z := differences_of(results, arm, baseline)) is not None:
+                effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
+            practical = practical_margin(arms[baseline].mean, design.metric.measure)
+            margin = practical if design.margin == PRACTICAL else float(design.margin)
+            found.append((arms[arm], arms[baseline], effect, margin, p_of(effect, comparison, margin)))
+    p_values = holm([p for *_, p in found])
     differences = []
-    for (comparison, own, margin, base), p in zip(found, p_values, strict=True):
-        norm, level = comparison.named_arm, comparison.at
-        value, ends = own.mean.effect, own.mean.interval(1 - alpha)
+    for (own, base, effect, margin, _), p in zip(found, p_values, strict=True):
+        value, ends = effect.mean.effect, effect.mean.interval(1 - alpha)
         word = word_of(value, margin, higher=design.metric.higher) if p <= alpha else OPEN
-        spread = own.spread or math.sqrt(2) * (design.spread or margin)
-        needed = None
+        spread, needed = effect.spread or math.sqrt(2) * (design.spread or margin), None
         if word == OPEN and spread and math.isfinite(value):
-            level_of_one = alpha / len(found)
             needed = seeds_to_decide(
-                value, spread, margin, level_of_one, paired=own.paired and bool(own.spread), fewest=own.seeds + 1
+                value, spread, margin, alpha / len(found), paired=effect.paired and bool(effect.spread),
+                fewest=effect.seeds + 1,
             )  # fmt: skip
         differences.append(
             Difference(
-                norm=norm, level=level, effect=value, interval=ends, margin=margin, p=float(p), word=word,
-                seeds=own.seeds, paired=own.paired, left_out=own.left_out, spread=spread, assumed=not own.spread,
-                more=None if needed is None else needed - own.seeds,
-                relative=(value / base, (ends[0] / base, ends[1] / base)) if base > 0 else None,
-                steps=saved(results, (norm, level), (design.baseline, level), alpha), curve=results.curve,
+                **vars(effect) | {"spread": spread}, norm=own.norm, level=own.level, interval=ends, margin=margin,
+                p=float(p), word=word, runs=own.runs + base.runs, assumed=not effect.spread,
+                more=None if needed is None else needed - effect.seeds,
+                relative=(value / base.mean, (ends[0] / base.mean, ends[1] / base.mean)) if base.mean > 0 else None,
+                steps=saved(results, (own.norm, own.level), (base.norm, base.level), alpha), curve=results.curve,
             )
         )  # fmt: skip
-    return Look(min(own.runs for own in arms), alpha, design, arms, differences, results.guess)
+    fewest = min(own.runs for own in arms.values())
+    return Look(fewest, alpha, design, list(arms.values()), differences, results.guess)
 
 
 def p_of(effect: Effect, comparison: Comparison, margin: float) -> float:

@@ -46,7 +46,8 @@ def sentence(own: Difference, design: Design) -> str:
     unit = f" {metric.unit}" if metric.unit else ""
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
-        return f"Two numbers decide nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
+        few = "Two numbers decide" if own.runs == 2 else "One run of an arm decides"
+        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (

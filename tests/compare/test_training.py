@@ -27,7 +27,7 @@ def train(norm, lr, seed, width=8):
     return {"val": 0.7 + gain + draw.gauss(0, 0.001), "test": 0.7 + gain + draw.gauss(0, 0.001), "curve": curve}
 
 def alone(arm, seed):
-    return {"none": 1.0, "1": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
+    return {"none": 1.0, "1": 2.0, "True": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
 
 def falls(norm, seed):
     raise RuntimeError("no such data")
@@ -79,14 +79,16 @@ def test_a_function_is_tuned_judged_counted_and_resumed(here, tmp_path, capsys):
     assert len(list(out.parent.iterdir())) == 2
     capsys.readouterr()
     assert here(*words, "--plan") == 0
-    assert "at most 30 runs" in capsys.readouterr().out
+    assert "at most 30 runs, about 0" in capsys.readouterr().out  # 81 are finished
 
 
 @pytest.mark.integration
 def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_path, capsys):
-    words = ["own.py:alone", "arms=none,1", "better=lower", "margin=0.5", "seeds=5", "--workers", "1"]
+    words = ["own.py:alone", "arms=none,1,true", "better=lower", "margin=0.5", "seeds=5", "--workers", "1"]
     assert here(*words) == 0
-    assert "1 is worse than none: test +1.00 " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    for arm in ("1", "true"):
+        assert f"{arm} is worse than none: test +1.00 " in told
     (found, *_) = sorted((tmp_path / "outputs" / "compare").glob("*/.runs/1-s0-*"))
     assert read_summary(found)["config"] == {"arm": 1, "seed": 0}
 
