@@ -1,6 +1,7 @@
 """A look in English: a sentence for each difference, what failed, and the paragraph for a paper."""
 
 import math
+from collections import Counter
 from typing import Any
 
 from normexp import __version__
@@ -130,27 +131,22 @@ def in_settings(look: Look) -> list[str]:
 
 def failed_runs(look: Look) -> str:
     """How many runs of each arm failed, and what they count as; empty if none did."""
-    lost: dict[str, list[int]] = {}
+    runs, failed = Counter[str](), Counter[str]()
     for arm in look.arms:
-        failed, runs = lost.get(arm.norm, [0, 0])
-        lost[arm.norm] = [failed + arm.failed, runs + arm.runs]
-    if not any(failed for failed, _ in lost.values()):
+        runs[arm.norm] += arm.runs
+        failed[arm.norm] += arm.failed
+    if not failed.total():
         return ""
-    counts = ", ".join(f"{failed} of {runs} with {norm}" for norm, (failed, runs) in lost.items())
-    how = (
-        "each counts as a guess" if look.guess is not None else "left out; guess=VALUE counts each as a guess"
-    )
-    return f"failed runs: {counts} ({how})"
+    counts = ", ".join(f"{failed[norm]} of {runs[norm]} with {norm}" for norm in runs)
+    how = "each counts" if look.guess is not None else "left out; guess=VALUE counts each"
+    return f"failed runs: {counts} ({how} as a guess)"
 
 
 def partners(look: Look) -> str:
     """How many runs had no partner; empty if all had."""
-    left = {own.norm: own.left_out for own in look.differences if own.left_out and own.paired}
-    return (
-        f"without a partner or a number: {', '.join(f'{n} with {norm}' for norm, n in left.items())}"
-        if left
-        else ""
-    )
+    rows = [own for own in look.differences if own.left_out and own.paired]
+    counts = ", ".join(f"{own.left_out} with {own.norm}{at(look.design, own.level)}" for own in rows)
+    return f"without a partner or a number: {counts}" if counts else ""
 
 
 def methods(look: Look, ended: str = "") -> str:

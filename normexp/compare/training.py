@@ -40,7 +40,7 @@ class Training:
         make: arm, level, rate, seed -> the run.
         value: the metric of a run by its name there.
         chosen_by: metrics of validation that choose a rate -> 1 if higher is better, else -1; the second breaks ties.
-        guess: the value of a run that learned nothing; nan: not known.
+        guess: the value of a run that learned nothing; None: as its loss of guessing says, if it does.
         curve: of what curves are.
     """
 
@@ -49,7 +49,7 @@ class Training:
     value: str
     chosen_by: Mapping[str, int]
     curve: str
-    guess: float = math.nan
+    guess: float | None
     function: str = ""
 
     def grid(self, design: Design, rates: Sequence[float], seeds: int) -> dict[Key, Any]:
@@ -65,23 +65,20 @@ class Training:
         rows["run"] = [str(spec.folder) for spec in planned.values()]
         for name in (self.value, *self.chosen_by):
             if self.function and name not in rows:
-                returned = ", ".join(summaries[0]["metrics"])
-                raise ValueError(
-                    f"metric={name}: {self.function} returns {returned}; it chooses rates by val"
-                )
+                found = ", ".join(summaries[0]["metrics"])
+                raise ValueError(f"metric={name}: {self.function} returns {found}; it chooses rates by val")
             rows = with_metric(rows, Path(), name)
+        scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
+        arms, levels, rates, seeds = zip(*planned, strict=True)
         chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
-        score, tie = [sign * rows[name] for name, sign in self.chosen_by.items()] + [0.0] * (
-            2 - len(self.chosen_by)
-        )
-        keys = pd.DataFrame(list(planned), columns=["arm", "level", *OF_SEED], dtype=object)
-        keys["lr"], keys["seed"] = keys["lr"].astype(float), keys["seed"].astype(int)
-        numbers = {
-            "status": [status_of(own) for own in summaries], "value": rows[self.value], "score": score, "tie": tie,
-            "seconds": [own["seconds"] for own in summaries],
-            "guess": self.guess if math.isfinite(self.guess) else guess_of(self.metric, chances),
+        columns = {
+            "arm": arms, "level": levels, "lr": np.array(rates, float), "seed": seeds, "setting": "",
+            "status": [status_of(own) for own in summaries], "value": rows[self.value],
+            "score": scores[0] if scores else 0.0, "tie": scores[1] if len(scores) > 1 else 0.0,
+            "seconds": [own["seconds"] for own in summaries], "folder": rows.pop("run"),
+            "guess": guess_of(self.metric, chances) if self.guess is None else self.guess,
         }  # fmt: skip
-        return keys.assign(**numbers).join(rows.rename(columns={"run": "folder"})).assign(setting="")
+        return pd.DataFrame(dict(rows) | columns)[[*columns, *(own for own in rows if own not in columns)]]
 
     def curves(self, chosen: pd.DataFrame) -> dict[tuple, Curve]:
         """(arm, level, seed) -> the curve of the chosen run, where it has one of two points or more."""
@@ -153,7 +150,7 @@ def of_model(
         metric=found,
         words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *words))),
         **design,
-    ), Training(make, found, value, by, "validation loss", math.nan if guess is None else guess)
+    ), Training(make, found, value, by, "validation loss", guess)
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -208,5 +205,5 @@ def of_function(
         words=(*words, *([f"version={version}"] if version else [])), **design,
     ), Training(
         make, found, metric or "test", {"val": 1 if found.higher else -1} if "lr" in names else {}, "loss",
-        math.nan if guess is None else guess, target,
+        guess, target,
     )  # fmt: skip
