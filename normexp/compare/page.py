@@ -51,7 +51,7 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
             {"title": title, "id": "failed", "html": paragraphs([*answer.notes, *lost])},
             {"title": "For a paper", "id": "paper", "html": paragraphs([text, more])},
         ],
-        runs_text=f"{pluralize(len(answer.results.runs), 'run')}{answer.ended and f'; {answer.ended}'}.",
+        runs_text=runs_text(answer),
         made_by=made_by, tables={"comparison.csv": table} | tables,
     )  # fmt: skip
     head, rows = [str(name) for name in table.columns], table.astype(str).to_numpy().tolist()
@@ -62,9 +62,17 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
     return page
 
 
+def runs_text(answer: Answer) -> str:
+    """How many runs there are, how many of them count, and why there are no more."""
+    counted, trained = len(answer.results.runs), len(answer.tables.get("runs", ()))
+    more = f", of which {counted} count: each seed's best of each arm" if trained > counted else ""
+    return f"{pluralize(trained or counted, 'run')}{more}{answer.ended and f'; {answer.ended}'}."
+
+
 def paragraphs(texts: Sequence[str]) -> Markup:
-    """Texts, each a paragraph."""
-    return Markup("").join(PARAGRAPH.format(text) for text in texts if text)
+    """Texts, each a paragraph that begins with a capital and ends with a stop."""
+    lines = [f"{text[0].upper()}{text[1:].removesuffix('.')}." for text in texts if text]
+    return Markup("").join(PARAGRAPH.format(line) for line in lines)
 
 
 def differences(look: Look) -> Figure:

@@ -99,7 +99,7 @@ def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
     time = f", about {duration(most * float(np.mean(each)))} of one core" if each else ""
     return (
         f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}, and more where the best"
-        f" rate is the lowest or the highest; budget={design.budget:g} minutes begin no further look"
+        f" rate is the lowest or the highest; no look begins after {design.budget:g} minutes of one core (budget=)"
     )
 
 

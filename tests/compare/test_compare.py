@@ -200,8 +200,8 @@ def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tm
         f"<td>{found.metric.show(judged.arms[0].mean)}</td>",
         "<figure>",
         f"<td>{found.metric.show(difference.effect, sign=True)}</td>",
-        "diverged runs: 7",
-        "failed runs: 0 of 10 with none, 1 of 10 with batchnorm",
+        "<p>Diverged runs: 7.</p>",
+        "Failed runs: 0 of 10 with none, 1 of 10 with batchnorm",
         "We compared none, batchnorm by test error",
     ):
         assert words in text, words

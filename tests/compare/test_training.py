@@ -65,7 +65,9 @@ def test_a_function_is_tuned_judged_counted_and_resumed(here, tmp_path, capsys):
     assert "0.001 comes on top for every arm, so 30 runs become 40" in told.replace("\n", " ")
     assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == 40
     (out,) = (tmp_path / "outputs" / "compare").iterdir()
-    assert "comes on top for every arm, so 30 runs become 40" in (out / "index.html").read_text()
+    page = (out / "index.html").read_text()
+    assert "comes on top for every arm, so 30 runs become 40." in page
+    assert "40 runs, of which 10 count: each seed&#39;s best of each arm; " in page
     chosen = pd.read_csv(out / "tables" / "chosen.csv")
     assert set(chosen["lr"]) == {0.01}
     assert here(*words) == 0
