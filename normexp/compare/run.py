@@ -94,7 +94,7 @@ def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
     """How many runs a comparison has at most, and their time: as the finished ones took, else as timed steps say."""
     most = len(planned) // design.looks[0] * design.looks[-1]
     done = [own["seconds"] for spec in planned.values() if (own := read_summary(spec.folder))]
-    each = done or seconds_of_each(list(planned.values()))
+    each = done or [sum(own.values()) for own in seconds_of_each(list(planned.values()))]
     looks = ", ".join(map(str, design.looks))
     time = f", about {duration(most * float(np.mean(each)))} of one core" if each else ""
     return (
