@@ -85,4 +85,6 @@ def show_answer_of(study: Path, cells: Sequence[Cell], console: Console, options
 
     events = any(writes_events(cell.spec.config) for cell in done)
     means = show_folder(study, console, events=events, metric=options.metric, better=options.better)
-    say(console, f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines))
+    asked = options.model_dump(include={"metric", "better"}, exclude_defaults=True)
+    words = [str(study), *(f"{key}={value}" for key, value in asked.items())]
+    say(console, f"report: {process.command('report')} {shlex.join(words)}", *(means or lines))
