@@ -100,6 +100,9 @@ def test_numbers_in_hand_decide_nothing_and_say_what_would(tmp_path, monkeypatch
     assert "B is not decided against A" in capsys.readouterr().out
     assert command("compare", ["78,78.1,77.9", "78.2", "better=higher", "margin=0.1"]) == 0
     assert capsys.readouterr().out.startswith("One run of an arm decides nothing: B minus A, value +0.20")
+    assert "spread by 0.57, it takes 36 seeds an arm" in str(
+        compare({"in": [68.7, 69.4, 69.61, 70.07], "bn": 69.33}, value="dice", margin=0.5)
+    )  # 0.57 is the standard deviation of the four
 
 
 def test_settings_are_counted_and_arms_corrected_together():
