@@ -16,7 +16,7 @@ from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
 from normexp.compare.effect import Curve, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
 from normexp.runs.metrics import higher_is_better
-from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
+from normexp.runs.table import FEWEST_SEEDS
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal within the margin", "not decided"
@@ -271,6 +271,4 @@ def saved(results: Results, arm: tuple, baseline: tuple, alpha: float) -> tuple[
     ]
     mean = steps_ratio(*curves)
     low, high = mean.interval(1 - alpha)
-    if mean.df < FEWEST_FOR_INTERVAL - 1 or not math.isfinite(low):
-        return None
-    return math.exp(mean.effect), (math.exp(low), math.exp(high))
+    return (math.exp(mean.effect), (math.exp(low), math.exp(high))) if math.isfinite(low) else None

@@ -14,6 +14,7 @@ from normexp.cli.main import run as command
 from normexp.cli.words import call
 from normexp.compare.answer import Answer
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, Results, look, planned_looks
+from normexp.compare.page import differences
 from normexp.compare.sentences import failed_runs, finding, methods
 from normexp.compare.training import check_words
 
@@ -205,6 +206,12 @@ def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tm
         "We compared none, batchnorm by test error",
     ):
         assert words in text, words
+    (axes,) = differences(judged).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["batchnorm: not decided"]
+    assert [list(line.get_xdata()) for line in axes.lines[1:]] == [
+        [100 * end for end in difference.interval],
+        [100 * difference.effect],
+    ]
     table = pd.read_csv(tmp_path / "tables" / "comparison.csv")
     assert list(table["arm"]) == ["none", "batchnorm"]
     tex = (tmp_path / "tables" / "comparison.tex").read_text()

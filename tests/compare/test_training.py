@@ -27,6 +27,8 @@ def train(norm, lr, seed, width=8):
     return {"val": 0.7 + gain + draw.gauss(0, 0.001), "test": 0.7 + gain + draw.gauss(0, 0.001), "curve": curve}
 
 def alone(arm, seed):
+    with Path("calls.txt").open("a") as file:
+        file.write(f"{arm} {seed}\\n")
     return {"none": 1.0, "1": 2.0, "True": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
 
 def falls(norm, seed):
@@ -93,6 +95,21 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
         assert f"{arm} is worse than none: test +1.00 " in told
     (found, *_) = sorted((tmp_path / "outputs" / "compare").glob("*/.runs/1-s0-*"))
     assert read_summary(found)["config"] == {"arm": 1, "seed": 0}
+
+
+@pytest.mark.integration
+def test_no_look_begins_that_the_budget_would_not_hold(here, tmp_path, capsys):
+    words = ["own.py:alone", "arms=none,1", "better=lower", "margin=1.001", "--workers", "0"]
+    assert here(*words, "seeds=5") == 0
+    (table,) = (tmp_path / "outputs" / "compare").glob("*/tables/runs.csv")
+    minutes = 2 * pd.read_csv(table)["seconds"].sum() / 60  # of ten seeds
+    capsys.readouterr()
+    assert here(*words, "seeds=10", f"budget={0.95 * minutes}") == 0
+    assert "would not hold 10 seeds" in capsys.readouterr().out
+    assert len(calls(tmp_path)) == 10
+    assert here(*words, "seeds=10", f"budget={1.05 * minutes}") == 0
+    assert "look 2 of 2, 10 seeds" in capsys.readouterr().out
+    assert len(calls(tmp_path)) == 20
 
 
 @pytest.mark.integration
