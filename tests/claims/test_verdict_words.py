@@ -10,7 +10,7 @@ from tables import spread, table_of
 from test_settings_count import MORE, claim, family, judge, setting
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import moderators
+from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.one_setting import judge_comparisons, judge_values
 from normexp.claims.judge.settings_count import count
 from normexp.claims.judge.verdict import Few, Limits

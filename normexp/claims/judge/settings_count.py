@@ -13,7 +13,8 @@ from itertools import combinations
 import numpy as np
 
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
-from normexp.claims.judge.estimate import SeedMean, median_interval, moderators, p_of_share, share_interval
+from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
+from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
 from normexp.claims.judge.verdict import FAILED, FEWEST, Count, SettingRow, Share, Signs, Trained, Word
 

@@ -8,8 +8,9 @@ from enum import StrEnum
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import ALPHA, Ends, Moderator, SeedMean
+from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
 from normexp.claims.judge.kinds import Region
+from normexp.claims.judge.moderators import Moderator
 
 FEWEST = 6  # drawn settings for a word
 FEWEST_FOR_INTERVAL = 3  # seeds
