@@ -129,10 +129,10 @@ def compare(
     )
     result = train(design, training, out / design.name, typed(sys.argv), engine)
     if result:
-        place = own_folder(out, design.name, design)
+        folder = own_folder(out, design.name, design)
         shown = (result.last, result.design)
         page = write(
-            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=(*result.added, *result.notes),
+            *shown, result.results, folder, typed(sys.argv), ended=result.ended, notes=(*result.added, *result.notes),
             facts=plan.facts(result), tables={"runs": result.runs, "chosen": result.chosen},
         )  # fmt: skip
         tell("", "In this setting:", *finding(*shown), *filter(None, [failed_runs(*shown), *result.notes]))
