@@ -160,8 +160,8 @@ def names_of(logger: str | Sequence[str]) -> list[str]:
 
 def mlflow_store(outputs: str | Path) -> str:
     """Where MLflow keeps its runs: MLFLOW_TRACKING_URI, or the file `<outputs>/mlflow.db`."""
-    own = Path(outputs).absolute() / "mlflow.db"
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own.as_posix()}"
+    file = Path(outputs).absolute() / "mlflow.db"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{file.as_posix()}"
 
 
 def writes_events(config: dict[str, Any]) -> bool:
