@@ -84,18 +84,18 @@ class Board:
     def update(self, cell: Cell) -> None:
         """Show the new state of a cell, and the remaining time at the pace of the runs that ended. A terminal shows
         that time in its last line alone."""
-        states = Counter(own.state for own in self.cells)
+        states = Counter(one.state for one in self.cells)
         left = sum(states[state] for state in WAITING)
-        ended = [own.seconds for own in self.cells if own.seconds]
+        ended = [one.seconds for one in self.cells if one.seconds]
         now, remaining, judged = f"{len(self.cells) - left}/{len(self.cells)}", "", ""
         if ended and left and not states["interrupted"]:
             seconds = left * sum(ended) / len(ended) / min(self.at_once, left)
             remaining = f"  about {duration(seconds)} left"
             judged = f" if the others take as long as {pluralize(len(ended), 'finished run')}"
-        told = cell.state not in ("planned", "running", "skipped")
-        if told and self.brief and cell.state in ("completed", "diverged"):
-            told = not self.console.is_terminal and len(ended) % self.every == 0
-        if told:
+        ends = cell.state not in ("planned", "running", "skipped")
+        if ends and self.brief and cell.state in ("completed", "diverged"):
+            ends = not self.console.is_terminal and len(ended) % self.every == 0
+        if ends:
             took = duration(cell.seconds) if cell.seconds else ""
             line = f"{now}  {cell.state:<11} {cell.run}  {took}  {cell.error or ''}".rstrip()
             say(self.console, line if self.console.is_terminal else f"{line}{remaining}{judged}")
