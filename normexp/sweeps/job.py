@@ -53,7 +53,7 @@ class Outcome:
 
 
 @dataclass(eq=False)
-class Cell:
+class Task:
     """A run of a launch and its state.
 
     Attributes:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from normexp.config.checks import declared
 from normexp.config.identity import changes, model_label
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
@@ -81,7 +82,7 @@ def _norms(parts: "Parts") -> str:
 def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None:
     """Print the result of a run and its folder."""
     metrics, found = summary["metrics"], summary["convergence"]
-    text = "context_length" in summary["config"]["data"]
+    text = declared(summary["config"], "data", "kind") == "text"
     table = Table(title=None, show_edge=False, pad_edge=False)
     for column in ("", "loss", "accuracy", *["bits per character"] * text):
         table.add_column(column, justify="left" if not column else "right")
