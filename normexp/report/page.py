@@ -42,13 +42,14 @@ def report(
     folder: str | Path,
     *,
     metric: str = "test/accuracy",
+    better: str | None = None,
     baseline: str | None = None,
     out: str | Path | None = None,
 ) -> Path:
     """Write the page of the runs below a folder, by default into its `report`. Returns the page's path."""
     target = Path(out) if out else Path(folder) / "report"
     made_by = f"normexp report {shlex.quote(str(folder))}"
-    return write_report(open_study(folder, metric), target, baseline=baseline, made_by=made_by)
+    return write_report(open_study(folder, metric, better=better), target, baseline=baseline, made_by=made_by)
 
 
 def write_report(

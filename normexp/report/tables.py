@@ -3,6 +3,7 @@
 import html
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -134,9 +135,14 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
         values.append([plain(arm), *(f"**{text}**" if best else text for text, best in shown)])
         if arm != baseline[arm]:
             differences.append([plain(arm), *(cell["difference"] or "no pair" for cell in cells)])
-    first, second = ("\n".join(f"| {' | '.join(row)} |" for row in rows) for rows in (values, differences))
+    first, second = grid(values), grid(differences)
     said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
     return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{said}\n\n{second}"
+
+
+def grid(rows: Iterable[Iterable[str]]) -> str:
+    """Rows of cells as lines of Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def of_what(table: pd.DataFrame) -> str:

@@ -41,7 +41,7 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
         starter=[argv[0], *flags, *single],
     )
     if not options.plan:
-        show_answer_of(Path(first["outputs"], first["name"]), tasks, make_console())
+        show_answer_of(Path(first["outputs"], first["name"]), tasks, make_console(), options)
     return int(any(task.state in ("crashed", "interrupted") for task in tasks))
 
 
@@ -75,7 +75,7 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     return found
 
 
-def show_answer_of(study: Path, tasks: Sequence[Task], console: Console) -> None:
+def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options: Options) -> None:
     """Print what a study says now, and where to look."""
     done = [task for task in tasks if task.state in ("completed", "diverged", "skipped")]
     if not done:
@@ -83,5 +83,8 @@ def show_answer_of(study: Path, tasks: Sequence[Task], console: Console) -> None
     lines = dict.fromkeys(line for task in done for line in how_to_look(task.spec.config, study))
     from normexp.report.finding import show_folder  # pandas takes a while to import
 
-    means = show_folder(study, console, events=any(writes_events(task.spec.config) for task in done))
-    say(console, f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines))
+    events = any(writes_events(task.spec.config) for task in done)
+    means = show_folder(study, console, events=events, metric=options.metric, better=options.better)
+    asked = options.model_dump(include={"metric", "better"}, exclude_defaults=True)
+    words = [str(study), *(f"{key}={value}" for key, value in asked.items())]
+    say(console, f"report: {process.command('report')} {shlex.join(words)}", *(means or lines))
