@@ -64,7 +64,7 @@ def test_suggested_commands_quote_their_path(capsys, tmp_path):
     done = [cell("skipped") for _ in find_runs(root)[0]]
     for own, folder in zip(done, find_runs(root)[0], strict=True):
         own.job = replace(own.job, spec=replace(own.spec, folder=folder, config=config))
-    show_answer_of(root, done, Console(width=80))
+    show_answer_of(root, done, Console(width=80), Options())
     out = capsys.readouterr().out
     assert f"report: normexp report '{root}'\n" in out
     assert f"look:   tensorboard --logdir '{root}/means'\n" in out
