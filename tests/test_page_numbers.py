@@ -358,7 +358,7 @@ def test_the_factors_of_running_text():
         norm: 100 * by.get_group(("adamw", "sigmoid", norm, 8))["test_accuracy"].mean()
         for norm in ("none", "batchnorm")
     }
-    learned, behind = numbers(text, r"with AdamW \((\d+\.\d)%\), and stay (\d) points behind")
+    learned, behind = numbers(text, r"with AdamW\** \((\d+\.\d)%; ([\d.]+) points behind BatchNorm")
     assert agrees(learned, accuracy["none"])
     assert agrees(behind, accuracy["batchnorm"] - accuracy["none"])
     (explodes,) = numbers(text, r"the first is (\d+) times the last")
