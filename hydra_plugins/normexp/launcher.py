@@ -23,7 +23,6 @@ from normexp.config.process import fast_imports
 from normexp.config.schema import Root
 from normexp.sweeps.options import Options
 
-
 NUMBER = re.compile(r"=[-+.\de]*\d$")
 
 
@@ -58,9 +57,7 @@ def compose_each_word(cells: Sequence[Sequence[str]]) -> None:
     which take seconds. Raises ValueError with one line."""
     seen: set[str] = set()
     for words in cells:
-        kinds = {
-            NUMBER.sub("=number", word) for word in words
-        }  # thousands of seeds hold no more typos than one
+        kinds = {NUMBER.sub("=number", word) for word in words}
         if not kinds <= seen:
             seen |= kinds
             try:
