@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from committed import CLAIMS, altered
+from committed import CLAIMS, altered, judged
 from matplotlib.figure import Figure
 
 from normexp.claims.judge.comparison import Comparison
@@ -59,3 +59,19 @@ def test_an_infinite_value_stands_at_its_level_above_the_axis(tmp_path, figures)
     crosses = [line for line in axes.lines if line.get_marker() == "x"]
     assert [(line.get_xdata()[0], line.get_ydata()[0] > 1) for line in crosses] == [(1, True)]
     assert [text.get_text() for text in axes.texts] == ["inf"]
+
+
+def test_hand_picked_settings_have_a_row_for_each_comparison(tmp_path, figures):
+    drawn = judged("S22")
+    first, second = drawn.counts
+    counts = tuple(replace(count, settings=count.settings[:1]) for count in (first, second))
+    draw(pd.DataFrame(), replace(drawn, drawn=False, counts=counts), tmp_path / "figure.png")
+    (axes,) = figures[0].axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
+        "fixed against none",
+        "trained against fixed",
+    ]
+    assert axes.lines[2].get_xdata()[0] == pytest.approx(first.settings[0].number)
+    assert axes.lines[4].get_xdata()[0] == pytest.approx(second.settings[0].number)
+    assert figures[0].get_suptitle().replace("\n", " ") == f"S22: {drawn.sentence}"
+    assert "minus" not in axes.get_xlabel()

@@ -40,7 +40,17 @@ class Line(NamedTuple):
 
 def lines_of(verdict: Verdict) -> list[Line]:
     """A row per setting that has a number, and the median of drawn ones. Bars of settings are one standard error over
-    seeds. With several comparisons the effects are those of the first, as are the colors."""
+    seeds. With several comparisons the effects are those of the first, as are the colors; hand-picked settings, which
+    are few, have a row for each comparison."""
+    if len(verdict.counts) > 1 and not verdict.drawn:
+        return [
+            line_of_setting(row, count.comparison.rule.within)._replace(
+                name=effect_name(count.comparison) + (f", {row.name}" if len(count.settings) > 1 else "")
+            )
+            for count in verdict.counts
+            for row in count.settings
+            if row.number is not None
+        ]
     equal = verdict.comparison.rule.within
     lines = [line_of_setting(row, equal) for row in verdict.settings if row.number is not None]
     lines.sort(key=lambda line: line.effect)
@@ -72,15 +82,23 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
     that it varies."""
     if verdict.counts:
         lines, width = lines_of(verdict), 84
-        height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
+        # Counts of several comparisons are long, and each row names its own.
+        alone = len(verdict.counts) == 1 or verdict.drawn
+        heading = wrapped(verdict, width, with_title=alone)
+        height = (
+            1.6
+            + 0.15 * max(0, heading.count("\n") - 3)
+            + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
+        )
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
-        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=True), 80), fontsize=9)
+        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
         explain(axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict.level)
     else:
         judged = [judgement for judgement in verdict.judgements if not judgement.comparison.rule.universal]
         ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)
+        heading = wrapped(verdict, width)
         figure, columns = new_figure(len(ratios), len(ratios), panel=panel, width_ratios=ratios)
         draw_values(columns[0], table, verdict)
         if len(set(table["factor"])) > 1:
@@ -91,12 +109,17 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
             level = f"{100 * verdict.level:.4g}%"
             columns[1].set_title(f"effect and {level} interval; gray: too small to matter", fontsize=9)
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
-    heading = "\n".join(textwrap.fill(text, width) for text in (verdict.sentence, title_of(verdict)))
     color = COLORS[KINDS.get(verdict.word, "open")]
     figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=9.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=150)
+
+
+def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
+    """The sentence and what became of it, in lines."""
+    told = (verdict.sentence, title_of(verdict)) if with_title else (f"{verdict.id}: {verdict.sentence}",)
+    return "\n".join(textwrap.fill(text, width) for text in told)
 
 
 def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> None:
