@@ -122,13 +122,13 @@ def compare(
         from normexp.compare.run import compare as train
         from normexp.compare.training import is_function, of_function, of_model
 
-    own = is_function(words)
-    if version and not own:
+    of_user = is_function(words)
+    if version and not of_user:
         raise ValueError(f"version={version}: is of a function of yours; leave it out")
-    design, training = (of_function if own else of_model)(
+    design, training = (of_function if of_user else of_model)(
         words, arms=arms, metric=metric, better=better, margin=margin, batch_sizes=batch_sizes or (), rates=rates or (),
         guess=guess, name=name, out=out, looks=planned_looks(seeds), budget=budget,
-        **{"version": version} if own else {},
+        **{"version": version} if of_user else {},
     )  # fmt: skip
     if found := train(design, training, out / design.name, typed(sys.argv), engine):
         known = dataclasses.asdict(design) | {"name": "", "budget": 0.0}
@@ -136,10 +136,10 @@ def compare(
         show(found, own_folder(out, design.name, known))
 
 
-def show(answer: "Answer", place: Path) -> None:
+def show(answer: "Answer", folder: Path) -> None:
     """Print an answer at once, and then write its page into a folder."""
     tell(printable(str(answer)))
-    tell(f"page: {answer.page(place, typed(sys.argv))}")
+    tell(f"page: {answer.page(folder, typed(sys.argv))}")
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:

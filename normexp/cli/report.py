@@ -50,9 +50,9 @@ def report(
         raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
     (first,), values = folders, "-".join(only.values())
     study = open_study(first, metric, only, better)
-    place = out or first / (f"report-{in_path(values)}" if values else "report")
-    page = write_report(study, place, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
-    means = write_mean_runs(study, place if out or values else first)
+    folder = out or first / (f"report-{in_path(values)}" if values else "report")
+    page = write_report(study, folder, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
+    means = write_mean_runs(study, folder if out or values else first)
     show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
     tell(*(look_at(means, study) if means else ()), f"report: {page}")
 

@@ -71,7 +71,7 @@ def app_of(name: str, function: Callable[..., int | None]) -> App:
     )
 
 
-def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -> int | None:
+def call(name: str, function: Callable[..., int | None], arguments: Sequence[str]) -> int | None:
     """Call a command's function as its words say. A user's packages and folder are used from then on, also in the
     processes that this one starts.
 
@@ -79,7 +79,7 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     """
     parameters = inspect.signature(function).parameters
     keys = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "engine"]
-    rest, more = list(words), {}
+    rest, more = list(arguments), {}
     if "engine" in parameters:
         rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
         rest, given = take_flags(rest, OF_COMMANDS)

@@ -141,15 +141,15 @@ class Study:
         """The final values of the runs that have a finite one and did not fail."""
         runs = runs[~runs["failed"] & np.isfinite(runs[self.metric])]
         loaded = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
-        sets = {(examples.test_set, examples.right.shape) if examples else None for examples in loaded}
+        sets = {(run.test_set, run.right.shape) if run else None for run in loaded}
         numbers, answer, test_set = None, 0.0, ""
         if len(sets) == 1 and loaded[0] is not None:
             test_set = loaded[0].test_set
             if self.metric == "test/accuracy":
-                numbers = np.stack([own.right.reshape(len(own.right), -1).mean(1) for own in loaded])
+                numbers = np.stack([run.right.reshape(len(run.right), -1).mean(1) for run in loaded])
                 answer = 1 / loaded[0].right.size
             else:
-                numbers = np.stack([examples.loss.astype(float) for examples in loaded])
+                numbers = np.stack([run.loss.astype(float) for run in loaded])
         largest = 1.0 if self.metric.endswith("accuracy") else math.inf
         values = runs[self.metric].to_numpy(dtype=float)
         return Values(list(runs["key"]), values, numbers, test_set, answer, largest)

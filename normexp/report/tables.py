@@ -167,7 +167,7 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
 
 def over_examples(study: Study) -> str:
     """` and 360 test examples`, where the intervals count them."""
-    sizes = sorted({len(own.examples[0]) for own in study.points.values() if own.examples is not None})
+    sizes = sorted({len(point.examples[0]) for point in study.points.values() if point.examples is not None})
     return f" and {' to '.join(map(str, sizes))} test examples" if sizes else ""
 
 
