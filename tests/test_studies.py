@@ -15,7 +15,7 @@ from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.registry import REGISTRY, latest, protocol_of, read_registry
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import documents_in, read_all
+from normexp.claims.spec.find import documents_in, read_all
 from normexp.config.folder import allow_from, use_folder
 from normexp.optimizers import parameter_groups
 
