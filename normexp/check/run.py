@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, matched, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import flat, joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
@@ -20,6 +20,7 @@ from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
 from normexp.format import require_at_least
+from normexp.monitors.batches import as_step
 from normexp.monitors.guard import passes_as_in
 
 
@@ -61,7 +62,7 @@ def check(
     require_module(module, loss)
     if given.averaged is not None and not matched(given.averaged, module):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
-    step = as_step(module, loss)
+    step = as_step(module, loss, probe=True)
     data = two_batches(loader, module, samples, given.seed)
     absent = ""
     if given.optimizer is None:

@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from normexp.format import require_at_least
 from normexp.monitors.activations import Activations
 from normexp.monitors.base import Monitor
-from normexp.monitors.batches import Step, guessed_loss
+from normexp.monitors.batches import Step, loss_of_output
 from normexp.monitors.charts import Charts
 from normexp.monitors.gradients import Gradients
 from normexp.monitors.guard import guard_depth
@@ -105,7 +105,7 @@ class Watch:
     def _after(self, model: nn.Module, args: tuple, output: Any) -> None:
         if model is self.model and self._hearing and not guard_depth():
             self._hearing.pop().__exit__(None, None, None)
-            self._has_loss |= isinstance(guessed_loss(output, None), Tensor)
+            self._has_loss |= loss_of_output(output, None)[0] is not None
 
     def _updates(self, optimizer: torch.optim.Optimizer) -> bool:
         own = {id(p) for p in self.model.parameters()}

@@ -13,7 +13,7 @@ from normexp.check.findings.tokens import altered
 from normexp.check.network import Network
 from normexp.check.places import HELD, Place, gain_type
 from normexp.check.result import NotChecked
-from normexp.check.trace import TINY, copied
+from normexp.check.trace import TINY
 from normexp.models.sites import LINEAR_MAPS
 from normexp.norms.layers import NormLayer
 
@@ -148,6 +148,6 @@ def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float |
             network.batches.training, Tensor, lambda t, new=inputs: new if t is x else t
         )
         with network.quiet(train=True, without=without), torch.no_grad():
-            outputs.append(network.forward(copied(batch)).double())
+            outputs.append(network.forward(batch).double())
     size = float(outputs[0].norm())
     return float((outputs[1] - outputs[0]).norm()) / size if size > TINY else None

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import first_input, laid, mask_of
-from normexp.check.inputs import tensor_of
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
-from normexp.check.trace import TINY, Call, copied
+from normexp.check.trace import TINY, Call
+from normexp.monitors.batches import tensor_of
 
 
 @finding
@@ -116,7 +116,7 @@ def change(network: Network, without: list[Place], *, earlier: bool = False) -> 
         replaced = apply_to_collection(batch, Tensor, lambda t: inputs if t is x else t)
         with network.quiet(train=True, without=without), torch.no_grad():
             torch.manual_seed(0)
-            return network.forward(copied(replaced)).double()
+            return network.forward(replaced).double()
 
     plain, shares = output(x), []
     for into in (1, 2) if x.dim() == 3 else (1,):
