@@ -3,7 +3,7 @@
 import contextlib
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,7 @@ class CheckOptions:
         mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
         steps: batches before the first validation. Known of a DataLoader.
         seed: of every pass and of the order of a loader, so that an equal network gives equal numbers.
+        broadcasts: whether processes share their buffers; None if DistributedDataParallel does not wrap the network.
     """
 
     optimizer: Any = None
@@ -55,6 +56,7 @@ class CheckOptions:
     mask: Any = None
     steps: int | None = None
     seed: int = 0
+    broadcasts: bool | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.precision is not None:

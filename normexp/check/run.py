@@ -10,6 +10,7 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
 from normexp.check.inputs import PRECISIONS, CheckOptions, matched, two_batches
@@ -56,7 +57,10 @@ def check(
             no samples, or a module whose input is not known.
         TypeError: another option.
     """
-    begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
+    begun, given = time.perf_counter(), CheckOptions(**options)
+    if isinstance(module, DistributedDataParallel):  # its passes would wait for the other processes
+        module, given.broadcasts = module.module, module.broadcast_buffers
+    name = type(module).__name__
     rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
     require_at_least("samples", samples, 1)
     require_module(module, loss)
@@ -154,8 +158,10 @@ class CheckNorms(Callback):
                 "accumulate": trainer.accumulate_grad_batches,
                 "steps": steps if isinstance(steps, int) else None,
             }
+            wrapped = getattr(trainer.strategy, "model", None)
+            network = wrapped if isinstance(wrapped, DistributedDataParallel) else module
             with passes_as_in(trainer):
-                self.result = check(module, [batch], **known | self.options)
+                self.result = check(network, [batch], **known | self.options)
         except Exception as error:  # an instrument ends no training
             if self.strict:
                 raise

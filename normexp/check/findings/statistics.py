@@ -214,6 +214,19 @@ def moves(call: Call) -> float:
 
 
 @finding
+def buffers_apart(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """Without `broadcast_buffers` each process keeps the running statistics of the batches that it saw alone. They
+    differ, and validation and checkpoints take those of one process, or another set on each."""
+    alone = [place for place in network.tracked if place.follows_batches and not place.synced]
+    if not alone:
+        return
+    if network.options.broadcasts is None and (network.options.devices or 1) > 1:
+        raise NotChecked("pass the network as DistributedDataParallel wraps it, or use CheckNorms")
+    if network.options.broadcasts is False:
+        yield Found(alone)
+
+
+@finding
 def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Averaging weights (EMA, SWA) does not average what the weights make of the data: the copy's running
     statistics belong to other weights until they are estimated anew. How much that costs is not yet judged here."""
