@@ -238,17 +238,17 @@ def test_batch_sizes():
 
 
 CROSSINGS = {
-    ("mlp", "layernorm"): "crosses it at",
-    ("cnn", "layernorm"): "points at 2 and crosses at",
-    ("mlp", "none"): "crosses no norm at",
-    ("mlp", "groupnorm"): "and GroupNorm at",
-    ("cnn", "groupnorm"): "it crosses GroupNorm at",
-    ("cnn", "none"): "and no norm at",
+    ("mlp", "layernorm"): "below LayerNorm, and it draws level at",
+    ("cnn", "layernorm"): "points below at 2 and draws level at",
+    ("mlp", "none"): "draws level with the network without a norm at",
+    ("mlp", "groupnorm"): "and with GroupNorm at",
+    ("cnn", "groupnorm"): "draws level with GroupNorm at",
+    ("cnn", "none"): "and with no norm at",
 }
 
 
 @pytest.mark.parametrize(("model", "other"), CROSSINGS)
-def test_where_batchnorm_crosses(model, other):
+def test_where_batchnorm_draws_level(model, other):
     """On a line over log2 of the batch size, in each seed; the interval is Student's t over the logarithms."""
     text = " ".join((ROOT / "docs" / "batch_size.md").read_text().replace("*", "").split())
     pattern = rf"{CROSSINGS[model, other]} (\d+) \((\d+) to (\d+)\)"

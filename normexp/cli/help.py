@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from normexp.config.folder import config_file
-from normexp.config.options import GROUPS, choices, installed, key_rows, own_choices, suggest
+from normexp.config.options import GROUPS, choices, installed, key_rows, no_such_choice, suggest
 from normexp.config.process import command
 
 EXAMPLES = {
@@ -53,11 +53,11 @@ def explain(word: str) -> str:
             raise ValueError(f"--help {word}: no such group or key; {suggest(group, [*GROUPS, *roots])}")
         default, text = roots[group]
         return f"{group}={default or 'VALUE'}\n\n{text}"
-    offered = choices(group) | own_choices(group) | installed(group)
+    offered = choices(group) | installed(group)
     if not choice:
         return "\n".join([f"{group}: choose one, {command('train')} {group}=NAME", "", *columns(offered)])
     if choice not in offered:
-        raise ValueError(f"--help {word}: no such choice; {suggest(choice, list(offered))}")
+        raise ValueError(f"--help {word}: {no_such_choice(group, choice)}")
     if (path := config_file(group, choice)) is None:
         return f"{word}\n\n{offered[choice]}"
     text = path.read_text()

@@ -26,7 +26,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from normexp.config.errors import one_line
 from normexp.config.folder import CONFIGS, allowed_packages, config_file, own_folder
 from normexp.config.options import GROUPS as CHOSEN
-from normexp.config.options import choices, expanded, quoted, suggest
+from normexp.config.options import expanded, no_such_choice, quoted
 from normexp.config.schema import GROUPS, Root
 
 OPTIONAL = ("preset", "experiment", "debug")
@@ -75,7 +75,7 @@ def check_choices(overrides: Iterable[Override]) -> None:
         names = value if isinstance(value, list) else [value]
         # Hydra would pass over a name of these that it does not find.
         if key in OPTIONAL and isinstance(value, str) and config_file(key, value) is None:
-            raise ValueError(f"{key}={value}: no such choice; {suggest(value, list(choices(key)))}")
+            raise ValueError(f"{key}={value}: {no_such_choice(key, value)}")
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME")
         if key in ONE and len(names) > 1:  # Hydra would merge them, and call it the last one

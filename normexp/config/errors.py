@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from normexp.config import process
 from normexp.config.folder import brought_hint
-from normexp.config.options import OF_TRAINER, choices, keys, suggest
+from normexp.config.options import OF_TRAINER, keys, no_such_choice
 from normexp.format import printable
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def one_line(error: BaseException) -> str:
         return f"{match[1]}: no such key; {hint}`{process.command('train')} --cfg job` prints all keys"
     if match := re.search(r"Could not (?:find|load) '([^']+)/([^'/]*)'", text):
         group, choice = match[1], match[2]
-        hint = brought_hint(group, choice) or f"no such choice; {suggest(choice, list(choices(group)))}"
+        hint = brought_hint(group, choice) or no_such_choice(group, choice)
         return f"{group}={choice}: {hint}"
     if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
         return f"{match[1]}: several values make a sweep; add -m: {process.command('train')} -m {match[1]}"

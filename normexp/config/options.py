@@ -22,17 +22,20 @@ OF_TRAINER = {
 
 
 def choices(group: str) -> dict[str, str]:
-    """The choices of a config group, with the first comment of each file."""
+    """The choices of a config group, with the first comment of each file; and those of the folder of `--config-dir`."""
     paths = sorted((CONFIGS / group).glob("*.yaml"))
     comments = {path.stem: re.search(r"^# (?!@package)(.*)", path.read_text(), re.M) for path in paths}
-    return {name: comment[1] if comment else "" for name, comment in comments.items()}
+    offered = {name: comment[1] if comment else "" for name, comment in comments.items()}
+    of_user = (
+        sorted(path.stem for path in (folder / group).glob("*.yaml")) if (folder := own_folder()) else ()
+    )
+    return dict.fromkeys(of_user, "of your own") | offered
 
 
-def own_choices(group: str) -> dict[str, str]:
-    """The choices of the user's own folder, `--config-dir`."""
-    folder = own_folder()
-    names = sorted(path.stem for path in (folder / group).glob("*.yaml")) if folder else ()
-    return dict.fromkeys(names, "of your own")
+def no_such_choice(group: str, name: str) -> str:
+    """What is wrong with a choice that is not there, and what to write."""
+    elsewhere = "" if own_folder() else "; for one of your own add --config-dir FOLDER"
+    return f"no such choice; {suggest(name, [*choices(group), *installed(group)])}{elsewhere}"
 
 
 def installed(group: str) -> dict[str, str]:

@@ -61,11 +61,13 @@ def _never_ends(name: str, call: Callable) -> Callable:
 
     @functools.wraps(call)
     def safe(self: "Monitor", *args: Any, **named: Any) -> None:
-        with self.attempt():
+        try:
             if always or not self.stopped:
                 call(self, *args, **named)
             elif self.handles and len(args) > 1:
                 self.release(args[1])  # it stopped in the forward pass, where no hook can be removed
+        except Exception as error:  # no context here: each step calls some six of these
+            self.failed(error)
 
     return safe
 
@@ -117,14 +119,18 @@ class Monitor(Callback):
         try:
             yield
         except Exception as error:
-            if self.strict:
-                raise
-            reason = " ".join(f"{error}".split())[:300] or type(error).__name__
-            if isinstance(error, NoLoss):
-                self.say(reason)
-            else:
-                self.stopped = reason
-                self.say(f"measures no more, training goes on: {reason}")
+            self.failed(error)
+
+    def failed(self, error: Exception) -> None:
+        """Stop after an error, and say so; raise it if the monitor is strict."""
+        if self.strict:
+            raise error
+        reason = " ".join(f"{error}".split())[:300] or type(error).__name__
+        if isinstance(error, NoLoss):
+            self.say(reason)
+        else:
+            self.stopped = reason
+            self.say(f"measures no more, training goes on: {reason}")
 
     def say(self, text: str) -> None:
         """Warn, once in a training."""

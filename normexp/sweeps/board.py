@@ -1,13 +1,16 @@
 """What many runs show: a plan, a line for each run that ends, and an end with every failure."""
 
+import itertools
 import math
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from normexp.format import duration, pluralize, say
+from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 from normexp.sweeps.job import WAITING, Cell
 from normexp.sweeps.options import Options
 from normexp.sweeps.places import Place
@@ -20,10 +23,11 @@ def show_plan(
     logs: Path,
     console: Console,
     *,
+    command: str = "",
     brief: bool = False,
 ) -> None:
-    """Print what will run and how, if `brief` in one line; with `options.plan` an estimate of its time, from a few real
-    steps. `place` is None if nothing runs."""
+    """Print what will run and how, if `brief` in one line; with `options.plan` an estimate of its time, and what a
+    cluster would get. `place` is None if nothing runs."""
     to_run = [cell for cell in cells if cell.state == "planned"]
     if brief and not options.plan:
         if place is not None:
@@ -35,12 +39,27 @@ def show_plan(
     if place is None:
         return
     say(console, f"to run    {pluralize(len(to_run), 'run')}, {place}")
+    say(console, *few_seeds(cells, command))
     if options.plan:
         from normexp.sweeps.estimate import estimate  # loads torch
 
-        say(console, f"estimate  {estimate([cell.spec for cell in to_run], place.at_once)}")
+        say(console, f"estimate  {estimate([cell.spec for cell in to_run], place.at_once)}", *place.draft())
     else:
         say(console, f"logs      {logs}")
+
+
+def few_seeds(cells: Sequence[Cell], command: str) -> Iterator[str]:
+    """A line on runs that are compared with fewer than five seeds, and the command that has five."""
+    seeds = sorted({cell.spec.config["seed"] for cell in cells})
+    if len(seeds) >= FEWEST_SEEDS or len(cells) == len(seeds):  # or nothing is compared
+        return
+    word = "has no interval" if len(seeds) < FEWEST_FOR_INTERVAL else "ranks nothing"
+    others = (seed for seed in itertools.count() if seed not in seeds)
+    enough = ",".join(map(str, [*seeds, *itertools.islice(others, FEWEST_SEEDS - len(seeds))]))
+    words = [word for word in shlex.split(command) if not word.startswith(("seed=", "hydra.launcher.plan="))]
+    many = pluralize(len(seeds), "seed")
+    yield f"seeds     a comparison of {many} {word}, and arms are ranked from {FEWEST_SEEDS} on:"
+    yield f"          {shlex.join([*words, f'seed={enough}'])}"
 
 
 def show_end(cells: Sequence[Cell], seconds: float, console: Console) -> None:

@@ -3,6 +3,7 @@
 import logging
 import math
 import os
+import re
 import signal
 import sys
 from concurrent.futures import Future
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from normexp.config.errors import one_line
+from normexp.config.options import suggest
 from normexp.format import duration, installs, pluralize
 from normexp.machine import cores
 from normexp.sweeps.job import Job, Outcome, work
@@ -33,20 +35,27 @@ class SubmititJobs(Place):
             raise ValueError(f"place={self.cluster}: needs submitit; {installs('slurm')}") from None
         self.at_once = options.workers or (cores() if self.cluster == "local" else MOST)
         self.limit = (options.time_limit or timedelta(hours=1)).total_seconds()
+        every = {
+            "name": "normexp", "timeout_min": max(1, math.ceil(self.limit / 60)), "cpus_per_task": threads,
+            "gpus_per_node": math.ceil(options.gpus) if options.gpus else None, "stderr_to_stdout": True,
+        }  # fmt: skip
+        of_slurm = {"signal_delay_s": min(90, int(self.limit / 6)), **options.slurm}
         try:
-            self._executor = submitit.AutoExecutor(
-                folder, cluster=self.cluster, slurm_max_num_timeout=RESTARTS
-            )
-            self._executor.update_parameters(
-                name="normexp",
-                timeout_min=max(1, math.ceil(self.limit / 60)),
-                cpus_per_task=threads,
-                gpus_per_node=math.ceil(options.gpus) if options.gpus else None,
-                stderr_to_stdout=True,
-                slurm_signal_delay_s=min(90, int(self.limit / 6)),
-                **{f"slurm_{name}": value for name, value in options.slurm.items()},
-            )
+            if options.plan and self.cluster == "slurm":
+                self._executor = _draft(folder)
+                known = {name: value for name, value in every.items() if value is not None}
+                self._executor.update_parameters(**self._executor._convert_parameters(known), **of_slurm)
+            else:
+                self._executor = submitit.AutoExecutor(
+                    folder, cluster=self.cluster, slurm_max_num_timeout=RESTARTS
+                )
+                self._executor.update_parameters(
+                    **every, **{f"slurm_{name}": value for name, value in of_slurm.items()}
+                )
         except (NameError, ValueError, RuntimeError) as error:
+            known = re.findall(r"- (?:slurm_)?(\w+) \(", str(error))
+            if wrong := [name for name in options.slurm if known and name not in known]:
+                raise ValueError(f"slurm={wrong[0]}: no such option; {suggest(wrong[0], known)}") from None
             raise ValueError(f"place={self.cluster}: {str(error).splitlines()[0]}") from None
         self._open: dict[Future[Outcome], Any] = {}
 
@@ -60,6 +69,13 @@ class SubmititJobs(Place):
             why = " ".join(str(error).split())
             raise ValueError(f"place={self.cluster}: {why}; workers=100 submits fewer at a time") from None
         return future
+
+    def draft(self) -> list[str]:
+        """The file that sbatch would get for each run."""
+        if self.cluster == "local":
+            return []
+        text = self._executor._make_submission_file_text(self._executor._submitit_command_str, "draft")
+        return ["sbatch    gets for each run:", *(f"  {line}" for line in text.splitlines() if line)]
 
     def look(self) -> None:
         """End the futures of jobs that have ended."""
@@ -90,6 +106,18 @@ class SubmititJobs(Place):
         return f"jobs of Slurm, at most {self.at_once}, {duration(self.limit)} at a time, then requeued"
 
 
+def _draft(folder: Path) -> Any:
+    """An executor of Slurm's that submits nothing, so it needs no Slurm here."""
+    from submitit import SlurmExecutor
+
+    class Draft(SlurmExecutor):
+        @classmethod
+        def affinity(cls) -> int:
+            return 1
+
+    return Draft(folder, max_num_timeout=RESTARTS)
+
+
 class Restarting:
     """The work of a job, as submitit calls it on a node; a job that is started again resumes from its checkpoint."""
 
@@ -112,6 +140,12 @@ class RayCluster(Place):
     """Tasks of a running Ray cluster, a run each. When this process dies, Ray ends its tasks."""
 
     def __init__(self, options: Options, threads: int):
+        self._open: dict[Future[Outcome], Any] = {}
+        self.asked = {"num_cpus": threads, "num_gpus": options.gpus or 0}
+        self.counted = bool(options.workers) or not options.plan
+        if options.plan:  # which asks no cluster how large it is
+            self.at_once = options.workers or 1
+            return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
             import ray
@@ -130,10 +164,7 @@ class RayCluster(Place):
         self._ray = ray
         self.at_once = options.workers or max(1, int(ray.cluster_resources().get("CPU", 0)) // threads)
         # A worker ends after a task, as whatever a run left behind would reach the next one.
-        self._task = ray.remote(max_calls=1, max_retries=0)(remote_work).options(
-            num_cpus=threads, num_gpus=options.gpus or 0
-        )
-        self._open: dict[Future[Outcome], Any] = {}
+        self._task = ray.remote(max_calls=1, max_retries=0)(remote_work).options(**self.asked)
 
     def submit(self, job: Job) -> "Future[Outcome]":
         result = self._task.remote(job, str(Path.cwd()))
@@ -146,12 +177,19 @@ class RayCluster(Place):
         for result in list(self._open.values()):
             self._ray.cancel(result)
 
+    def draft(self) -> list[str]:
+        """What the cluster would get for each run."""
+        needs = ", ".join(f"{name}={number:g}" for name, number in self.asked.items())
+        return [
+            f"ray       gets a task for each run: {needs}; as many at a time as it has room for, or --workers"
+        ]
+
     def close(self) -> None:
         self.cancel()
         self._ray.shutdown()
 
     def __str__(self) -> str:
-        return f"{pluralize(self.at_once, 'task')} of Ray at a time"
+        return f"{pluralize(self.at_once, 'task')} of Ray at a time" if self.counted else "tasks of Ray"
 
 
 def remote_work(job: Job, folder: str) -> Outcome:

@@ -1,21 +1,29 @@
-"""What runs will take, for `--plan`: a run of each kind is built, and some of its steps are timed."""
+"""What runs will take, for `--plan`: a run of each kind is built, and its steps, evaluations and monitors are timed."""
 
+import io
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import torch
+from pytorch_lightning import Trainer
+from torch.optim import Optimizer
 
 from normexp.config.run_spec import RunSpec
 from normexp.format import duration
+from normexp.norms import followers
 from normexp.training.build import Parts, build
+from normexp.training.cost import cost_of_monitors, timed
+from normexp.training.lightning import length
+from normexp.training.result import POPULATION_SAMPLES, TRAIN_SAMPLES, evaluate
 
-TIMED = 0.1  # seconds that are timed at least, after a step that warms up
+SMALL_BATCH = 512  # samples at most whose evaluation is timed
 
 
 def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
-    """`about 3:00 min if 2 run at a time on idle cores (6:00 min of one core); validation and monitors come on top`.
-    Raises ValueError for a run that cannot run."""
+    """`about 3:00 min if 2 run at a time on idle cores (6:00 min of one core: steps 4:00 min, ...)`. Raises ValueError
+    for a run that cannot run."""
     if any(hasattr(spec, "train") for spec in specs):
         return "known after the first runs (a function of yours trains)"
     on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
@@ -23,16 +31,40 @@ def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
         return "known after the first runs (a GPU computes)"
     kinds = {kind_of(spec): spec for spec in specs}
     seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
-    at_once, times = min(at_once, len(specs)), [seconds[kind_of(spec)] for spec in specs]
+    at_once, times = min(at_once, len(specs)), [sum(seconds[kind_of(spec)].values()) for spec in specs]
+    of_parts = Counter[str]()
+    for spec in specs:
+        of_parts.update(seconds[kind_of(spec)])
     wall = duration(max(sum(times) / at_once, *times))
-    how = f"if {at_once} run at a time on idle cores ({duration(sum(times))} of one core)"
-    return f"about {wall} {how if at_once > 1 else 'on an idle core'}; validation and monitors come on top"
+    how = f"if {at_once} run at a time on idle cores" if at_once > 1 else "on an idle core"
+    parts = ", ".join(f"{name} {duration(part)}" for name, part in of_parts.items() if part)
+    return f"about {wall} {how} ({duration(sum(times))} of one core: {parts})"
 
 
-def seconds_of(spec: RunSpec) -> float:
-    """Seconds of the training steps of a run."""
+def seconds_of(spec: RunSpec) -> dict[str, float]:
+    """Processor seconds of a run, by what takes them."""
+    started = time.process_time()
     parts = build(spec)
-    return parts.module.total_steps * timed(step_of(parts))
+    trainer = parts.make_trainer(enable_checkpointing=False)
+    started = time.process_time() - started
+    module, data, steps = parts.module, parts.data, parts.module.total_steps
+    step, optimizer = step_of(parts, trainer)
+    of_steps = steps * timed(step)
+    state = {"state": module.state_dict(), "optimizer": optimizer.state_dict()}
+    saving = timed(lambda: torch.save(state, io.BytesIO()))
+    batch = next(iter(data.evaluation_loader("val", SMALL_BATCH)))
+    sample = timed(lambda: evaluate(module, [batch], trainer)) / len(batch[0])
+    every = length(spec.config).get("val_check_interval")
+    validations = steps // every if every else spec.config["max_epochs"]
+    train, val, test = (len(data.rows(split, data.device)) for split in ("train", "val", "test"))
+    samples = validations * val + min(train, TRAIN_SAMPLES) + val + test
+    if followers(module):  # they are evaluated with statistics estimated anew, too
+        samples += min(train, POPULATION_SAMPLES) + val + test
+    return {
+        "steps": of_steps,
+        "monitors": cost_of_monitors(parts, trainer)[0],
+        "start, evaluation and saving": started + samples * sample + (validations + 2) * saving,
+    }
 
 
 def kind_of(spec: RunSpec) -> str:
@@ -42,9 +74,9 @@ def kind_of(spec: RunSpec) -> str:
     return json.dumps({**config, **parts, "seed": None, "lr": None}, default=str)
 
 
-def step_of(parts: Parts) -> Callable[[], None]:
-    """A training step of a run."""
-    precision = parts.make_trainer(enable_checkpointing=False).precision_plugin
+def step_of(parts: Parts, trainer: Trainer) -> tuple[Callable[[], None], Optimizer]:
+    """A training step of a run, and its optimizer."""
+    precision = trainer.precision_plugin
     precision.convert_module(module := parts.module)
     batches = iter(parts.data.train_dataloader())
     batch = next(batches)
@@ -59,18 +91,4 @@ def step_of(parts: Parts) -> Callable[[], None]:
         loss.backward()
         optimizer.step()
 
-    return step
-
-
-def timed(work: Callable[[], None]) -> float:
-    """Processor seconds of a call on one thread, however busy the machine is."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    work()
-    times: list[float] = []
-    while sum(times) < TIMED:
-        before = time.process_time()
-        work()
-        times.append(time.process_time() - before)
-    torch.set_num_threads(threads)
-    return sorted(times)[len(times) // 4]  # a low quantile, as other processes only slow it down
+    return step, optimizer

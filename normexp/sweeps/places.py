@@ -47,6 +47,10 @@ class Place:
         """Start or queue a job. Its future fails if the job ends without an outcome; then it is tried again."""
         raise NotImplementedError
 
+    def draft(self) -> Sequence[str]:
+        """Lines that say what a cluster would get, for a plan, which needs none."""
+        return ()
+
     def look(self) -> None:
         """See how the jobs get on. Called a few times per second."""
 

@@ -62,7 +62,7 @@ def run(
         cell.state = "skipped" if cell.status() else "planned"
     todo = [cell for cell in cells if cell.state == "planned"]
     place = choose_place(options, [cell.job for cell in todo], folder) if todo else None
-    show_plan(cells, place, options, folder / "logs", console, brief=brief)
+    show_plan(cells, place, options, folder / "logs", console, command=command, brief=brief)
     if place is None or options.plan:
         return cells
     started = time.monotonic()

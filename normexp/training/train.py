@@ -12,6 +12,7 @@ from rich.console import Console
 
 from normexp.config.run_spec import RunSpec
 from normexp.data.base import DataModule
+from normexp.format import duration, say
 from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
 from normexp.runs import write_summary, write_test_examples
@@ -27,6 +28,7 @@ from normexp.training.checkpoint import (
     load_to_resume,
     stopping,
 )
+from normexp.training.cost import cost_of_monitors
 from normexp.training.epoch_loop import install
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import denormals, keep_freed_memory, length, own_rank
@@ -40,6 +42,8 @@ from normexp.training.result import (
 )
 from normexp.training.threads import set_threads
 
+CHEAP = ("light", "none")  # choices of monitors
+SHOWN_FROM = 5.0  # seconds of monitors
 WRITTEN_FOR = "2.6."  # of Lightning, whose private loops epoch_loop.py builds on; another trains with its own
 
 
@@ -77,6 +81,7 @@ def launch(parts: Parts) -> dict[str, Any]:
         if folder.finished():  # another process has trained it meanwhile
             return screen.show_finished(parts, console)
         screen.show_choices(parts, path, console)
+        prepared.show_cost()
         summary = prepared.fit()
         write_summary(path, summary)
     screen.show_result(summary, path, console)
@@ -152,6 +157,16 @@ class PreparedRun:
                 write_test_examples(self.folder, examples)
             log_results(loggers, summary)
         return summary
+
+    def show_cost(self) -> None:
+        """Say what the measurements will take, where somebody chose more than the light ones."""
+        if self.parts.choices["monitor"] in CHEAP or self.no_step or self.trainer.world_size > 1:
+            return
+        if self.trainer.strategy.root_device.type == "cpu":
+            seconds, times = cost_of_monitors(self.parts, self.trainer)
+            if seconds > SHOWN_FROM:
+                took = f"about {duration(seconds)} of processor time for {times} measurements"
+                say(self.console, f"monitors  {took}; monitor=light takes little")
 
     def take_no_step(self) -> None:
         """Measure and save the network at initialization. Lightning's fit with `max_steps=0` would call no hook."""

@@ -4,26 +4,47 @@ import pytest
 
 from normexp.config.run_spec import specs
 from normexp.sweeps import estimate as module
-from normexp.sweeps.estimate import estimate, step_of, timed
+from normexp.sweeps.estimate import estimate, seconds_of, step_of
 from normexp.training.build import build
+from normexp.training.cost import timed
 
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 
 
-def test_an_estimate_counts_training_steps(monkeypatch):
-    monkeypatch.setattr(module, "timed", lambda work: 0.6)
-    found = specs([*SMALL, "max_steps=100"]) + specs([*SMALL, "max_steps=300", "seed=1"])
-    assert estimate(found, 2) == (
-        "about 3:00 min if 2 run at a time on idle cores (4:00 min of one core); validation and monitors come on top"
+def test_an_estimate_adds_up_what_each_run_takes(monkeypatch):
+    monkeypatch.setattr(
+        module,
+        "seconds_of",
+        lambda spec: {"steps": 0.6 * spec.config["max_steps"], "monitors": 0.0, "start": 6.0},
     )
-    assert estimate(found[:1], 2) == "about 1:00 min on an idle core; validation and monitors come on top"
+    found = specs([*SMALL, "max_steps=100"]) + specs([*SMALL, "max_steps=300", "seed=1"])
+    parts = "4:12 min of one core: steps 4:00 min, start 12 s"
+    assert estimate(found, 2) == f"about 3:06 min if 2 run at a time on idle cores ({parts})"
+    assert (
+        estimate(found[:1], 2)
+        == "about 1:06 min on an idle core (1:06 min of one core: steps 1:00 min, start 6 s)"
+    )
+
+
+@pytest.mark.integration
+def test_longer_runs_validate_and_measure_more_often():
+    short, long, bare = (
+        seconds_of(
+            *specs(["trainer=cpu", "model.depth=1", "val_every_n_steps=1", f"max_steps={steps}", *more])
+        )
+        for steps, more in ((2, []), (40, []), (40, ["monitor=none"]))
+    )
+    assert all(long[part] > 2 * short[part] > 0 for part in ("steps", "monitors"))
+    assert long["start, evaluation and saving"] > short["start, evaluation and saving"]
+    assert bare["monitors"] == 0
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("precision", ["32-true", "64-true", "bf16-mixed"])
 def test_a_wider_network_is_timed_as_slower(precision):
-    narrow, wide = (
-        timed(step_of(build(*specs([*SMALL, f"model.width={width}", f"trainer.precision={precision}"]))))
-        for width in (8, 2048)
-    )
+    def seconds(width: int) -> float:
+        parts = build(*specs([*SMALL, f"model.width={width}", f"trainer.precision={precision}"]))
+        return timed(step_of(parts, parts.make_trainer(enable_checkpointing=False))[0])
+
+    narrow, wide = seconds(8), seconds(2048)
     assert 0 < narrow < wide

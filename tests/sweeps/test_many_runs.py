@@ -84,12 +84,12 @@ def test_finished_runs_are_skipped_and_a_failing_one_takes_nobody_along(go, tmp_
 
 
 def test_a_plan_starts_nothing_and_leaves_nothing(go, tmp_path, monkeypatch):
-    monkeypatch.setattr("normexp.sweeps.estimate.seconds_of", lambda spec: 90.0)
+    monkeypatch.setattr("normexp.sweeps.estimate.seconds_of", lambda spec: {"steps": 90.0})
     _, place, said = go({}, plan=True)
     assert place.seen == []
     assert not (tmp_path / "launch").exists()
     assert "3 runs, as told" in said
-    assert "about 2:15 min if 2 run at a time on idle cores (4:30 min of one core)" in said
+    assert "about 2:15 min if 2 run at a time on idle cores (4:30 min of one core: steps 4:30 min)" in said
 
 
 def test_a_lost_run_is_tried_again_and_no_more_than_three_times(go):

@@ -83,3 +83,20 @@ def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ValueError, match="place=slurm: Could not detect"):
         choose_place(Options(place="slurm"), [RUN], tmp_path)
+
+
+def test_a_plan_shows_what_a_cluster_would_get_and_needs_none(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    asked = Options(place="ray", gpus=0.25, plan=True)
+    assert next(iter(choose_place(asked, [RUN], tmp_path).draft())).startswith(
+        "ray       gets a task for each run: num_cpus=1, num_gpus=0.25; "
+    )
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = choose_place(Options(place="slurm", slurm={"account": "me"}, plan=True), [RUN], tmp_path / "new")
+    assert {"  #SBATCH --account=me", "  #SBATCH --time=60", "  #SBATCH --cpus-per-task=1"} <= set(
+        found.draft()
+    )
+    with pytest.raises(ValueError, match=r"slurm=gress: no such option; did you mean gres\?"):
+        choose_place(Options(place="slurm", slurm={"gress": "gpu:1"}, plan=True), [RUN], tmp_path / "new")
+    assert not (tmp_path / "new").exists()

@@ -4,6 +4,7 @@ import io
 from types import SimpleNamespace
 
 import pytest
+import torch
 from rich.console import Console
 from rich.progress import TimeElapsedColumn
 
@@ -13,6 +14,7 @@ from normexp.training.screen import (
     show_choices,
     show_result,
 )
+from normexp.training.train import PreparedRun
 
 
 def summary(seed: int, accuracy: float, lr: float = 0.1, status: str = "completed") -> dict:
@@ -91,3 +93,18 @@ def test_a_speed_that_is_not_known_is_not_shown_as_zero():
     assert str(column.render(task)) == ""
     task.speed = 8.0
     assert str(column.render(task)) == "0:00:02"
+
+
+def test_costly_monitors_are_told_before_the_run_starts_and_light_ones_are_not(
+    tmp_path, make_parts, monkeypatch
+):
+    monkeypatch.setattr("normexp.training.train.SHOWN_FROM", 0.0)
+    for monitor, told in (("light", False), ("full", True)):
+        parts = make_parts("norm=layernorm", f"monitor={monitor}", "max_steps=100", "model.width=8")
+        before = [p.clone() for p in parts.module.parameters()]
+        text = io.StringIO()
+        PreparedRun(parts, tmp_path, Console(file=text, width=160)).show_cost()
+        assert (
+            "of processor time for 21 measurements; monitor=light takes little" in text.getvalue()
+        ) == told
+        assert all(torch.equal(p, q) for p, q in zip(before, parts.module.parameters(), strict=True))

@@ -60,7 +60,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
     """One row per arm, the best on top: every seed as a dot, the mean with its interval."""
     estimates = {arm: value for arm in study.arms if (value := study.points[arm, 0].mean()).n}
     worst_first = sorted(estimates, key=lambda arm: estimates[arm].mean, reverse=not study.higher_is_better)
-    figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.21 * max(len(worst_first), 4)))
+    figure, (axes,) = new_figure(1, panel=(WIDTH / 2, 0.8 + 0.21 * max(len(worst_first), 4)))
     for row, arm in enumerate(worst_first):
         color, value = style.color[arm], estimates[arm]
         dots = {"marker": "o", "linestyle": "", "alpha": 0.5, "markersize": 5, "markeredgewidth": 0}

@@ -1,0 +1,192 @@
+"""Cells of the studies, trained again by plain PyTorch: `python scripts/research/bare_studies.py MNIST [CLAIM ...]`.
+
+MNIST is a folder with the four files. Nothing of normexp is used; weights, batches and the images left out of training
+are drawn anew, at the rates that the kept runs chose. A loop agrees if the spans of both over seeds overlap, or lie
+less than .5 points apart. Exits 1 if one does not. Writes docs/data/bare_studies.json.
+"""
+
+# mypy: ignore-errors
+import gzip
+import itertools
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import yaml
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+ROOT = Path(__file__).parents[2]
+RESULT, SEEDS, WIDTH = ROOT / "docs/data/bare_studies.json", (101, 102, 103), 128
+# Two cells of each plan: claim, arm -> layers, updates, optimizer.
+CELLS = {
+    ("N1", "noise"): (6, 3000, "adamw"),
+    ("N1", "walk"): (6, 3000, "adamw"),
+    ("L1", "first_half"): (8, 2000, "sgd"),
+    ("L1", "last_half"): (8, 2000, "sgd"),
+    ("I1", "centered"): (8, 2000, "sgd"),
+    ("I1", "units"): (8, 2000, "sgd"),
+    ("I2", "centered"): (32, 2000, "sgd"),
+    ("I2", "units"): (32, 2000, "sgd"),
+    ("B1", "detached"): (6, 3000, "adamw"),
+    ("B1", "frozen_100"): (6, 3000, "adamw"),
+    ("V5", "none"): (6, 10000, "adamw"),
+    ("V5", "batchnorm"): (6, 10000, "adamw"),
+}
+
+
+class Norm(nn.BatchNorm1d):
+    """BatchNorm of one arm. A displaced one adds a mean and a scale to each unit, whose place is drawn or walks."""
+
+    arm, place = "batchnorm", None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.arm == "detached" and self.training:
+            var, mean = torch.var_mean(x.detach(), 0, correction=0)
+            super().forward(x.detach())  # the running statistics
+            return (x - mean) / (var + self.eps).sqrt() * self.weight + self.bias
+        if self.arm == "frozen_100" and self.training and self.num_batches_tracked >= 100:
+            scale = (self.running_var + self.eps).sqrt()
+            return (x - self.running_mean) / scale * self.weight + self.bias
+        y = super().forward(x)
+        if self.arm not in ("noise", "walk"):
+            return y
+        if self.training:
+            if self.place is None or self.arm == "noise":
+                self.place = torch.rand(2, y.shape[1]) * 2 - 1
+            else:
+                moved = self.place + 0.1 * torch.randn_like(self.place)
+                self.place = torch.where(moved.abs() > 1, moved.sign() * 2 - moved, moved)
+        elif self.arm == "noise":
+            return y  # the noise is off
+        shift, scale = 0.5 * self.place[0], 1 + 0.25 * (self.place[1] + 1) / 2
+        if self.training:
+            shift = shift + torch.empty_like(y).uniform_(-0.1, 0.1)
+            scale = scale + 0.1 * torch.randn_like(y)
+        return y * scale + shift
+
+
+def read(folder: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
+    files = [Path(folder, f"{name}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
+    raw = [np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8) for file in files]
+    return torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()
+
+
+def network_of(arm: str, depth: int, images: torch.Tensor) -> nn.Sequential:
+    """Linear, norm, sigmoid, ...; with Xavier's weights, or those of the arm."""
+    layers = []
+    for fan_in, fan_out in itertools.pairwise([784, *[WIDTH] * depth, 10]):
+        norm = (
+            Norm(WIDTH) if arm in ("batchnorm", "noise", "walk", "detached", "frozen_100") else nn.Identity()
+        )
+        norm.arm = arm
+        layers += [nn.Linear(fan_in, fan_out), norm, nn.Sigmoid()]
+        nn.init.xavier_normal_(layers[-3].weight)
+        nn.init.zeros_(layers[-3].bias)
+    network = nn.Sequential(*layers[:-2])
+    if arm == "centered":  # a tanh network: tanh(z) = 2 (sigmoid(2 z) - 1/2)
+        for at, linear in enumerate(network[::3]):
+            linear.weight.data *= 2 if at in (0, depth) else 4
+        half = nn.Module()
+        half.forward = lambda x: x.sigmoid() - 0.5
+        for at in range(2, len(network), 3):
+            network[at] = half
+    if arm == "units":
+        x = images[:512]
+        with torch.no_grad():
+            for at in range(0, 3 * depth, 3):
+                deviation, mean = torch.std_mean(network[at](x), 0)
+                network[at].weight /= deviation[:, None]
+                network[at].bias.copy_(-mean / deviation)
+                x = network[at + 2](network[at](x))
+    return network
+
+
+def train(arm: str, cell: tuple, rate: float, seed: int) -> float:
+    """Accuracy on test, for noise with statistics estimated anew without it."""
+    (depth, steps, name), momentum = cell, 0.9
+    torch.manual_seed(seed)
+    images, labels = (part[torch.randperm(60000, generator=torch.manual_seed(seed))[:55000]] for part in POOL)
+    mean, deviation = images.mean(), images.std()
+    images = (images - mean) / deviation
+    network = network_of(arm, depth, images)
+    groups = [
+        {"params": [p for p in network.parameters() if (p.ndim == 1) == vector], "weight_decay": decay}
+        for vector, decay in ((False, 0.0 if name == "sgd" else 0.01), (True, 0.0))
+    ]
+    optimizer = torch.optim.SGD(groups, rate, momentum) if name == "sgd" else torch.optim.AdamW(groups, rate)
+    warmup, order, factors = steps // 20, [], None
+    for step in range(steps):
+        cosine = (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
+        for group in optimizer.param_groups:
+            group["lr"] = rate * ((step + 1) / warmup if step < warmup else cosine)
+        order = order if len(order) >= 128 else torch.randperm(len(images))
+        batch, order = order[:128], order[128:]
+        optimizer.zero_grad()
+        cross_entropy(network(images[batch]), labels[batch]).backward()
+        if arm in ("first_half", "last_half"):
+            maps = list(network[::3])
+            lengths = [nn.utils.get_total_norm([p.grad for p in linear.parameters()]) for linear in maps]
+            half = (depth + 1) // 2
+            inside = range(half) if arm == "first_half" else range(half, depth + 1)
+            factors = factors or [
+                float(lengths[-1] / lengths[at]) if at in inside else 1.0 for at in range(depth + 1)
+            ]
+            for linear, factor in zip(maps, factors, strict=True):
+                for parameter in linear.parameters():
+                    parameter.grad *= factor
+        optimizer.step()
+    with torch.no_grad():
+        if arm in ("noise", "walk"):
+            norms = [layer for layer in network if isinstance(layer, Norm)]
+            for layer in norms:  # one batch of 10,000 images: statistics anew, layer after layer
+                layer.eval()
+            x = images[:10000]
+            for layer in network:
+                if isinstance(layer, Norm):
+                    layer.running_var, layer.running_mean = torch.var_mean(x, 0)
+                x = layer(x)
+        network.eval()
+        right = network((TEST[0] - mean) / deviation).argmax(1) == TEST[1]
+    return right.double().mean().item()
+
+
+def kept_runs(claim: dict, arm: str, steps: int) -> pd.DataFrame:
+    """The run of each seed at its own best rate by validation, the loss where two are equal: seed, lr, accuracy."""
+    words = {name: {*claim.get("fixed", []), *changes} for name, changes in claim["arms"].items()}
+    rows = RUNS[RUNS["asked_by"].astype(str).str.contains(rf"\b{claim['id']}:") & (RUNS["steps"] == steps)]
+    mine = [words[arm] <= {*text.split("\n")} for text in rows["overrides"].astype(str)]
+    other = [
+        any(words[arm] < more <= {*text.split("\n")} for more in words.values())
+        for text in rows["overrides"].astype(str)
+    ]
+    rows = rows[np.array(mine) & ~np.array(other)].sort_values(
+        ["val_accuracy", "val_loss"], ascending=[False, True]
+    )
+    rows = rows.groupby("seed").head(1)
+    measure = "logged/test_anew/accuracy" if claim["metric"].startswith("logged") else "test_accuracy"
+    return rows.assign(accuracy=rows[measure])[["seed", "lr", "accuracy"]]
+
+
+if __name__ == "__main__":
+    POOL, TEST = (read(sys.argv[1], name) for name in ("train", "t10k"))
+    RUNS = pd.read_parquet(ROOT / "docs/evidence/runs.parquet")
+    files = (ROOT / "docs/studies").glob("*/claims/*.yaml")
+    claims = {claim["id"]: claim for file in files for claim in yaml.safe_load_all(file.read_text())}
+    loops = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    for (name, arm), cell in CELLS.items():
+        if name not in (sys.argv[2:] or claims):
+            continue
+        kept = kept_runs(claims[name], arm, cell[1])
+        rates = itertools.cycle(kept["lr"])
+        ours = [round(train(arm, cell, next(rates), seed), 4) for seed in SEEDS]
+        theirs = kept["accuracy"].tolist()
+        agree = min(ours) <= max(theirs) + 0.005 and min(theirs) <= max(ours) + 0.005
+        loops[f"{name} {arm}"] = {"rates": kept["lr"].tolist(), "bare": ours, "kept": theirs, "agree": agree}
+        print(name, arm, loops[f"{name} {arm}"], flush=True)
+        RESULT.write_text(json.dumps(loops, indent=1) + "\n")
+    sys.exit(not all(loop["agree"] for loop in loops.values()))
