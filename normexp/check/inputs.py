@@ -32,18 +32,9 @@ NEEDED = {
 
 @dataclass
 class CheckOptions:
-    """What the user says of the training. None where nothing was said.
+    """What the user says of the training, see `normexp.check`. None where nothing was said.
 
     Attributes:
-        optimizer: of the training; its groups tell which norms decay.
-        precision: of the training, as Lightning names it: 16-mixed, bf16-mixed, 16-true, ...
-        accumulate: batches per step of the optimizer.
-        devices: processes that train together, each with a batch of the loader's size.
-        averaged: averaged weights (EMA, SWA): a module such as `AveragedModel`, or a state dict.
-        state_dict: what is saved, such as an adapter's state dict.
-        mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
-        steps: batches before the first validation. Known of a DataLoader.
-        seed: of every pass and of the order of a loader, so that an equal network gives equal numbers.
         broadcasts: whether processes share their buffers; None if DistributedDataParallel does not wrap the network.
     """
 

@@ -45,7 +45,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured, judged = network.modes, network.judged()
     # What a few batches show may be chance: where they have a gap, many more are asked.
-    rows = list(islice(judged, 1 + len(network.others) // 4))
+    rows = list(islice(judged, 1 + len(network.others) // 8))
     if not is_gap(rows, limit) or not is_gap(rows := [*rows, *judged], limit, chance=True):
         return
     batches, *losses = zip(*rows, strict=True)
