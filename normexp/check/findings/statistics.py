@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
+from scipy.special import stdtrit
 from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
@@ -78,11 +79,12 @@ STORED = " torch normalizes with a variance over n and stores one over n - 1, wh
 
 def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chance: bool = False) -> bool:
     """Whether the mean gap of some batches is more than the limit's share of their loss, or is no number. With `chance`
-    its standard error is taken off, where three batches or more show a spread."""
+    it is the lower end of its one-sided interval of 90% (Student's t), where three batches or more show a spread."""
     gaps, loss = [running - own for _, running, own in rows], fmean(own for *_, own in rows)
     if not all(map(math.isfinite, gaps)):
         return True
-    error = stdev(gaps) / math.sqrt(len(gaps)) if chance and len(gaps) > 2 else 0.0
+    n = len(gaps)
+    error = stdev(gaps) / math.sqrt(n) * stdtrit(n - 1, 0.9) if chance and n > 2 else 0.0
     return fmean(gaps) - error > limit.gap * abs(loss) + limit.floor
 
 
