@@ -242,7 +242,7 @@ def report(folder: str | Path, **options: Any) -> Path:
     """Do what `normexp report FOLDER` does: write the page of a study. Returns its path.
 
     Args:
-        options: metric="test/accuracy", baseline=None (an arm), out=None (a folder).
+        options: metric="test/accuracy", better=None (higher or lower), baseline=None (an arm), out=None (a folder).
 
     Raises:
         ValueError: with one line, where there is no page to write.

@@ -30,10 +30,10 @@ def _busy_seconds() -> float:
     """Seconds that these cores have worked, or had to leave to another machine, since the system started."""
     try:
         lines = CPU_TIMES.read_text().splitlines()
-        own, second = {f"cpu{number}" for number in os.sched_getaffinity(0)}, os.sysconf("SC_CLK_TCK")
+        allowed, second = {f"cpu{number}" for number in os.sched_getaffinity(0)}, os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError):  # Linux alone has both
         return 0.0
-    columns = (line.split()[1:9] for line in lines if line.split()[0] in own)
+    columns = (line.split()[1:9] for line in lines if line.split()[0] in allowed)
     # user, nice, system, idle, waiting for a disk, interrupts of two kinds, stolen
     ticks = sum(sum(map(int, column)) - int(column[3]) - int(column[4]) for column in columns)
     return ticks / second
@@ -57,7 +57,7 @@ def checkout() -> dict[str, Any] | None:
     A checkout is dirty if a Python or YAML file was changed, added or deleted since the commit.
     """
     here = Path.cwd()
-    root = next((place for place in (here, *here.parents, ROOT) if (place / ".git").exists()), None)
+    root = next((folder for folder in (here, *here.parents, ROOT) if (folder / ".git").exists()), None)
     return _checkout(root) if root else None
 
 

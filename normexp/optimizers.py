@@ -83,9 +83,9 @@ class Muon(Optimizer):
         self.precision = precision
         given = list(params)
         groups = given if given and isinstance(given[0], dict) else [{"params": given}]
-        own = {"momentum": momentum, "nesterov": nesterov, "steps": steps, "scale": scale}
+        options = {"momentum": momentum, "nesterov": nesterov, "steps": steps, "scale": scale}
         usual: dict[str, Any] = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
-        super().__init__([part for group in groups for part in _split(group)], {**usual, **own})
+        super().__init__([part for group in groups for part in _split(group)], {**usual, **options})
         # fills in what else its groups need
         self.adamw = AdamW([*self.rest(), {"params": []}], fused=fused, **usual)
 

@@ -10,7 +10,7 @@ import pytest
 from forked import call
 
 from normexp.cli.main import run
-from normexp.cli.new import FILES, IN_CHECKOUT, begin
+from normexp.cli.new import PARTS, begin
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["max_steps=2", "data=digits", "trainer=cpu", "threads=1"]
@@ -27,14 +27,14 @@ def python(folder, *arguments):
 def own_tests(tmp_path_factory) -> str:
     """What pytest says, in one process, of a folder with one of each kind."""
     folder = tmp_path_factory.mktemp("own")
-    for kind in FILES:
+    for kind in (*PARTS, "claim"):
         assert all(path.exists() for path in begin(kind, f"my_{kind}", folder))
     path = os.pathsep.join([str(ROOT), str(folder)])
     return call(pytest.main, ["-q", "-rA", "--color=no"], folder=folder, PYTHONPATH=path).stdout
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", [*PARTS, "claim"])
 def test_the_files_pass_their_own_test(kind, own_tests):
     results = re.findall(rf"^([A-Z]+) test_my_{kind}\.py::", own_tests, re.MULTILINE)
     assert set(results) == {"PASSED"}, own_tests
@@ -44,7 +44,7 @@ def test_the_files_pass_their_own_test(kind, own_tests):
 def test_in_a_checkout_they_go_to_the_places_of_the_package(tmp_path):
     """Their tests pass there, with a package that has these modules beside its own."""
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "normexp"\n')
-    for kind in IN_CHECKOUT:
+    for kind in PARTS:
         module, config, test = begin(kind, f"my_{kind}", tmp_path)
         assert module == tmp_path / "normexp" / f"{kind}s" / f"my_{kind}.py"
         assert (config.parent, test.parent) == (tmp_path / "configs" / kind, tmp_path / "tests" / f"{kind}s")

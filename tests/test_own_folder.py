@@ -132,6 +132,18 @@ def test_the_plan_of_an_own_claim_names_its_runs(folder, capsys, monkeypatch):
     assert not (folder / "outputs").exists()
 
 
+@pytest.mark.parametrize("words", [["train", "norm=my_norm"], ["verify", "claim=mine.yaml"]])
+def test_whoever_forgets_the_flag_is_told(folder, capsys, words):
+    (folder / "configs" / "claims" / "M1.yaml").rename(folder / "mine.yaml")
+    try:
+        status = run(*words[:1], words[1:])
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    assert "norm=my_norm: no such choice; " in (said := capsys.readouterr().err)
+    assert said.endswith("; for one of your own add --config-dir FOLDER\n")
+
+
 @pytest.mark.slow
 def test_own_norm_data_and_monitor_in_a_sweep_its_report_and_a_verdict(folder):
     words = [

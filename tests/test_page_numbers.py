@@ -142,6 +142,58 @@ def test_how_much_less_the_inputs_move_with_batchnorm():
     )
 
 
+def study_values(claim: str, arms: dict[str, set[str]], measure: str = "test_accuracy") -> pd.DataFrame:
+    """Percent of each seed and arm of a study, at the rate with the best validation accuracy; `arms` by the words that
+    tell them apart."""
+    runs = pd.read_parquet(ROOT / "docs" / "evidence" / "runs.parquet")
+    runs = runs[runs["asked_by"].astype(str).str.contains(rf"\b{claim}:")]
+    words = [{*text.split("\n")} for text in runs["overrides"].astype(str)]
+    named = [[arm for arm, own in arms.items() if own <= line] for line in words]
+    runs = runs.assign(arm=[max(names, key=lambda arm: len(arms[arm])) if names else "" for names in named])
+    best = runs[runs["arm"] != ""].sort_values(["val_accuracy", "val_loss"], ascending=[False, True])
+    return 100 * best.groupby(["seed", "arm"]).head(1).pivot_table(measure, "seed", "arm")
+
+
+def test_the_study_of_noise():
+    arms = {
+        "no norm": {"norm=none"},
+        "BatchNorm": {"norm=batchnorm"},
+        "BatchNorm, then noise": {"norm=batchnorm_noisy"},
+        "BatchNorm, then a walk": {"norm=displaced", "norm.pace=0.1"},
+        "BatchNorm, then a constant offset": {"norm=displaced", "norm.pace=0"},
+        "no norm, then noise": {"norm=displaced", "norm.normalize=false"},
+    }
+    table = study_values("N1", arms, "logged/test_anew/accuracy")
+    assert table.shape == (4, 6)
+    assert table.notna().all(axis=None)
+    _, *rows = rows_of("studies/noise/README.md", "arm | accuracy")
+    assert [row[0] for row in rows] == [*arms]
+    for name, mean, difference, _ in rows:
+        check(mean, (table[name].mean(),))
+        if difference:
+            check(difference, student(table[name] - table["BatchNorm"]))
+    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().replace("*", "").split())
+    noise, walk = (
+        table[name] - table["BatchNorm"] for name in ("BatchNorm, then noise", "BatchNorm, then a walk")
+    )
+    alone = table["no norm, then noise"] - table["no norm"]
+    for pattern, values in (
+        (r"Noise costs BatchNorm ([\d.]+) points \(([\d.]+) to ([\d.]+);", student(-noise)),
+        (r"Ioffe and Szegedy mean, costs ([\d.]+) \((-[\d.]+) to ([\d.]+)\)", student(-walk)),
+        (r"Without a norm noise costs ([\d.]+) \(([\d.]+) to ([\d.]+)\)", student(-alone)),
+    ):
+        check(" ".join(numbers(text, pattern)), values)
+    kept, whole = numbers(text, r"almost nothing: ([\d.]+) of its ([\d.]+) points are left")
+    check(kept, ((table["BatchNorm, then noise"] - table["no norm"]).mean(),))
+    check(whole, ((table["BatchNorm"] - table["no norm"]).mean(),))
+
+
+def student(values: pd.Series) -> tuple[float, ...]:
+    """Mean and 95% interval by Student's t."""
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return (values.mean(), values.mean() - half, values.mean() + half)
+
+
 def test_the_full_table_of_covariate_shift():
     runs = shift_runs()
     checked = 0
@@ -306,7 +358,7 @@ def test_the_factors_of_running_text():
         norm: 100 * by.get_group(("adamw", "sigmoid", norm, 8))["test_accuracy"].mean()
         for norm in ("none", "batchnorm")
     }
-    learned, behind = numbers(text, r"with AdamW \((\d+\.\d)%\), and stay (\d) points behind")
+    learned, behind = numbers(text, r"with AdamW\** \((\d+\.\d)%; ([\d.]+) points behind BatchNorm")
     assert agrees(learned, accuracy["none"])
     assert agrees(behind, accuracy["batchnorm"] - accuracy["none"])
     (explodes,) = numbers(text, r"the first is (\d+) times the last")

@@ -46,7 +46,7 @@ class NormexpLauncher(Launcher):
         folder = Path(self.config.hydra.sweep.dir)
         if status := sweep(list(map(list, job_overrides)), self.options, folder, list(sys.argv)):
             sys.exit(status)
-        return [JobReturn(overrides=own, status=JobStatus.COMPLETED) for own in job_overrides]
+        return [JobReturn(overrides=overrides, status=JobStatus.COMPLETED) for overrides in job_overrides]
 
 
 def compose_each_word(cells: Sequence[Sequence[str]]) -> None:

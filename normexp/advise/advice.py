@@ -123,12 +123,12 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
 
 def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:
     """(training examples, or characters of a text; updates). The data are read only if the words do not say it."""
-    own, trainer = config["data"], config["trainer"]
-    examples, updates = own.get("train_size"), config["max_steps"]
-    if not examples and own.get("val_size") in range(1, IMAGES.get(choice, 0)):
-        examples = IMAGES[choice] - own["val_size"]
+    node, trainer = config["data"], config["trainer"]
+    examples, updates = node.get("train_size"), config["max_steps"]
+    if not examples and node.get("val_size") in range(1, IMAGES.get(choice, 0)):
+        examples = IMAGES[choice] - node["val_size"]
     other_batches = ("samples_per_class", "tasks", "overfit_batches", "limit_train_batches")
-    if examples and choice in IMAGES and not any(own.get(key) or trainer.get(key) for key in other_batches):
+    if examples and choice in IMAGES and not any(node.get(key) or trainer.get(key) for key in other_batches):
         steps = math.ceil(examples // config["batch_size"] / trainer.get("accumulate_grad_batches", 1))
         updates = config["max_epochs"] * steps if updates is None else updates
     if examples and updates is not None:

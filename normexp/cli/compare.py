@@ -2,14 +2,17 @@
 `normexp compare model=mlp norms=none,batchnorm` train a fair comparison; each shows it on a page. `normexp advise
 model=cnn batch_size=16` says what was measured nearest to a setting."""
 
+import dataclasses
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from normexp.cli.words import AT_LEAST_0, HERE, POSITIVE, SEVERAL, Engine, Folder, Packages, at_least
-from normexp.config.compose import compose
 from normexp.config.process import fast_imports, typed
 from normexp.format import printable, tell
+
+if TYPE_CHECKING:
+    from normexp.compare.answer import Answer
 
 
 def compare(
@@ -81,8 +84,10 @@ def compare(
         out: a folder
     """
     if all("=" in word for word in words):
-        for norm in norms or ("none",):
-            compose([*words, f"norm={norm}"])  # a typo is answered before the imports, which take seconds
+        from normexp.config.compose import compose
+
+        for norm in norms or ("none",):  # a typo is answered before the imports, which take seconds
+            compose([*words, "monitor=none", f"norm={norm}"])
     from normexp.compare.read import exists, is_typed
 
     if "/" in name or name == "..":
@@ -92,51 +97,49 @@ def compare(
         raise ValueError(
             f"norms={','.join(arms)}: name two or more different ones; the first is the baseline"
         )
+    of_results: dict[str, Any] = {
+        "arm": arm, "value": value, "seed": seed, "setting": setting, "tune": tune, "per_example": per_example,
+    }  # fmt: skip
+    from normexp.compare.answer import own_folder
+
     if is_typed(words) or (len(words) == 1 and exists(words[0])):
         from normexp.compare.results import compare as judge
 
+        source: Any = words if is_typed(words) else words[0]
         answer = judge(
-            words if is_typed(words) else words[0], arm=arm, value=value or metric, seed=seed, setting=setting,
-            better=better, margin=margin, arms=arms, tune=tune, guess=guess, per_example=per_example, spread=spread,
-            paired=paired, looks=looks, name=name,
+            source, better=better, margin=margin, arms=arms, guess=guess, spread=spread, paired=paired, looks=looks,
+            name=name, **of_results | {"value": value or metric},
         )  # fmt: skip
-        page = answer.page(out / answer.design.name, typed(sys.argv))
-        tell(printable(str(answer)), f"page: {page}")
+        judged = answer.look.design
+        known: Any = [str(Path(words[0]).resolve()), judged.metric.name, judged.margin, setting, tune, paired]
+        show(answer, own_folder(out, judged.name, "numbers in hand" if is_typed(words) else known))
         return
-    only = {
-        "arm": arm,
-        "value": value,
-        "seed": seed,
-        "setting": setting,
-        "tune": tune,
-        "per_example": per_example,
-    }
-    for key, given in only.items():
+    for key, given in of_results.items():
         if given is not None:
             raise ValueError(f"{key}={given}: is a column of results; name their file first, or leave it out")
     with fast_imports():
-        from normexp.compare import plan
-        from normexp.compare.page import write
+        from normexp.compare.judged import planned_looks
         from normexp.compare.run import compare as train
-        from normexp.compare.run import own_folder
-        from normexp.compare.sentences import failed_runs, finding
+        from normexp.compare.training import is_function, of_function, of_model
 
-    asked = plan.Asked(
-        arms, margin, metric, better, batch_sizes, rates, seeds, budget, version, guess, name, out
-    )
-    design, training = (
-        plan.of_function(words, asked) if plan.is_function(words) else plan.of_model(words, asked)
-    )
-    result = train(design, training, out / design.name, typed(sys.argv), engine)
-    if result:
-        place = own_folder(out, design.name, design)
-        shown = (result.last, result.design)
-        page = write(
-            *shown, result.results, place, typed(sys.argv), ended=result.ended, notes=(*result.added, *result.notes),
-            facts=plan.facts(result), tables={"runs": result.runs, "chosen": result.chosen},
-        )  # fmt: skip
-        tell("", "In this setting:", *finding(*shown), *filter(None, [failed_runs(*shown), *result.notes]))
-        tell(f"It ended because {result.ended}.", f"page: {page}")
+    of_user = is_function(words)
+    if version and not of_user:
+        raise ValueError(f"version={version}: is of a function of yours; leave it out")
+    design, training = (of_function if of_user else of_model)(
+        words, arms=arms, metric=metric, better=better, margin=margin, batch_sizes=batch_sizes or (), rates=rates or (),
+        guess=guess, name=name, out=out, looks=planned_looks(seeds), budget=budget,
+        **{"version": version} if of_user else {},
+    )  # fmt: skip
+    if found := train(design, training, out / design.name, typed(sys.argv), engine):
+        known = dataclasses.asdict(design) | {"name": "", "budget": 0.0}
+        tell("", "In this setting:")
+        show(found, own_folder(out, design.name, known))
+
+
+def show(answer: "Answer", folder: Path) -> None:
+    """Print an answer at once, and then write its page into a folder."""
+    tell(printable(str(answer)))
+    tell(f"page: {answer.page(folder, typed(sys.argv))}")
 
 
 def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -> None:

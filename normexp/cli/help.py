@@ -63,5 +63,5 @@ def explain(word: str) -> str:
     text = path.read_text()
     target = re.search(r"^ *_target_: *(normexp\.\S+)", text, re.M)
     bases = pkgutil.resolve_name(target[1]).__mro__ if target else ()
-    own = [base for base in bases if base.__module__.startswith("normexp.") and base.__doc__]
-    return "\n\n".join([word, text.rstrip(), *(inspect.cleandoc(base.__doc__ or "") for base in own)])
+    documented = [base for base in bases if base.__module__.startswith("normexp.") and base.__doc__]
+    return "\n\n".join([word, text.rstrip(), *(inspect.cleandoc(base.__doc__ or "") for base in documented)])

@@ -29,7 +29,7 @@ HELP_ALONE = ("compare", "new")  # without words they print their help
 
 def main() -> int:
     """Run the command that the first argument names. Returns the exit status."""
-    name, *words = sys.argv[1:] or ["--help"]
+    name, *arguments = sys.argv[1:] or ["--help"]
     if "--version" in sys.argv[1:]:
         print(f"normexp {__version__}")
         return 0
@@ -40,28 +40,28 @@ def main() -> int:
         from normexp.config.options import suggest
 
         fail(f"{name}: no such command; {suggest(name, list(COMMANDS))}", BAD_INPUT)
-    return run(name, words)
+    return run(name, arguments)
 
 
-def run(name: str, words: Sequence[str]) -> int:
+def run(name: str, arguments: Sequence[str]) -> int:
     """Run a command with its words. Returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
             stream.reconfigure(errors="replace")  # of what the terminal cannot encode
     function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
     if name == "train":
-        return function(words)
+        return function(arguments)
     from normexp.cli.words import app_of, call
     from normexp.config.errors import one_line_errors
 
-    if {"-h", "--help"} & set(words) or (name in HELP_ALONE and not words):
+    if {"-h", "--help"} & set(arguments) or (name in HELP_ALONE and not arguments):
         app_of(name, function).help_print([])
         if name in NAMES:
             tell(pkgutil.resolve_name(f"normexp.cli.{NAMES[name]}")())
         return 0
     try:
         with one_line_errors("interrupted; what was trained stays, and the same command goes on from there"):
-            return call(name, function, words) or 0
+            return call(name, function, arguments) or 0
     except SystemExit as stop:  # also of a training run that was interrupted: it keeps a checkpoint
         return stop.code  # type: ignore[return-value]
 

@@ -10,34 +10,19 @@ from normexp.config.options import choices, suggest
 from normexp.format import tell
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
-# kind -> template -> where it goes; $name is snake_case, $class is CamelCase
+PARTS = ("norm", "model", "monitor")
+# End of a template's name -> where its file goes: into a folder of one's own, into a checkout of normexp. $name is
+# snake_case, $class is CamelCase.
 FILES = {
-    kind: {
-        f"{kind}.py": "$name.py",
-        f"{kind}.yaml": f"configs/{kind}/$name.yaml",
-        f"{kind}_test.py": "test_$name.py",
-    }
-    for kind in ("norm", "model", "monitor")
-} | {"claim": {"claim.yaml": "$name.yaml", "claim_test.py": "test_$name.py"}}
-# The same in a checkout of normexp: a module of the package, whose class the yaml names in full
-IN_CHECKOUT = {
-    kind: {
-        f"{kind}.py": f"normexp/{kind}s/$name.py",
-        f"{kind}.yaml": f"configs/{kind}/$name.yaml",
-        f"{kind}_test.py": f"tests/{kind}s/test_$name.py",
-    }
-    for kind in ("norm", "model", "monitor")
+    ".py": ("$name.py", "normexp/${kind}s/$name.py"),
+    ".yaml": ("configs/$kind/$name.yaml", "configs/$kind/$name.yaml"),
+    "_test.py": ("test_$name.py", "tests/${kind}s/test_$name.py"),
 }
-USE_IN_CHECKOUT = {
+OF_CLAIM = {".yaml": ("$name.yaml",), "_test.py": ("test_$name.py",)}
+USE = {
     "model": "model=$name data=digits",
     "norm": "norm=$name",
     "monitor": "monitor=[light,$name]",
-}
-USE = {
-    "claim": "normexp verify claim=$name.yaml",
-    "model": "normexp train --config-dir configs model=$name data=digits allow_targets=[$name]",
-    "norm": "normexp train --config-dir configs norm=$name allow_targets=[$name]",
-    "monitor": "normexp train --config-dir configs monitor=[light,$name] allow_targets=[$name]",
 }
 
 
@@ -58,10 +43,15 @@ def new(kind: str = "", name: str = "", /) -> None:
     if not name:
         raise ValueError("write normexp new KIND NAME; --help explains")
     paths = begin(kind, name, Path())
-    tell(*map(str, paths))
-    here = kind in IN_CHECKOUT and is_checkout(Path())
-    use = f"python train.py {USE_IN_CHECKOUT[kind]}" if here else USE[kind]
-    tell(f"test:  python -m pytest {paths[-1]}", f"use:   {Template(use).substitute(name=name)}")
+    here = kind in PARTS and is_checkout(Path())
+    train = "python train.py" if here else "normexp train --config-dir configs"
+    use = f"{train} {USE[kind]}" if kind in PARTS else "normexp verify claim=$name.yaml"
+    use += " allow_targets=[$name]" * (kind in PARTS and not here)
+    tell(
+        *map(str, paths),
+        f"test:  python -m pytest {paths[-1]}",
+        f"use:   {Template(use).substitute(name=name)}",
+    )
     if here:
         tests = f"pytest tests/{kind}s tests/test_config.py"
         tell(f"next:  CONTRIBUTING.md, recipes; `{tests}` says what is missing")
@@ -73,24 +63,24 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
     Raises ValueError, in one line, for an unknown kind, a name that cannot be one of Python's or is taken, and for a
     file that is there; then nothing is written.
     """
-    if kind not in FILES:
-        raise ValueError(f"{kind}: nothing to begin; {suggest(kind, list(FILES))}")
+    if kind not in (*PARTS, "claim"):
+        raise ValueError(f"{kind}: nothing to begin; {suggest(kind, [*PARTS, 'claim'])}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
         raise ValueError(
             f"{name}: cannot name a Python file; use lower case letters, digits and underscores: my_{kind}"
         )
     if name in choices(kind) or name in sys.stdlib_module_names or name in ("torch", "numpy", "normexp"):
         raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
-    own = kind in IN_CHECKOUT and is_checkout(folder)
-    words = {"name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
+    in_checkout = kind in PARTS and is_checkout(folder)
+    names = {"kind": kind, "name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
     files = {}
-    for file, place in (IN_CHECKOUT if own else FILES)[kind].items():
-        text = (TEMPLATES / f"{file}.txt").read_text()
-        if own:
+    for end, targets in (FILES if kind in PARTS else OF_CLAIM).items():
+        text = (TEMPLATES / f"{kind}{end}.txt").read_text()
+        if in_checkout:
             module = f"normexp.{kind}s.$name"
             text = text.replace("_target_: $name.", f"_target_: {module}.")
             text = re.sub(r"\b(from|import) \$name\b", rf"\1 {module}", text)
-        files[folder / Template(place).substitute(words)] = Template(text).substitute(words)
+        files[folder / Template(targets[in_checkout]).substitute(names)] = Template(text).substitute(names)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
     for path, text in files.items():

@@ -6,6 +6,7 @@ pandas, matplotlib and torch take seconds to import, so they are imported only w
 
 import sys
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +20,7 @@ from normexp.format import tell
 def report(
     *words: str,
     metric: str = "test/accuracy",
+    better: Literal["higher", "lower"] | None = None,
     baseline: str | None = None,
     out: Path | None = None,
     pdf: bool = False,
@@ -30,7 +32,8 @@ def report(
 
     Args:
         words: the folder of a study, and filters
-        metric: final value to compare
+        metric: a final value, or the last that runs logged
+        better: higher or lower, where the metric's name does not say it
         baseline: arm that differences refer to; default: none, if the study has it
         out: where to write; default: FOLDER/report
         pdf: write the figures as PDF, too
@@ -46,10 +49,10 @@ def report(
     if len(folders) != 1:
         raise ValueError("name the folder of a study, such as outputs/runs; --help explains")
     (first,), values = folders, "-".join(only.values())
-    study = open_study(first, metric, only)
-    place = out or first / (f"report-{in_path(values)}" if values else "report")
-    page = write_report(study, place, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
-    means = write_mean_runs(study, place if out or values else first)
+    study = open_study(first, metric, only, better)
+    folder = out or first / (f"report-{in_path(values)}" if values else "report")
+    page = write_report(study, folder, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
+    means = write_mean_runs(study, folder if out or values else first)
     show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
     tell(*(look_at(means, study) if means else ()), f"report: {page}")
 

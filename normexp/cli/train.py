@@ -81,16 +81,16 @@ def train(arguments: list[str]) -> None:
         run(words)
 
 
-def sweep(words: list[str], own: str | None) -> None:
+def sweep(overrides: list[str], config_dir: str | None) -> None:
     """Hand the cells to the project's launcher, or to one of Hydra's, which calls `task`."""
     from normexp.config.compose import hydra_itself, study_of
 
-    if study := study_of(words):
-        words = [*words, f"name={study}"]
+    if study := study_of(overrides):
+        overrides = [*overrides, f"name={study}"]
     # The command as it is recorded. Lightning starts other processes by it.
-    folder = [f"--config-dir={own}"] if own else []
-    sys.argv = [*sys.argv[: 2 if sys.argv[1:2] == ["train"] else 1], "-m", *folder, *words]
-    hydra_itself().multirun(config_name="train", task_function=task, overrides=words)
+    folder = [f"--config-dir={config_dir}"] if config_dir else []
+    sys.argv = [*sys.argv[: 2 if sys.argv[1:2] == ["train"] else 1], "-m", *folder, *overrides]
+    hydra_itself().multirun(config_name="train", task_function=task, overrides=overrides)
 
 
 def task(_: Any) -> None:
@@ -100,14 +100,14 @@ def task(_: Any) -> None:
     run(list(HydraConfig.get().overrides.task))
 
 
-def run(words: list[str]) -> None:
+def run(overrides: list[str]) -> None:
     """Train the run that words ask for."""
     with process.fast_imports():
         from normexp.config.run_spec import specs
         from normexp.config.targets import DataOfLaunch
 
         data = DataOfLaunch()
-        (spec,) = specs(words, data=data)
+        (spec,) = specs(overrides, data=data)
         from normexp.training.train import train as train_run
 
         train_run(spec, process.typed(sys.argv), data.take(spec.config))

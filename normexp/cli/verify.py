@@ -31,7 +31,7 @@ DEMO = (
 def claims_in_lines() -> str:
     """Every claim in one line, for the help."""
     claims, _ = load_each(CONFIGS)
-    rows = {own.id: f"{own.sentence} [{own.evidence}]" for own in claims.values()}
+    rows = {claim.id: f"{claim.sentence} [{claim.evidence}]" for claim in claims.values()}
     return "\n".join(["Claims:", *columns(rows), *columns(installed("claim"))])
 
 
@@ -91,15 +91,15 @@ def verify(
     return BAD_INPUT if left_out else status
 
 
-def ledger(place: str) -> Path | None:
+def ledger(named: str) -> Path | None:
     """The folder of kept runs that an option names: that of the package, another one, or none."""
     from normexp.claims.evidence.table import EVIDENCE
 
-    if place == "none":
+    if named == "none":
         return None
-    if place and not Path(place).is_dir():
-        raise ValueError(f"evidence={place}: no such folder; name one with runs.parquet, or none")
-    return Path(place) if place else EVIDENCE
+    if named and not Path(named).is_dir():
+        raise ValueError(f"evidence={named}: no such folder; name one with runs.parquet, or none")
+    return Path(named) if named else EVIDENCE
 
 
 def write_pages(paths: Sequence[Path]) -> None:
@@ -165,13 +165,13 @@ def register(
         chosen, left_out = select.find(claim, bank)
         for mistake in left_out:
             raise ValueError(mistake)
-        for own in chosen:
-            if own.evidence not in ("training", "initialization"):
+        for one in chosen:
+            if one.evidence not in ("training", "initialization"):
                 raise ValueError(
-                    f"claim={own.id}: evidence={own.evidence} needs no registration; leave it out"
+                    f"claim={one.id}: evidence={one.evidence} needs no registration; leave it out"
                 )
         claims = map(complete_cells, chosen)
-        protocols = [(rows.subject_of(own.id, own.bank), protocol_of(own), seeds_of(own)) for own in claims]
+        protocols = [(rows.subject_of(one.id, one.bank), protocol_of(one), seeds_of(one)) for one in claims]
     for subject, protocol, seeds in protocols:
         tell(line(rows.register(path, subject=subject, protocol=protocol, reason=reason, seeds=seeds)))
     tell(f"commit {path} before the runs start")

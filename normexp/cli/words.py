@@ -14,7 +14,7 @@ from cyclopts.config import Dict
 from normexp.check.table import table
 from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
-from normexp.sweeps.options import Options, options_of, take_flags
+from normexp.sweeps.options import OF_COMMANDS, Options, options_of, take_flags
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
@@ -71,7 +71,7 @@ def app_of(name: str, function: Callable[..., int | None]) -> App:
     )
 
 
-def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -> int | None:
+def call(name: str, function: Callable[..., int | None], arguments: Sequence[str]) -> int | None:
     """Call a command's function as its words say. A user's packages and folder are used from then on, also in the
     processes that this one starts.
 
@@ -79,9 +79,10 @@ def call(name: str, function: Callable[..., int | None], words: Sequence[str]) -
     """
     parameters = inspect.signature(function).parameters
     keys = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "engine"]
-    rest, more = list(words), {}
+    rest, more = list(arguments), {}
     if "engine" in parameters:
-        rest, given = take_flags([f"--{word}" if word.startswith("workers=") else word for word in rest])
+        rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
+        rest, given = take_flags(rest, OF_COMMANDS)
         more["engine"] = options_of(given)
     flags = [_as_flag(word, keys) for word in rest]
     app = app_of(name, function)

@@ -9,7 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from normexp.compare.results import Answer
+    from normexp.compare.answer import Answer
 
 
 class Compare(types.ModuleType):

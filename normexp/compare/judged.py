@@ -3,10 +3,8 @@ over seeds where these pair, with Holm over comparisons, and the error rate divi
 
 import itertools
 import math
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,22 +14,12 @@ from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
-from normexp.claims.judge.settings_count import share_of
-from normexp.claims.judge.verdict import FAILED, SettingRow, Share
 from normexp.compare.effect import Curve, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
-from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
+from normexp.runs.metrics import higher_is_better
+from normexp.runs.table import FEWEST_SEEDS
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal within the margin", "not decided"
-# The last word of a metric's name says which way is better.
-LOWER = {
-    "loss", "error", "err", "perplexity", "ppl", "bpb", "bpc", "nll", "mse", "mae", "rmse", "fid", "wer",
-    "cer", "regret", "steps", "seconds",
-}  # fmt: skip
-HIGHER = {
-    "accuracy", "acc", "top1", "top5", "map", "ap", "ap50", "ap75", "f1", "auc", "auroc", "auprc", "bleu",
-    "rouge", "dice", "iou", "miou", "psnr", "ssim", "r2", "recall", "precision", "elo", "reward", "return",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,23 +45,30 @@ class Metric:
 
 
 METRICS = {
-    "error": Metric("test error", False, "points", 100.0, 2, "error"),
-    "loss": Metric("test loss", False, "nats", 1.0, 3, "loss"),
+    "test/error": Metric("test error", False, "points", 100.0, 2, "error"),
+    "test/loss": Metric("test loss", False, "nats", 1.0, 3, "loss"),
 }
 
 
-def metric_of(name: str, better: str | None, margin: float | str | None) -> Metric:
-    """A metric of any name. Raises ValueError where nobody says which way is better, or what difference matters."""
-    last = re.split(r"[^a-z0-9]+", name.lower())[-1]
-    known = "lower" if last in LOWER else "higher" if last in HIGHER else None
-    if not (better or known):
-        raise ValueError(f"metric={name}: which way is better? write better=higher or better=lower")
-    if margin is None or isinstance(margin, str):
+def metric_of(name: str, better: str | None, margin: float | str | None, *, shares: bool = False) -> Metric:
+    """A metric of any name. Raises ValueError where nobody says which way is better, or what difference matters. That
+    is known of test/error and test/loss, by the margin of practice or where errors are `shares`."""
+    number = None if isinstance(margin, str) else margin
+    if (known := METRICS.get(name)) and (shares or number is None):
+        if better == "higher":
+            raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
+        return known
+    higher = higher_is_better(name, better)
+    if number is None:
         raise ValueError(
             f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters"
         )
-    digits = 3 if not margin else max(0, 1 - math.floor(math.log10(margin)))
-    return Metric(name, (better or known) == "higher", digits=digits)
+    return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(number))) if number else 3)
+
+
+def guess_of(metric: Metric, chance_loss: Any) -> Any:
+    """What guessing gives by its loss; nan where the metric does not say it."""
+    return {"error": 1 - np.exp(-chance_loss), "loss": chance_loss}.get(metric.measure, math.nan)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +106,11 @@ class Design:
         return self.norms[0]
 
     @property
+    def of_sizes(self) -> bool:
+        """Whether levels are batch sizes, of one setting."""
+        return self.level_name == "batch size"
+
+    @property
     def comparisons(self) -> list[Comparison]:
         """Each norm against the baseline, at each level."""
         return [
@@ -140,27 +140,28 @@ class Arm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Difference(Effect):
     """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, `word`
-    is what it decides at the level of one look, `more` the seeds an arm that would probably decide it; `relative` is
-    the effect divided by the baseline's value, `steps` the ratio of steps to an equal value."""
+    is what it decides at the level of one look, `runs` those of both arms, `more` the seeds an arm that would probably
+    decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided by the baseline's
+    value, `steps` the ratio of steps to an equal value of `curve`."""
 
     norm: str
     level: Any
-    effect: float
     interval: Ends
     margin: float
     p: float
     word: str
-    seeds: int
-    paired: bool
-    left_out: int
-    spread: float
+    runs: int
     assumed: bool
     more: int | None
-    relative: tuple[float, Ends] | None = None
-    steps: tuple[float, Ends] | None = None
-    curve: str = "value"  # of which steps count
+    relative: tuple[float, Ends] | None
+    steps: tuple[float, Ends] | None
+    curve: str
+
+    @property
+    def effect(self) -> float:
+        return self.mean.effect
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ class Look:
 
     seeds: int
     alpha: float
+    design: Design
     arms: list[Arm]
     differences: list[Difference]
     guess: float | None = None
@@ -177,24 +179,6 @@ class Look:
     def open(self) -> list[Difference]:
         """The differences that are not decided."""
         return [difference for difference in self.differences if difference.word == OPEN]
-
-    @cached_property
-    def shares(self) -> dict[str, tuple[list[SettingRow], Share]]:
-        """Norm -> its settings, and in how many it is better by more than the margin, as claims count them."""
-        counted = {}
-        for norm in dict.fromkeys(own.norm for own in self.differences):
-            rows = [row_of(own) for own in self.differences if own.norm == norm]
-            counted[norm] = rows, share_of([row for row in rows if row.side != FAILED], 1 - ALPHA)
-        return counted
-
-
-def row_of(own: Difference) -> SettingRow:
-    """A difference as claims count it: by its measured side."""
-    side = FAILED if math.isnan(own.effect) else "within" if abs(own.effect) <= own.margin else "beyond"
-    return SettingRow(
-        name=str(own.level), number=own.effect, error=math.nan, margin=own.margin, side=side, trained=None,
-        seeds=own.seeds, failures={}, holds=side == "beyond",
-    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -217,48 +201,48 @@ def look(results: Results, design: Design) -> Look:
         (arm, level): Outcomes(*(rows.sort_values("seed")[name].to_numpy() for name in ("seed", "value", "failed")))
         for (arm, level), rows in results.runs.groupby(["arm", "level"], sort=False)
     }  # fmt: skip
-    arms = []
-    for norm, level in itertools.product(design.norms, design.levels):
-        if runs := outcomes.get((norm, level)):
+    arms = {}
+    for key in itertools.product(design.norms, design.levels):
+        if runs := outcomes.get(key):
             trained = runs.guessing(results.guess) if results.guess is not None else runs.at(~runs.failed)
             mean = SeedMean.of(trained.values)
-            failed = int(runs.failed.sum())
-            arms.append(Arm(norm, level, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), failed))
+            arms[key] = Arm(
+                *key, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), int(runs.failed.sum())
+            )
     found = []
     for comparison in design.comparisons:
-        keys = [(name, comparison.at) for name in (comparison.named_arm, design.baseline)]
-        if all(key in outcomes for key in keys):
-            arm, baseline = (outcomes[key] for key in keys)
-            effect = effect_of(arm, baseline, comparison, paired=design.paired, guess=results.guess)
-            if results.examples and (z := differences_of(results, *keys)) is not None:
-                effect = Effect(over_examples(z), effect.spread, len(z), True, effect.left_out)
-            base = next(own.mean for own in arms if (own.norm, own.level) == keys[1])
-            practical = design.margin == PRACTICAL
-            margin = practical_margin(base, design.metric.measure) if practical else float(design.margin)
-            found.append((comparison, effect, margin, base))
-    p_values = holm([p_of(own, comparison, margin) for comparison, own, margin, _ in found])
+        arm, baseline = (comparison.named_arm, comparison.at), (design.baseline, comparison.at)
+        if arm in arms and baseline in arms:
+            effect = effect_of(
+                outcomes[arm], outcomes[baseline], comparison, paired=design.paired, guess=results.guess
+            )
+            if (z := differences_of(results, arm, baseline)) is not None:
+                effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
+            practical = practical_margin(arms[baseline].mean, design.metric.measure)
+            margin = practical if design.margin == PRACTICAL else float(design.margin)
+            found.append((arms[arm], arms[baseline], effect, margin, p_of(effect, comparison, margin)))
+    p_values = holm([p for *_, p in found])
     differences = []
-    for (comparison, own, margin, base), p in zip(found, p_values, strict=True):
-        norm, level = comparison.named_arm, comparison.at
-        value, ends = own.mean.effect, own.mean.interval(1 - alpha)
+    for (own, base, effect, margin, _), p in zip(found, p_values, strict=True):
+        value, ends = effect.mean.effect, effect.mean.interval(1 - alpha)
         word = word_of(value, margin, higher=design.metric.higher) if p <= alpha else OPEN
-        spread = own.spread or math.sqrt(2) * (design.spread or margin)
-        needed = None
+        spread, needed = effect.spread or math.sqrt(2) * (design.spread or margin), None
         if word == OPEN and spread and math.isfinite(value):
-            level_of_one = alpha / len(found)
             needed = seeds_to_decide(
-                value, spread, margin, level_of_one, paired=own.paired and bool(own.spread), fewest=own.seeds + 1
+                value, spread, margin, alpha / len(found), paired=effect.paired and bool(effect.spread),
+                fewest=effect.seeds + 1,
             )  # fmt: skip
         differences.append(
             Difference(
-                norm=norm, level=level, effect=value, interval=ends, margin=margin, p=float(p), word=word,
-                seeds=own.seeds, paired=own.paired, left_out=own.left_out, spread=spread, assumed=not own.spread,
-                more=None if needed is None else needed - own.seeds,
-                relative=(value / base, (ends[0] / base, ends[1] / base)) if base > 0 else None,
-                steps=saved(results, (norm, level), (design.baseline, level), alpha), curve=results.curve,
+                **vars(effect) | {"spread": spread}, norm=own.norm, level=own.level, interval=ends, margin=margin,
+                p=float(p), word=word, runs=own.runs + base.runs, assumed=not effect.spread,
+                more=None if needed is None else needed - effect.seeds,
+                relative=(value / base.mean, (ends[0] / base.mean, ends[1] / base.mean)) if base.mean > 0 else None,
+                steps=saved(results, (own.norm, own.level), (base.norm, base.level), alpha), curve=results.curve,
             )
         )  # fmt: skip
-    return Look(min(own.runs for own in arms), alpha, arms, differences, results.guess)
+    fewest = min(own.runs for own in arms.values())
+    return Look(fewest, alpha, design, list(arms.values()), differences, results.guess)
 
 
 def p_of(effect: Effect, comparison: Comparison, margin: float) -> float:
@@ -287,6 +271,4 @@ def saved(results: Results, arm: tuple, baseline: tuple, alpha: float) -> tuple[
     ]
     mean = steps_ratio(*curves)
     low, high = mean.interval(1 - alpha)
-    if mean.df < FEWEST_FOR_INTERVAL - 1 or not math.isfinite(low):
-        return None
-    return math.exp(mean.effect), (math.exp(low), math.exp(high))
+    return (math.exp(mean.effect), (math.exp(low), math.exp(high))) if math.isfinite(low) else None

@@ -64,23 +64,18 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
 
 def charted(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """A table as it is, or the last value of each run of a chart that W&B exports, with its curve."""
-    columns = {name: CHART.fullmatch(str(name)) for name in table.columns[1:]}
-    if (
-        not columns
-        or not all(columns.values())
-        or str(table.columns[0]).lower() not in ("step", "epoch", "time")
-    ):
+    steps, *columns = table.columns
+    found = [CHART.fullmatch(str(name)) for name in columns]
+    if not found or not all(found) or str(steps).lower() not in ("step", "epoch", "time"):
         return table, {}
     rows: list[dict[str, Any]] = []
     curves: dict[Any, Curve] = {}
-    for name, found in columns.items():
-        assert found is not None
-        if found["end"]:
-            continue
-        own = table[[table.columns[0], name]].dropna().to_numpy(float)
-        arm, seed = parted(found["run"])
-        curves[len(rows)] = own
-        rows.append({"arm": arm, "seed": seed, found["metric"]: own[-1, 1] if len(own) else np.nan})
+    for name, own in zip(columns, found, strict=True):
+        if own and not own["end"]:
+            curve = table[[steps, name]].dropna().to_numpy(float)
+            arm, seed = parted(own["run"])
+            curves[len(rows)] = curve
+            rows.append({"arm": arm, "seed": seed, own["metric"]: curve[-1, 1] if len(curve) else np.nan})
     return pd.DataFrame(rows), curves
 
 
@@ -89,18 +84,18 @@ def parted(name: str) -> tuple[str, int | None]:
     found = SEED.search(name) or LAST.search(name)
     if found is None:
         return name, None
-    rest = name[: found.start()] + name[found.end() :]
-    return re.sub(r"[-_/ ,]*$|^[-_/ ,]*", "", re.sub(r"([-_/ ,])[-_/ ,]+", r"\1", rest)) or name, int(
-        found[1]
-    )
+    rest = re.sub(r"([-_/ ,])[-_/ ,]+", r"\1", name[: found.start()] + name[found.end() :]).strip("-_/ ,")
+    return rest or name, int(found[1])
 
 
 def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
+    from normexp.runs.metrics import with_metric
     from normexp.runs.table import find_runs, load_summaries
 
     if find_runs(path)[0]:
-        return load_summaries(path), {}
+        table = load_summaries(path)
+        return (with_metric(table, path, value) if value and "/" in value else table), {}
     folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
     if not folders:
         raise ValueError(f"{path}: holds neither runs of normexp nor events of TensorBoard; check the name")
@@ -114,16 +109,16 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
         tags = events.Tags()
         arm, seed = parted(folder.relative_to(path).as_posix())
         row: dict[str, Any] = {"arm": arm, "seed": seed}
-        for tag in tags["scalars"]:
-            own = np.array([(event.step, event.value) for event in events.Scalars(tag)], float)
-            row[tag], curves[len(rows), tag] = own[-1, 1], own
+        points = {tag: [(own.step, own.value) for own in events.Scalars(tag)] for tag in tags["scalars"]}
         for tag in tags["tensors"]:
-            points = [(event.step, make_ndarray(event.tensor_proto)) for event in events.Tensors(tag)]
-            if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in points):
-                own = np.array([(step, array.item()) for step, array in points], float)
-                row[tag], curves[len(rows), tag] = own[-1, 1], own
+            arrays = [(own.step, make_ndarray(own.tensor_proto)) for own in events.Tensors(tag)]
+            if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in arrays):
+                points[tag] = [(step, array.item()) for step, array in arrays]
+        row |= {tag: own[-1][1] for tag, own in points.items()}
+        if value in points:
+            curves[len(rows)] = np.array(points[value], float)
         rows.append(row)
-    return pd.DataFrame(rows), {place: own for (place, tag), own in curves.items() if tag == value}
+    return pd.DataFrame(rows), curves
 
 
 def column(table: pd.DataFrame, name: str, argument: str) -> str:

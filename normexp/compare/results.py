@@ -2,46 +2,20 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from normexp.compare.judged import HIGHER, LOWER, METRICS, Design, Look, Metric, Results, look, metric_of
+from normexp.compare.answer import Answer
+from normexp.compare.judged import Design, Metric, Results, guess_of, look, metric_of
 from normexp.compare.read import column, labels, numbers, opened, states, texts, typed
-from normexp.compare.sentences import failed_runs, finding, partners
 from normexp.format import pluralize
+from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
+RUN = ["arm", "level", "seed"]
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What results say: `print(answer)`, `answer.table`, `answer.look.differences`, `answer.page("folder")`."""
-
-    look: Look
-    design: Design
-    results: Results
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        more = (failed_runs(self.look, self.design), partners(self.look), *self.notes)
-        return "\n".join([*finding(self.look, self.design), *filter(None, more)])
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for each arm in each setting."""
-        from normexp.compare.page import table_of_arms
-
-        return table_of_arms(self.look, self.design)
-
-    def page(self, out: str | Path, made_by: str = "normexp.compare") -> Path:
-        """Write a page with its figure, tables as csv and LaTeX, and the paragraph for a paper. Returns its path."""
-        from normexp.compare.page import write
-
-        return write(self.look, self.design, self.results, Path(out), made_by, notes=self.notes)
 
 
 def compare(
@@ -93,10 +67,8 @@ def compare(
     name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
     arm = column(table, arm or next((own for own in ("arm", "norm") if own in table), "arm"), "arm")
     value, table = value_of(table, value, {arm, seed, setting, "seed", "batch_size", "lr"})
-    metric = (
-        METRICS[value[5:]] if value in ("test/error", "test/loss") and margin in (None, "practical") else None
-    )
-    metric, margin = metric or metric_of(value, better, margin), "practical" if metric else margin
+    metric = metric_of(value, better, margin)
+    margin = "practical" if margin is None else margin
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     if seed or "seed" in table:
         seed = column(table, seed or "seed", "seed")
@@ -105,42 +77,24 @@ def compare(
     if seed and table[seed].isna().any():
         raise ValueError(f"seed={seed}: {table[seed].isna().sum()} runs have none; give each its own")
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
-        chance = float(table["chance_loss"].max())
-        guess = chance if metric.measure == "loss" else 1 - math.exp(-chance)
+        guess = float(guess_of(metric, table["chance_loss"].max()))
     failed, still = states(table)
     values = numbers(table[value], value)
     runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
     runs["failed"] = failed | ~np.isfinite(values)
     runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     kept = ~still & table[arm].notna().to_numpy() & (runs["arm"].isin(arms).to_numpy() if arms else True)
-    if tune:
-        runs["tune"] = score(table, tune, metric)
     names = named_arms(runs[~still], [str(own) for own in arms])
     runs, table = runs[kept], table[kept]
     if tune:
-        runs = (
-            runs.sort_values(["failed", "tune"], kind="stable")
-            .drop_duplicates(["arm", "level", "seed"])
-            .sort_index()
-        )
+        tuned = runs.assign(tune=score(table, tune, metric)).sort_values(["failed", "tune"], kind="stable")
+        runs = tuned.drop_duplicates(RUN).sort_index().drop(columns="tune")
     check_runs(runs, table, metric, names)
-    codes = {text: place for place, text in enumerate(sorted(runs["seed"].unique(), key=natural))}
-    runs["seed"] = runs["seed"].map(codes)
-    of = {
-        place: (own.arm, own.level, own.seed)
-        for place, own in zip(runs.index, runs.itertuples(), strict=True)
-    }
-    results = Results(
-        runs.drop(columns="tune", errors="ignore"),
-        guess,
-        {} if per_example is None else examples(per_example, runs, codes, arm, value, seed, settings),
-        {
-            of[place]: curve * ([1, -1] if metric.higher else [1, 1])
-            for place, curve in curves.items()
-            if place in of
-        },
-        value,
-    )
+    keys = dict(zip(runs.index, runs[RUN].itertuples(index=False, name=None), strict=True))
+    way = [1, -1 if metric.higher else 1]  # the lower the better
+    single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
+    falling = {keys[place]: curve * way for place, curve in curves.items() if place in keys}
+    results = Results(runs, guess, single, falling, value)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
         name=name, norms=names, metric=metric, margin=margin, looks=(few,) * looks, spread=spread,
@@ -148,7 +102,7 @@ def compare(
     )  # fmt: skip
     notes = [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
     notes += [f"left out: {pluralize(int(still.sum()), 'run')} that still run"] if still.any() else []
-    return Answer(look(results, design), design, results, tuple(notes))
+    return Answer(look(results, design), results, notes)
 
 
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
@@ -168,8 +122,7 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
 def score(table: pd.DataFrame, tune: str, metric: Metric) -> np.ndarray:
     """The lower the better, of a column of validation."""
     name = column(table, tune, "tune")
-    last = name.lower().replace("_", "/").split("/")[-1]
-    higher = last in HIGHER or (last not in LOWER and metric.higher)
+    higher = higher_is_better(name) if last_word(name) in LOWER | HIGHER else metric.higher
     values = numbers(table[name], name)
     return np.nan_to_num(-values if higher else values, nan=math.inf)
 
@@ -189,7 +142,7 @@ def named_arms(runs: pd.DataFrame, asked: Sequence[str]) -> tuple[str, ...]:
 
 def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Sequence[str]) -> None:
     """Raise ValueError with one line for runs that no table of seeds can hold, or that lie in different units."""
-    for key, rows in runs.groupby(["arm", "level", "seed"]):
+    for key, rows in runs.groupby(RUN):
         if len(rows) > 1:
             own = table.loc[rows.index]
             differing = [name for name in own if own[name].astype(str).nunique() > 1]
@@ -205,22 +158,19 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
             raise ValueError(
                 f"arm={arm}: none of its runs has a value of {metric.name}; if it has another name there, rename it"
             )
-    last = metric.name.lower().replace("_", "/").split("/")[-1]
+    if metric.measure == "error" and known["max"].max() > 1:
+        raise ValueError(
+            f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"
+        )
     shares, percents = known.index[known["max"] <= 1], known.index[known["min"] > 1.5]
-    if last in SHARES and len(shares) and len(percents):
+    if last_word(metric.name) in SHARES and len(shares) and len(percents):
         raise ValueError(
             f"value={metric.name}: {shares[0]} has shares and {percents[0]} percents; write all in one unit"
         )
 
 
 def examples(
-    source: Any,
-    runs: pd.DataFrame,
-    codes: dict[str, int],
-    arm: str,
-    value: str,
-    seed: str | None,
-    settings: list[str],
+    source: Any, runs: pd.DataFrame, arm: str, value: str, seed: str | None, settings: list[str]
 ) -> dict[tuple, np.ndarray]:
     """(arm, level, seed) -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
     another mean, or other examples than the others."""
@@ -230,30 +180,16 @@ def examples(
     table, _ = opened(source, value)
     value, example = column(table, value, "value"), column(table, "example", "per_example")
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
-    rows["seed"], rows["value"] = (
-        texts(table[column(table, seed, "seed")]).map(codes),
-        numbers(table[value], value),
-    )
-    rows["example"] = table[example]
-    wide = rows.dropna().pivot(index=["arm", "level", "seed"], columns="example", values="value")
-    means = runs.set_index(["arm", "level", "seed"])["value"]
-    scales = [scale for scale in (1.0, 100.0) if same(means, scale * wide.mean(axis=1))]
+    rows["seed"] = texts(table[column(table, seed, "seed")])
+    rows["value"], rows["example"] = numbers(table[value], value), table[example]
+    wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
+    means = runs.set_index(RUN)["value"].dropna()
+    wide = wide[wide.index.isin(means.index)]
+    # Tables are rounded.
+    found = means.align(wide.mean(axis=1), join="left")[1]
+    scales = [scale for scale in (1.0, 100.0) if np.allclose(means, scale * found, rtol=2e-3, atol=1e-6)]
     if wide.isna().any(axis=None) or not scales:
         raise ValueError(
             f"{where}: its means over examples are not the values of the runs; give all examples of each"
         )
     return {key: scales[0] * own for key, own in zip(wide.index, wide.to_numpy(), strict=True)}
-
-
-def same(means: pd.Series, found: pd.Series) -> bool:
-    """Whether runs have these values, up to the digits that tables are rounded to."""
-    both = means.dropna().align(found, join="left")
-    return bool(np.allclose(*both, rtol=2e-3, atol=1e-6))
-
-
-def natural(text: str) -> tuple[float, str]:
-    """Seeds in the order of their numbers."""
-    try:
-        return float(text), ""
-    except ValueError:
-        return math.inf, text

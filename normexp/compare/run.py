@@ -1,51 +1,33 @@
 """Train a comparison look by look until it is decided, its seeds are spent or its budget is."""
 
 import dataclasses
-import hashlib
-import json
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from normexp.claims.evidence.rates import EDGE_SHARE, MOST_WIDENINGS, tuned_runs, widened_rates
+from normexp.compare.answer import Answer
 from normexp.compare.judged import Design, Look, Results, look
 from normexp.compare.sentences import at
-from normexp.compare.training import Training, chosen_curves
-from normexp.format import pluralize, tell
-from normexp.runs.files import write_json
+from normexp.compare.training import Training
+from normexp.format import duration, pluralize, tell
+from normexp.runs import read_summary
+from normexp.sweeps.estimate import seconds_of_each
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 
 OWN = "own"  # the measure of `rates.SCORES` by which runs are chosen
-DESIGN = "design.json"
 
 
-@dataclasses.dataclass(frozen=True)
-class Trained:
-    """A finished comparison: its looks, its runs (`chosen`: each seed's own best), why it ended, what to note, and
-    why rates were `added`."""
-
-    design: Design
-    looks: list[Look]
-    runs: pd.DataFrame
-    chosen: pd.DataFrame
-    results: Results
-    ended: str
-    notes: tuple[str, ...]
-    added: tuple[str, ...]
-
-    @property
-    def last(self) -> Look:
-        return self.looks[-1]
-
-
-def compare(design: Design, training: Training, out: Path, command: str, options: Options) -> Trained | None:
+def compare(design: Design, training: Training, out: Path, command: str, options: Options) -> Answer | None:
     """Do all planned looks, or fewer. None if only the plan was asked for. Raises ValueError with one line."""
     looks: list[Look] = []
     added: list[str] = []
-    ended, widenings, runs = f"all {design.looks[-1]} seeds are trained", 0, pd.DataFrame()
+    ended, runs = f"all {design.looks[-1]} seeds are trained", pd.DataFrame()
     rates, wider = design.rates, design.rates
     for seeds in design.looks:
         if looks:
@@ -54,36 +36,35 @@ def compare(design: Design, training: Training, out: Path, command: str, options
                 ended = f"the budget of {design.budget:g} minutes of one core would not hold {seeds} seeds"
                 break
         while True:
-            planned = training.grid(design.norms, design.levels, rates, seeds)
+            planned = training.grid(design, rates, seeds)
             folder = out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
-            names = [name_of(spec) for spec in planned]
-            cells = run(planned, options, folder=folder, names=names, command=command, brief=True)
+            names = [name_of(key) for key in planned]
+            cells = run(
+                list(planned.values()), options, folder=folder, names=names, command=command, brief=True
+            )
             if options.plan:
-                most = len(planned) // seeds * design.looks[-1]
-                looks_at = ", ".join(map(str, design.looks))
-                tell(
-                    f"looks at {looks_at} seeds, until all is decided: at most {pluralize(most, 'run')}, and more where"
-                    " the best rate is the lowest or the highest"
-                )
+                tell(plan(design, planned))
                 return None
             if lost := [cell for cell in cells if cell.state == "crashed"]:
                 raise ValueError(f"{pluralize(len(lost), 'run')} crashed, the first: {lost[0].error}")
-            runs = pd.DataFrame(map(training.row, planned)).assign(setting="")
-            if design.levels == ("",):
-                runs["level"] = ""
+            runs = training.read(planned)
             wider = tuple(float(f"{rate:.3g}") for rate in widened_rates(runs, OWN)) if rates else ()
-            if len(wider) == len(rates) or widenings == MOST_WIDENINGS:
+            if len(wider) == len(rates) or len(added) == MOST_WIDENINGS:
                 break
-            more = len(planned) // len(rates) * len(wider)
+            more = [f"{own:g}" for own in wider if own not in rates]
             added.append(
-                f"{edges(runs, design)}: {', '.join(f'{own:g}' for own in wider if own not in rates)} comes on top"
-                f" for every arm, so {pluralize(len(planned), 'run')} become {more}"
+                f"{edges(runs, design)}: {' and '.join(more)} {'comes' if len(more) == 1 else 'come'} on top for every"
+                f" arm, so {pluralize(len(planned), 'run')} become {len(planned) // len(rates) * len(wider)}"
             )
             tell(added[-1])
-            rates, widenings = wider, widenings + 1
+            rates = wider
         check_learned(runs)
         chosen = tuned_runs(runs, OWN)
-        results = results_of(chosen, training)
+        results = Results(
+            chosen[["arm", "level", "seed", "value"]].assign(failed=chosen["status"] != "completed"),
+            guess=None if chosen["guess"].isna().all() else float(chosen["guess"].max()),
+            curves=training.curves(chosen), curve=training.curve,
+        )  # fmt: skip
         looks.append(look(results, design))
         words = (f"{own.norm}{at(design, own.level)} {own.word}" for own in looks[-1].differences)
         compared = f"{design.metric.name} against {design.baseline}"
@@ -91,19 +72,35 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         if not looks[-1].open:
             ended = "every difference is decided"
             break
-    final = dataclasses.replace(design, rates=rates)
-    still = len(wider) > len(rates)
-    notes = [f"{edges(runs, final)}, and there it stayed: a rate beyond may be better"] if still else []
-    notes += [diverged(runs)] if (runs["status"] == "diverged").any() else []
-    return Trained(final, looks, runs, chosen, results, ended, tuple(notes), tuple(added))
+    design = dataclasses.replace(design, rates=rates)
+    notes = list(added)
+    if len(wider) > len(rates):
+        notes.append(f"{edges(runs, design)}, and there it stayed: a rate beyond may be better")
+    if (runs["status"] == "diverged").any():
+        notes.append(diverged(runs))
+    minutes = f"{runs['seconds'].sum() / 60:.1f} minutes of training"
+    facts = [" ".join(design.words), f"{len(looks)} of {pluralize(len(design.looks), 'look')}", minutes]
+    last = dataclasses.replace(looks[-1], design=design)
+    return Answer(last, results, notes, ended, facts, {"runs": runs, "chosen": chosen})
 
 
-def name_of(spec: Any) -> str:
+def name_of(key: tuple) -> str:
     """What tells a run of a comparison apart."""
-    if hasattr(spec, "arguments"):
-        return " ".join(f"{key}={value}" for key, value in spec.arguments.items())
-    own = {key: spec.config[key] for key in ("batch_size", "lr", "seed")}
-    return " ".join(f"{key}={value}" for key, value in {"norm": spec.choices["norm"], **own}.items())
+    named = zip(("arm", "batch_size", "lr", "seed"), key, strict=True)
+    return " ".join(f"{name}={value}" for name, value in named if value not in ("", None))
+
+
+def plan(design: Design, planned: Mapping[tuple, Any]) -> str:
+    """How many runs a comparison has at most, and their time: as the finished ones took, else as timed steps say."""
+    most = len(planned) // design.looks[0] * design.looks[-1]
+    done = [own["seconds"] for spec in planned.values() if (own := read_summary(spec.folder))]
+    each = done or [sum(own.values()) for own in seconds_of_each(list(planned.values()))]
+    looks = ", ".join(map(str, design.looks))
+    time = f", about {duration(most * float(np.mean(each)))} of one core" if each else ""
+    return (
+        f"looks at {looks} seeds, until all is decided: at most {pluralize(most, 'run')}{time}, and more where the best"
+        f" rate is the lowest or the highest; no look begins after {design.budget:g} minutes of one core (budget=)"
+    )
 
 
 def edges(runs: pd.DataFrame, design: Design) -> str:
@@ -136,27 +133,3 @@ def check_learned(runs: pd.DataFrame) -> None:
     if (runs["status"] == "diverged").all():
         why = "diverged; write lower rates="
     raise ValueError(f"rates={rates}: every run of {' and '.join(runs['arm'].unique())} {why}")
-
-
-def results_of(chosen: pd.DataFrame, training: Training) -> Results:
-    """The chosen runs for the judge."""
-    guess = float(chosen["guess"].max())
-    runs = chosen[["arm", "level", "seed", "value"]].assign(failed=chosen["status"] != "completed")
-    return Results(
-        runs,
-        guess=None if guess != guess else guess,
-        curves=chosen_curves(training, chosen),
-        curve=training.curve,
-    )
-
-
-def own_folder(out: Path, name: str, design: Design) -> Path:
-    """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
-    content = dataclasses.asdict(dataclasses.replace(design, name="", budget=0.0))
-    digest, number, place = hashlib.sha256(json.dumps(content).encode()).hexdigest(), 1, out / name
-    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()).get("digest") != digest:
-        number += 1
-        place = out / f"{name}-{number}"
-    place.mkdir(parents=True, exist_ok=True)
-    write_json(place / DESIGN, {"digest": digest, **content})
-    return place

@@ -1,11 +1,12 @@
 """A look in English: a sentence for each difference, what failed, and the paragraph for a paper."""
 
 import math
+from collections import Counter
 from typing import Any
 
 from normexp import __version__
 from normexp.compare.effect import MOST
-from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Difference, Look
+from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Difference, Look, word_of
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
@@ -18,25 +19,26 @@ def at(design: Design, level: Any, before: str = " at ") -> str:
     """The level behind a norm; empty if there is only one."""
     if level == "":
         return ""
-    return f"{before}batch size {level}" if design.level_name == "batch size" else f" in {level}"
+    return f"{before}batch size {level}" if design.of_sizes else f" in {level}"
 
 
-def finding(look: Look, design: Design) -> list[str]:
+def finding(look: Look) -> list[str]:
     """The result, a sentence for each difference; over several settings first in how many."""
-    counted = in_settings(look, design)
+    counted = in_settings(look)
     shown = [] if counted and len(look.differences) > MOST_SHOWN else look.differences
-    return [*counted, *(sentence(own, design) for own in shown)]
+    return [*counted, *(sentence(own, look.design) for own in shown)]
 
 
-def headline(look: Look, design: Design) -> str:
+def headline(look: Look) -> str:
     """The first sentence of a page: of several differences the words alone, as the table has their numbers."""
+    design = look.design
     if len(look.differences) <= 2:
-        return " ".join(finding(look, design))
+        return " ".join(finding(look))
     words = [
         f"{own.norm}{at(design, own.level)} {VERBS[own.word].format(design.baseline)}"
         for own in look.differences
     ]
-    return " ".join(in_settings(look, design)) or f"{'; '.join(words)}."
+    return " ".join(in_settings(look)) or f"{'; '.join(words)}."
 
 
 def sentence(own: Difference, design: Design) -> str:
@@ -45,7 +47,8 @@ def sentence(own: Difference, design: Design) -> str:
     unit = f" {metric.unit}" if metric.unit else ""
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
-        return f"Two numbers decide nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
+        few = "Two numbers decide" if own.runs == 2 else "One run of an arm decides"
+        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (
@@ -105,17 +108,20 @@ def more_seeds(own: Difference, design: Design) -> str:
     return f"{what}, {own.more} more an arm would decide it"
 
 
-def in_settings(look: Look, design: Design) -> list[str]:
+def in_settings(look: Look) -> list[str]:
     """In how many hand-picked settings each norm is better; no word, as of every hand-picked list."""
-    if design.level_name == "batch size" or len(design.levels) < 2:
+    design = look.design
+    if design.of_sizes or len(design.levels) < 2:
         return []
     lines = []
-    for norm, (rows, share) in look.shares.items():
-        worse = sum(
-            row.side == "beyond" and (row.number or 0) * (1 if design.metric.higher else -1) < 0
-            for row in rows
-        )
-        better, within = share.holds - worse, sum(row.side == "within" for row in rows)
+    for norm in dict.fromkeys(own.norm for own in look.differences):
+        rows = [own for own in look.differences if own.norm == norm]
+        sides = [
+            word_of(own.effect, own.margin, higher=design.metric.higher)
+            for own in rows
+            if own.effect == own.effect
+        ]
+        better, within, worse = map(sides.count, (BETTER, EQUAL, WORSE))
         lines.append(
             f"{norm} is better than {design.baseline} by more than the margin in {better} of {len(rows)} hand-picked"
             f" settings, within it in {within}, worse in {worse} (counted: hand-picked settings have no word)."
@@ -123,34 +129,29 @@ def in_settings(look: Look, design: Design) -> list[str]:
     return lines
 
 
-def failed_runs(look: Look, design: Design) -> str:
+def failed_runs(look: Look) -> str:
     """How many runs of each arm failed, and what they count as; empty if none did."""
-    lost: dict[str, list[int]] = {}
+    runs, failed = Counter[str](), Counter[str]()
     for arm in look.arms:
-        failed, runs = lost.get(arm.norm, [0, 0])
-        lost[arm.norm] = [failed + arm.failed, runs + arm.runs]
-    if not any(failed for failed, _ in lost.values()):
+        runs[arm.norm] += arm.runs
+        failed[arm.norm] += arm.failed
+    if not failed.total():
         return ""
-    counts = ", ".join(f"{failed} of {runs} with {norm}" for norm, (failed, runs) in lost.items())
-    how = (
-        "each counts as a guess" if look.guess is not None else "left out; guess=VALUE counts each as a guess"
-    )
-    return f"failed runs: {counts} ({how})"
+    counts = ", ".join(f"{failed[norm]} of {runs[norm]} with {norm}" for norm in runs)
+    how = "each counts" if look.guess is not None else "left out; guess=VALUE counts each"
+    return f"failed runs: {counts} ({how} as a guess)"
 
 
 def partners(look: Look) -> str:
     """How many runs had no partner; empty if all had."""
-    left = {own.norm: own.left_out for own in look.differences if own.left_out and own.paired}
-    return (
-        f"without a partner or a number: {', '.join(f'{n} with {norm}' for norm, n in left.items())}"
-        if left
-        else ""
-    )
+    rows = [own for own in look.differences if own.left_out and own.paired]
+    counts = ", ".join(f"{own.left_out} with {own.norm}{at(look.design, own.level)}" for own in rows)
+    return f"without a partner or a number: {counts}" if counts else ""
 
 
-def methods(look: Look, design: Design, ended: str = "") -> str:
+def methods(look: Look, ended: str = "") -> str:
     """The paragraph for a methods section."""
-    metric = design.metric
+    design, metric = look.design, look.design.metric
     rule = (
         "of practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
         if isinstance(design.margin, str)

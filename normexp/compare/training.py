@@ -1,261 +1,209 @@
-"""What a comparison trains: a network of normexp, by the words of `normexp train`, or a function of somebody else. Each
-gives runs that any place can compute, and of each finished run one row."""
+"""What a comparison trains, from the words of its command: a network of normexp, or a function of somebody else. Both
+give runs that any place can compute, and the numbers of both are read alike."""
 
-import hashlib
-import inspect
-import json
+import functools
+import itertools
 import math
 import re
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from normexp.claims.evidence.disk import row_of as numbers_of
+from normexp.claims.evidence.rates import rates_around
+from normexp.claims.judge.kinds import PRACTICAL
 from normexp.compare.effect import Curve
-from normexp.compare.judged import Metric
+from normexp.compare.judged import Design, Metric, guess_of, metric_of
+from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.config.run_spec import RunSpec, specs
-from normexp.runs import failed, finished_summary, write_summary
+from normexp.config.targets import DataOfLaunch
+from normexp.format import tell
+from normexp.runs import failed, finished_summary
+from normexp.runs.metrics import with_metric
+from normexp.runs.read import METRICS as RECORDED
 from normexp.runs.read import read_metrics
-from normexp.training.folder import RunFolder
 
-OF_SEED = ("lr", "seed")  # arguments that are no arm's
-
-
-class Training(Protocol):
-    """The runs of a comparison."""
-
-    @property
-    def said(self) -> str:
-        """What tells one run from another."""
-
-    @property
-    def curve(self) -> str:
-        """Of what curves are."""
-
-    def grid(
-        self, arms: Sequence[str], levels: Sequence[Any], rates: Sequence[float], seeds: int
-    ) -> list[Any]:
-        """The runs of a look, by arm, level, rate and seed."""
-
-    def row(self, spec: Any) -> dict[str, Any]:
-        """A finished run: arm, level, lr, seed, status, value, seconds, folder, guess, and by validation `score` and
-        `tie`, of which higher ones are better."""
-
-    def curve_of(self, folder: str) -> Curve | None:
-        """Steps and loss of a run."""
+CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
+FUNCTION = re.compile(r"[\w./\\~-]+(\.py)?:[A-Za-z_]\w*")
+NORMS = ("none", "batchnorm", "layernorm")
+Key = tuple[str, Any, float | None, int]  # arm, level, rate, seed
 
 
 @dataclass(frozen=True)
-class OfModel:
-    """A network of normexp."""
+class Training:
+    """How a comparison makes its runs, and what it reads of them.
 
-    words: tuple[str, ...]
+    Attributes:
+        make: arm, level, rate, seed -> the run.
+        value: the metric of a run by its name there.
+        chosen_by: metrics of validation that choose a rate -> 1 if higher is better, else -1; the second breaks ties.
+        guess: the value of a run that learned nothing; None: as its loss of guessing says, if it does.
+        curve: of what curves are.
+    """
+
+    make: Callable[[str, Any, float | None, int], Any]
     metric: Metric
-    cache: Path
-    said = "the whole configuration"
-    curve = "validation loss"
+    value: str
+    chosen_by: Mapping[str, int]
+    curve: str
+    guess: float | None
+    function: str = ""
 
-    def grid(
-        self, arms: Sequence[str], levels: Sequence[Any], rates: Sequence[float], seeds: int
-    ) -> list[RunSpec]:
-        own = [*self.words, f"outputs={self.cache}", "name=runs", "monitor=none"]
-        return [
-            spec
-            for arm in arms
-            for level in levels
-            for spec in specs(
-                [*own, f"norm={arm}", *([f"batch_size={level}"] if level else [])],
-                seeds=range(seeds),
-                rates=rates,
-            )
-        ]
+    def grid(self, design: Design, rates: Sequence[float], seeds: int) -> dict[Key, Any]:
+        """The runs of a look."""
+        keys = itertools.product(design.norms, design.levels, rates or (None,), range(seeds))
+        return {key: self.make(*key) for key in keys}
 
-    def row(self, spec: RunSpec) -> dict[str, Any]:
-        """Its status is `failed` if it learned no more than guessing gives."""
-        summary = finished_summary(spec.folder)
-        row, chance = numbers_of(summary), summary["chance_loss"] or math.inf
-        learned = row["train_loss"] < chance and not failed(summary)
-        score, tie = row["val_accuracy"], -row["val_loss"]
-        if self.metric.measure == "error":
-            value, guess = 1 - row["test_accuracy"], 1 - math.exp(-chance)
-        elif self.metric.measure == "loss":
-            value, guess, score, tie = row["test_loss"], chance, tie, score
-        else:
-            value, guess = self.logged(self.metric.name, summary, spec.folder), math.nan
-            of_validation = self.metric.name.replace("test/", "val/")
-            if of_validation.startswith("val/"):
-                sign = 1 if self.metric.higher else -1
-                score = sign * self.logged(of_validation, summary, spec.folder)
-        return row | {
-            "arm": spec.choices["norm"], "level": spec.config["batch_size"],
-            **{key: spec.config[key] for key in OF_SEED}, "value": value, "score": score, "tie": tie,
-            "status": "failed" if not learned and row["status"] == "completed" else row["status"],
-            "guess": guess, "folder": str(spec.folder),
+    def read(self, planned: Mapping[Key, Any]) -> pd.DataFrame:
+        """A row for each finished run: arm, level, lr, seed, its metrics, status, value, score, tie, seconds, guess,
+        folder. The status is `failed` if it learned no more than guessing gives."""
+        summaries = [finished_summary(spec.folder) for spec in planned.values()]
+        rows = pd.DataFrame([own["metrics"] for own in summaries]).astype(float)
+        rows["run"] = [str(spec.folder) for spec in planned.values()]
+        for name in (self.value, *self.chosen_by):
+            if self.function and name not in rows:
+                found = ", ".join(summaries[0]["metrics"])
+                raise ValueError(f"metric={name}: {self.function} returns {found}; it chooses rates by val")
+            rows = with_metric(rows, Path(), name)
+        scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
+        arms, levels, rates, seeds = zip(*planned, strict=True)
+        chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
+        columns = {
+            "arm": arms, "level": levels, "lr": np.array(rates, float), "seed": seeds, "setting": "",
+            "status": [status_of(own) for own in summaries], "value": rows[self.value],
+            "score": scores[0] if scores else 0.0, "tie": scores[1] if len(scores) > 1 else 0.0,
+            "seconds": [own["seconds"] for own in summaries], "folder": rows.pop("run"),
+            "guess": guess_of(self.metric, chances) if self.guess is None else self.guess,
         }  # fmt: skip
+        return pd.DataFrame(dict(rows) | columns)[[*columns, *(own for own in rows if own not in columns)]]
 
-    def logged(self, name: str, summary: Mapping[str, Any], folder: Path) -> float:
-        """A final metric, or the last value of one that was logged. Raises ValueError if no run has it."""
-        known = summary["metrics"]
-        if name.endswith("error") and name.replace("error", "accuracy") in known:
-            accuracy = known[name.replace("error", "accuracy")]
-            return math.nan if accuracy is None else 1 - accuracy
-        if name in known:
-            return math.nan if known[name] is None else known[name]
-        return float(read_metrics([folder], [name])["value"].iloc[-1])
-
-    def curve_of(self, folder: str) -> Curve | None:
-        rows = read_metrics([Path(folder)], ["val/loss"])
-        return rows[["step", "value"]].to_numpy(float)
+    def curves(self, chosen: pd.DataFrame) -> dict[tuple, Curve]:
+        """(arm, level, seed) -> the curve of the chosen run, where it has one of two points or more."""
+        rows = chosen[chosen["status"] == "completed"]
+        found = {(own.arm, own.level, own.seed): curve_of(Path(str(own.folder))) for own in rows.itertuples()}
+        return {key: own for key, own in found.items() if len(own) > 1}
 
 
-@dataclass(frozen=True)
-class OwnRun:
-    """One call of somebody's function, as places take a run: `train(norm, lr, seed)`. It is finished once its result is
-    written; one that was killed begins anew."""
-
-    target: str
-    arguments: Mapping[str, Any]
-    folder: Path
-    digest: str
-    overrides: tuple[str, ...] = ()
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """What places ask of a run."""
-        return {"threads": 1, "trainer": {"accelerator": "auto", "devices": 1}, "compile": False}
-
-    @property
-    def choices(self) -> dict[str, str]:
-        return {"model": self.target.rpartition(":")[2]}
-
-    def train(self, command: str = "") -> dict[str, Any]:
-        """Call the function unless it has a result. Returns the summary."""
-        from normexp.check.resolve import imported
-
-        folder = RunFolder(self.folder, self.digest, {"arguments.json": json.dumps(dict(self.arguments))})
-        with folder:
-            if folder.finished():
-                return finished_summary(self.folder)
-            function, started = imported(self.target, "train"), time.monotonic()
-            try:
-                found = function(**self.arguments)
-            except ArithmeticError:  # such as an overflow: it diverged
-                found = math.nan
-            metrics = found if isinstance(found, Mapping) else {"test": found}
-            curve = metrics.get("curve")
-            values = {key: float(own) for key, own in metrics.items() if key != "curve"}
-            finite = all(map(math.isfinite, values.values()))
-            summary = {
-                "status": "completed" if finite else "diverged", "hash": self.digest, "choices": self.choices,
-                "config": dict(self.arguments), "metrics": values, "seconds": time.monotonic() - started,
-                "curve": None if curve is None else np.asarray(curve, float).tolist(), "command": command,
-                "convergence": {}, "execution": {}, "versions": {},
-            }  # fmt: skip
-            write_summary(self.folder, summary)
-        return summary
+def status_of(summary: Mapping[str, Any]) -> str:
+    """`failed` for a run that ended with a training loss of guessing or more."""
+    loss, chance = summary["metrics"].get("train/loss"), summary.get("chance_loss")
+    guessed = loss is not None and chance and not loss < chance
+    ended = summary["status"] == "completed"
+    return "failed" if ended and (guessed or failed(summary)) else str(summary["status"])
 
 
-@dataclass(frozen=True)
-class OfFunction:
-    """A function of somebody's own, `file.py:train`. Its first argument that is neither lr nor seed takes the arm. It
-    returns a number, or {"val": ..., "test": ..., "curve": [(step, loss), ...]}."""
-
-    target: str
-    metric: Metric
-    key: str
-    more: Mapping[str, Any]
-    version: str
-    folder: Path
-    guess: float = math.nan
-    curve = "loss"
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of its arguments, that of the arm first. Raises ValueError for a function that cannot be called
-        so."""
-        from normexp.check.resolve import imported
-
-        parameters = inspect.signature(imported(self.target, "train")).parameters
-        names = [
-            name for name, own in parameters.items() if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD)
-        ]
-        arm = [name for name in names if name not in (*OF_SEED, *self.more)]
-        if not arm or "seed" not in names:
-            raise ValueError(
-                f"train={self.target}: takes {', '.join(names) or 'nothing'}; write def train(arm, lr, seed)"
-            )
-        open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
-        if unknown := [name for name in self.more if name not in names and not open_ended]:
-            raise ValueError(f"{unknown[0]}: is no argument of {self.target}; it takes {', '.join(names)}")
-        return [arm[0], *(name for name in names if name != arm[0])]
-
-    @property
-    def said(self) -> str:
-        more = "".join(f", {name}={value}" for name, value in self.more.items())
-        version = f"version={self.version}" if self.version else "version="
-        return f"{self.target}, its arguments ({', '.join(self.names[:1])}, lr, seed{more}) and {version}"
-
-    def grid(
-        self, arms: Sequence[str], levels: Sequence[Any], rates: Sequence[float], seeds: int
-    ) -> list[OwnRun]:
-        tuned = rates if "lr" in self.names else (None,)
-        return [self.run(arm, lr, seed) for arm in arms for lr in tuned for seed in range(seeds)]
-
-    def run(self, arm: str, lr: float | None, seed: int) -> OwnRun:
-        """One call."""
-        arguments = {
-            self.names[0]: plain(arm),
-            **({"lr": lr} if lr is not None else {}),
-            "seed": seed,
-            **self.more,
-        }
-        identity = json.dumps([Path(self.target).name, self.version, arguments], sort_keys=True)
-        digest = hashlib.sha256(identity.encode()).hexdigest()
-        rate = "" if lr is None else f"-lr{lr:g}"
-        slug = re.sub(r"[^\w.+-]+", "-", arm)[:40]
-        name = f"{slug}{rate}-s{seed}-{digest[:8]}"
-        return OwnRun(self.target, arguments, self.folder / ".runs" / name, digest)
-
-    def row(self, spec: OwnRun) -> dict[str, Any]:
-        summary, arguments = finished_summary(spec.folder), spec.arguments
-        metrics, tuned = summary["metrics"], "lr" in arguments
-        for key in (self.key, *(["val"] if tuned else [])):
-            if key not in metrics:
-                raise ValueError(
-                    f"metric={key}: {self.target} returns {', '.join(metrics)}; it chooses rates by val"
-                )
-        value = math.nan if metrics[self.key] is None else metrics[self.key]
-        score = metrics["val"] if tuned and metrics["val"] is not None else math.nan
-        return {
-            "arm": str(arguments[self.names[0]]), "level": "", "lr": arguments.get("lr", math.nan),
-            "seed": arguments["seed"], "status": summary["status"], "value": value,
-            "score": score if self.metric.higher else -score, "tie": 0.0, "seconds": summary["seconds"],
-            "guess": self.guess, "folder": str(spec.folder),
-        }  # fmt: skip
-
-    def curve_of(self, folder: str) -> Curve | None:
-        found = finished_summary(Path(folder)).get("curve")
-        return np.array(found, float) if found else None
+def curve_of(folder: Path) -> Curve:
+    """Steps and loss of a run: what a function returned, or the loss on validation; empty without one."""
+    if own := finished_summary(folder).get("curve"):
+        return np.array(own, float)
+    if not (folder / RECORDED).exists():
+        return np.zeros((0, 2))
+    return read_metrics([folder], ["val/loss"])[["step", "value"]].to_numpy(float)
 
 
-def plain(text: str) -> Any:
-    """A value of the command line: a number if it is one, true or false, else text."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return {"true": True, "false": False}.get(text, text)
+def is_function(words: Sequence[str]) -> bool:
+    """Whether the first word names a function: `my.py:train`."""
+    return bool(words) and "=" not in words[0] and bool(FUNCTION.fullmatch(words[0]))
 
 
-def chosen_curves(training: Training, chosen: pd.DataFrame) -> dict[tuple, Curve]:
-    """(arm, level, seed) -> the curve of the chosen run, where it has one of two points or more."""
-    rows = chosen[chosen["status"] == "completed"]
-    found = {(own.arm, own.level, own.seed): training.curve_of(str(own.folder)) for own in rows.itertuples()}
-    return {key: own for key, own in found.items() if own is not None and len(own) > 1}
+def of_model(
+    words: Sequence[str], *, arms: Sequence[str], metric: str | None, better: str | None, margin: Any,
+    batch_sizes: Sequence[int], rates: Sequence[float], guess: float | None, name: str, out: Path, **design: Any,
+) -> tuple[Design, Training]:  # fmt: skip
+    """A network of normexp. Raises ValueError with one line for words that do not fit."""
+    check_words(words)
+    data = DataOfLaunch()
+    own = [*words, "monitor=none"]  # as the command composed them before
+    (spec,) = specs([*own, "norm=none"], data=data)
+    texts = spec.choices["data"] in ("text_file", "python_docs")
+    value = metric or ("test/loss" if texts else "test/error")
+    value = f"test/{value}" if value in ("error", "loss") else value
+    found = metric_of(value, better, margin, shares=True)
+    if found.measure == "error" and isinstance(margin, float) and margin >= 1:
+        raise ValueError(
+            f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"
+        )
+    name = name or f"{spec.choices['model']}-{spec.choices['data']}"
+    own += [f"outputs={out / name / 'cache'}", "name=runs"]
+
+    @functools.cache
+    def make(arm: str, level: Any, lr: float, seed: int) -> RunSpec:
+        size = [f"batch_size={level}"] if level else []
+        (spec,) = specs([*own, f"norm={arm}", *size], seeds=[seed], rates=[lr], data=data)
+        return spec
+
+    by = {"val/accuracy": 1, "val/loss": -1}
+    of_validation = value.replace("test/", "val/")
+    if found.measure == "loss":
+        by = dict(reversed(by.items()))
+    elif found.measure == "value" and of_validation.startswith("val/"):
+        by = {of_validation: 1 if found.higher else -1, "val/loss": -1}
+    return Design(
+        name=name,
+        norms=tuple(arms or NORMS),
+        levels=tuple(dict.fromkeys(batch_sizes or ("",))),
+        rates=tuple(sorted(set(rates or rates_around(spec.config["lr"])))),
+        margin=PRACTICAL if margin is None else margin,
+        metric=found,
+        words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *words))),
+        **design,
+    ), Training(make, found, value, by, "validation loss", guess)
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Raise ValueError for a word of `normexp train` that the comparison chooses itself."""
+    for word in words:
+        # Also the rate of the optimizer alone: lr would move nothing.
+        if word.partition("=")[0].lstrip("+~") in CHOSEN:
+            other = "write norms=, seeds= or rates=, or leave it out"
+            raise ValueError(f"{word}: is chosen by the comparison; {other}")
+
+
+def of_function(
+    words: Sequence[str], *, arms: Sequence[str], metric: str | None, better: str | None, margin: Any,
+    batch_sizes: Sequence[int], rates: Sequence[float], guess: float | None, name: str, out: Path, version: str,
+    **design: Any,
+) -> tuple[Design, Training]:  # fmt: skip
+    """A function of somebody else. Raises ValueError with one line for words that do not fit."""
+    target, *rest = words
+    if wrong := [word for word in rest if "=" not in word]:
+        raise ValueError(f"{wrong[0]}: write an argument of {target} as key=value")
+    more = {key: plain(value) for key, _, value in (word.partition("=") for word in rest)}
+    if taken := [key for key in OF_SEED if key in more]:
+        raise ValueError(f"{taken[0]}={more[taken[0]]}: is chosen by the comparison; write rates= or seeds=")
+    if not arms:
+        raise ValueError("arms: name two or more, the baseline first, such as arms=none,batchnorm")
+    if batch_sizes:
+        raise ValueError(
+            f"batch_sizes: are of networks of normexp; {target} takes one as an argument of its own"
+        )
+    found = metric_of(metric or "test", better, margin)
+    path, _, function = target.partition(":")
+    name = name or f"{re.sub(r'[.]py$', '', Path(path).name)}-{function}"
+    target = f"{Path(path).resolve()}:{function}" if path.endswith(".py") else target
+    names = arguments_of(target, list(more))
+    if "lr" in names and not rates:
+        raise ValueError(f"rates: {target} takes lr, so write those to try, rates=0.001,0.01")
+    if rates and "lr" not in names:
+        raise ValueError(f"rates: {target} takes no lr; add this argument, or leave rates out")
+    said = "".join(f", {key}={value}" for key, value in more.items())
+    tell(
+        f"a run is known by {target}, its arguments ({names[0]}, lr, seed{said}) and version={version}; its code is not"
+        " read, so write another version= after a change"
+    )
+
+    @functools.cache
+    def make(arm: str, level: Any, lr: float | None, seed: int) -> Any:
+        rate = {} if lr is None else {"lr": lr}
+        return own_run(target, version, out / name, {names[0]: plain(arm), **rate, "seed": seed, **more})
+
+    return Design(
+        name=name, norms=tuple(arms), rates=tuple(sorted(set(rates))), margin=margin, metric=found,
+        words=(*words, *([f"version={version}"] if version else [])), **design,
+    ), Training(
+        make, found, metric or "test", {"val": 1 if found.higher else -1} if "lr" in names else {}, "loss",
+        guess, target,
+    )  # fmt: skip

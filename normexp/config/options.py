@@ -71,7 +71,7 @@ def expanded(words: Iterable[str]) -> list[str]:
         found = re.fullmatch(rf"model=(['\"]?)({'|'.join(HUBS)}):(.+)\1", plain)
         swept = found and re.search(r",(?![^(]*\))", found[3])  # its cells come here one by one
         if found and not swept:
-            first += [own.format(quoted(found[3])) for own in HUBS[found[2]]]
+            first += [option.format(quoted(found[3])) for option in HUBS[found[2]]]
         else:
             rest.append(word)
     return first + rest

@@ -112,9 +112,9 @@ def cached(chosen: str | None, key: Any, build: Callable[[Path], None]) -> Path:
         return folder
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache) as place:
+        with FileLock(folder.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=cache) as temporary:
             if not folder.is_dir():
-                partial = Path(place) / "partial"
+                partial = Path(temporary) / "partial"
                 partial.mkdir()
                 build(partial)
                 partial.rename(folder)

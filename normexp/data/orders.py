@@ -32,11 +32,11 @@ def stratified_order(labels: Tensor, seed: int) -> Tensor:
     """
     classes = labels.numpy()
     shuffled = split_random(seed).permutation(len(classes))
-    place = np.empty(len(classes))
+    position = np.empty(len(classes))
     for label in np.unique(classes):
         members = shuffled[classes[shuffled] == label]
-        place[members] = (np.arange(len(members)) + 0.5) / len(members)
-    return torch.from_numpy(shuffled[np.argsort(place[shuffled], kind="stable")])
+        position[members] = (np.arange(len(members)) + 0.5) / len(members)
+    return torch.from_numpy(shuffled[np.argsort(position[shuffled], kind="stable")])
 
 
 class ShuffledOrder:

@@ -167,21 +167,21 @@ class OwnData(DataModule):
 
     def read(self) -> dict[str, Rows]:
         try:
-            own = self._make_loaders()
+            loaders = self._make_loaders()
         except Exception as error:  # the user's code may raise anything
             raise ValueError(f"data.path: {self.class_name}: {said(error)}") from error
         for split, loader in self.loaders.items():
             self._check_loader(split, loader)
             self._check_batch(split)
         names = getattr(self.loaders["train"].dataset, "classes", None)
-        count = self.classes or getattr(own, "num_classes", None) or (len(names) if names else None)
+        count = self.classes or getattr(loaders, "num_classes", None) or (len(names) if names else None)
         if count is None:
             raise ValueError(
                 f"data.classes is not set, and {self.class_name} has no num_classes; add data.classes=N"
             )
         self.num_classes = int(count)
         splits: dict[str, Any] = {split: self.make_rows(split, CPU, training=False) for split in SPLITS}
-        if named := getattr(own, "fingerprint", None):
+        if named := getattr(loaders, "fingerprint", None):
             digests, content = {}, named
         else:
             digests = {split: self._count(split) for split in SPLITS}
@@ -198,12 +198,12 @@ class OwnData(DataModule):
             sets = {split: call_seeded(self.module, split=split) for split in SPLITS}
             self.loaders = {split: DataLoader(items) for split, items in sets.items()}
             return sets["train"]
-        own = call_seeded(self.module)
-        call_seeded(own.prepare_data)
-        call_seeded(own.setup, "fit")
-        call_seeded(own.setup, "test")
-        self.loaders = {split: call_seeded(getattr(own, f"{split}_dataloader")) for split in SPLITS}
-        return own
+        module = call_seeded(self.module)
+        call_seeded(module.prepare_data)
+        call_seeded(module.setup, "fit")
+        call_seeded(module.setup, "test")
+        self.loaders = {split: call_seeded(getattr(module, f"{split}_dataloader")) for split in SPLITS}
+        return module
 
     def _check_loader(self, split: str, loader: Any) -> None:
         """Refuse a loader whose Dataset cannot be read in any order, or has other items than the loader."""

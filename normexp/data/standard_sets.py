@@ -54,28 +54,28 @@ class TorchvisionImages(ImageData):
         return getattr(torchvision.datasets, type(self).__name__)
 
     @abstractmethod
-    def files(self, place: Path) -> list[Path]:
+    def files(self, folder: Path) -> list[Path]:
         """The files that hold the data below a place."""
 
     @abstractmethod
-    def read_part(self, place: Path, *, train: bool) -> tuple[Tensor, Tensor]:
+    def read_part(self, folder: Path, *, train: bool) -> tuple[Tensor, Tensor]:
         """Pixels, uint8 (N, C, H, W), and labels (N,) of the training or the test images."""
 
     def read_images(self) -> Images:
         places = search_paths() if self.root is None else [Path(self.root).expanduser()]
-        found = (place for place in places if all(path.is_file() for path in self.files(place)))
-        if (place := next(found, None)) is None:
-            place = places[0]
-            download(self.dataset, place, self.files(place))
+        found = (folder for folder in places if all(path.is_file() for path in self.files(folder)))
+        if (folder := next(found, None)) is None:
+            folder = places[0]
+            download(self.dataset, folder, self.files(folder))
         try:
-            parts = [self.read_part(place, train=train) for train in (True, False)]
+            parts = [self.read_part(folder, train=train) for train in (True, False)]
             labels = torch.cat([y for _, y in parts])
             if any(len(x) != len(y) for x, y in parts):
                 raise ValueError("as many labels as images are needed")
             if not 0 <= labels.min() <= labels.max() < self.classes:
                 raise ValueError(f"labels are 0..{self.classes - 1}")
         except Exception as error:  # each parser fails in its own way on a damaged file
-            where, reason = self.files(place)[0].parent.resolve(), printable(" ".join(str(error).split()))
+            where, reason = self.files(folder)[0].parent.resolve(), printable(" ".join(str(error).split()))
             remedy = "delete that folder and run again"
             raise ValueError(
                 f"data.root={self.root}: the files in {where} are damaged ({reason}); {remedy}"
@@ -87,13 +87,13 @@ class TorchvisionImages(ImageData):
 def download(dataset: Any, root: Path, files: list[Path]) -> None:
     """Let torchvision download its `dataset` to `root`, or leave nothing there. Raises ValueError with one line."""
     folder, timeout = files[0].parent, socket.getdefaulttimeout()
-    made = [place for place in (folder, *folder.parents) if not place.exists()]
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
     socket.setdefaulttimeout(TIMEOUT)
     try:
         dataset(root, download=True)
     except BaseException as error:
-        for place in made[-1:]:
-            shutil.rmtree(place, ignore_errors=True)
+        for path in made[-1:]:
+            shutil.rmtree(path, ignore_errors=True)
         if not isinstance(error, RuntimeError | OSError | HTTPException):  # URLError is an OSError
             raise
         raise ValueError(
@@ -124,15 +124,15 @@ def read_idx(path: Path) -> Tensor:
 class MNIST(TorchvisionImages):
     """28x28 gray handwritten digits, 60,000 and 10,000 (LeCun et al. 1998)."""
 
-    def files(self, place: Path) -> list[Path]:
+    def files(self, folder: Path) -> list[Path]:
         """IDX files, plain or gzipped: in torchvision's folder, or in one named like the set."""
         name = type(self).__name__
-        folders = (place / name / "raw", place / name.lower())
+        folders = (folder / name / "raw", folder / name.lower())
         folder = next((folder for folder in folders if folder.is_dir()), folders[0])
         return [plain_or_packed(folder / file) for file in IDX]
 
-    def read_part(self, place: Path, *, train: bool) -> tuple[Tensor, Tensor]:
-        files = self.files(place)
+    def read_part(self, folder: Path, *, train: bool) -> tuple[Tensor, Tensor]:
+        files = self.files(folder)
         pixels, labels = map(read_idx, files[:2] if train else files[2:])
         return pixels.view(-1, 1, 28, 28), labels.long()
 
@@ -148,13 +148,13 @@ class KMNIST(MNIST):
 class CIFAR10(TorchvisionImages):
     """32x32 color photographs in ten classes, 50,000 and 10,000 (Krizhevsky 2009)."""
 
-    def files(self, place: Path) -> list[Path]:
+    def files(self, folder: Path) -> list[Path]:
         dataset = self.dataset
         names = [name for name, _ in dataset.train_list + dataset.test_list] + [dataset.meta["filename"]]
-        return [place / dataset.base_folder / name for name in names]
+        return [folder / dataset.base_folder / name for name in names]
 
-    def read_part(self, place: Path, *, train: bool) -> tuple[Tensor, Tensor]:
-        part = self.dataset(place, train=train)
+    def read_part(self, folder: Path, *, train: bool) -> tuple[Tensor, Tensor]:
+        part = self.dataset(folder, train=train)
         return torch.from_numpy(part.data).permute(0, 3, 1, 2), torch.as_tensor(part.targets)
 
 
@@ -177,12 +177,12 @@ class CIFAR10JPEG(ImageFolder):
     channels: Literal[1, 3] = field(default=3, init=False)
 
     def place(self) -> Path:
-        places = [place / ARCHIVE for place in search_paths()]
+        places = [folder / ARCHIVE for folder in search_paths()]
         if self.path is not None:
             places = [Path(self.path).expanduser()]
-        for place in places:
-            if place.is_file():
-                return place
+        for folder in places:
+            if folder.is_file():
+                return folder
         raise ValueError(
             f"data.path={self.path or 'null'}: there is no {' and no '.join(map(str, places))}; "
             f"name {ARCHIVE} with data.path=FILE, or take data=cifar10"

@@ -129,15 +129,15 @@ def residual_variance(lab: Lab) -> Plot:
 def gradient_by_layer(lab: Lab) -> Plot:
     """Gradient norm of the MLP's second map of each block at initialization, Pre-LN against Post-LN."""
     depth, lines = lab.size(12, 2), []
-    for place in ("post", "pre"):
+    for placement in ("post", "pre"):
         runs = []
         for seed in range(lab.size(3, 1)):
             runs += lab.train(
-                f"model=gpt data=python_docs norm=layernorm model.norm_position={place} model.depth={depth}",
+                f"model=gpt data=python_docs norm=layernorm model.norm_position={placement} model.depth={depth}",
                 "model.width=64 model.initialization=xavier batch_size=16 monitor=[gradients] max_steps=0",
                 f"seed={seed} data.train_size=40000",
             )
-        lines.append(over_layers(runs, r"gradient_norm/layer\d+_mlp_output", place))
+        lines.append(over_layers(runs, r"gradient_norm/layer\d+_mlp_output", placement))
     ratios = [line.y[-1] / line.y[0] for line in lines]
     seen = (
         f"In a GPT of {depth} blocks the gradient of the last block's map is {ratios[0]:.2g} times that of"

@@ -27,8 +27,8 @@ def dyt_clouds(lab: Lab) -> Plot:
     with torch.no_grad():
         parts.module.model.eval()(parts.data.probe_batch(128)[0])
     panels, shares = [], []
-    for place in (0, len(norms) // 2, len(norms) - 1):
-        norm, (x, y) = norms[place], pairs[place]
+    for index in (0, len(norms) // 2, len(norms) - 1):
+        norm, (x, y) = norms[index], pairs[index]
         plain = ((y - norm.bias) / norm.weight).detach().flatten()
         drawn = torch.randperm(len(plain), generator=torch.Generator().manual_seed(0))[: lab.size(1500, 60)]
         xs, ys = x.flatten()[drawn], plain[drawn]
@@ -36,11 +36,11 @@ def dyt_clouds(lab: Lab) -> Plot:
         xs, ys = xs[keep].double(), ys[keep].double()
         slope, tanh = (xs @ ys) / (xs @ xs), best_tanh(xs, ys)
         left = [float((ys - fit).square().sum() / ys.square().sum()) for fit in (slope * xs, tanh(xs))]
-        shares.append(f"norm {place + 1}: {100 * left[0]:.1f}% and {100 * left[1]:.1f}%")
+        shares.append(f"norm {index + 1}: {100 * left[0]:.1f}% and {100 * left[1]:.1f}%")
         grid = torch.linspace(float(xs.min()), float(xs.max()), 60, dtype=xs.dtype)
         cloud = Line("layernorm", xs.tolist(), ys.tolist(), look="dots")
         fit = Line("best tanh", grid.tolist(), tanh(grid).tolist(), look="law")
-        title = f"norm {place + 1} of {len(norms)}"
+        title = f"norm {index + 1} of {len(norms)}"
         panels.append(Panel(title, "input", "output before gain", [cloud, fit], named=False))
     seen = (
         "Square of the output that the best line and the best scaled tanh (dashed) leave over:"

@@ -77,14 +77,14 @@ def draw(plot: Plot) -> Figure:
     figure, axes = new_figure(len(plot.panels), columns, panel=(width, height))
     names = [line.name for panel in plot.panels for line in panel.lines if line.look != "law"]
     style = Style(list(dict.fromkeys(names)))
-    for panel, place in zip(plot.panels, axes, strict=True):
-        place.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
+    for panel, axis in zip(plot.panels, axes, strict=True):
+        axis.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
         if heat := panel.map:
-            image = place.pcolormesh(heat.x, heat.y, heat.z, shading="nearest", rasterized=True)
-            figure.colorbar(image, ax=place, pad=0.02).set_label(heat.label)
-            place.grid(visible=False)
+            image = axis.pcolormesh(heat.x, heat.y, heat.z, shading="nearest", rasterized=True)
+            figure.colorbar(image, ax=axis, pad=0.02).set_label(heat.label)
+            axis.grid(visible=False)
         else:
-            _draw_lines(place, panel, style)
+            _draw_lines(axis, panel, style)
     return figure
 
 

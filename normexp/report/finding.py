@@ -208,14 +208,21 @@ def show_answer(study: Study, console: Console, baseline: str | None = None) -> 
         console.print(printable(line), highlight=False, markup=False)
 
 
-def show_folder(folder: Path, console: Console, *, events: bool = True) -> list[str]:
+def show_folder(
+    folder: Path,
+    console: Console,
+    *,
+    events: bool = True,
+    metric: str = "test/accuracy",
+    better: str | None = None,
+) -> list[str]:
     """Print what the study in a folder says now, and write its means over seeds for TensorBoard there. Returns the
     lines that lead to them. Where the study is large or cannot be read as one, one line says so, and older means go,
-    because they would be those of other runs."""
+    because they would be those of other runs. `metric` and `better` are those of `open_study`."""
     try:
         if (runs := len(find_runs(folder)[0])) > MOST_RUNS:
             raise ValueError(f"{runs:,} runs take a while to read")
-        study = open_study(folder)
+        study = open_study(folder, metric, better=better)
         show_answer(study, console)
         if events and (means := write_mean_runs(study, folder)):
             return look_at(means, study)

@@ -42,13 +42,14 @@ def report(
     folder: str | Path,
     *,
     metric: str = "test/accuracy",
+    better: str | None = None,
     baseline: str | None = None,
     out: str | Path | None = None,
 ) -> Path:
     """Write the page of the runs below a folder, by default into its `report`. Returns the page's path."""
-    place = Path(out) if out else Path(folder) / "report"
+    target = Path(out) if out else Path(folder) / "report"
     made_by = f"normexp report {shlex.quote(str(folder))}"
-    return write_report(open_study(folder, metric), place, baseline=baseline, made_by=made_by)
+    return write_report(open_study(folder, metric, better=better), target, baseline=baseline, made_by=made_by)
 
 
 def write_report(
@@ -81,9 +82,9 @@ def write_report(
     sections[0]["table"] = comparison_cells(study, table, style)
     sentence, runs, limits = finding(study, table), runs_text(study), cautions(study)
     tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key", "level"])}
-    words = study.name.replace("_", " ")
+    title = study.name.replace("_", " ")
     page = save_page(
-        out, title=words[:1].upper() + words[1:], facts=facts(study), cautions=limits, sections=sections,
+        out, title=title[:1].upper() + title[1:], facts=facts(study), cautions=limits, sections=sections,
         pictures=pictures, lists=lists(study), finding=sentence, provenance=[foot], runs_text=runs, made_by=made_by,
         tables=tables,
     )  # fmt: skip

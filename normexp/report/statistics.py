@@ -54,7 +54,7 @@ class Values:
     def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
         """self - other over their common keys. Equal seeds have equal initial weights and batches, so their common
         noise cancels."""
-        places = {key: place for place, key in enumerate(other.keys)}
+        places = {key: index for index, key in enumerate(other.keys)}
         pairs = [(i, places[key]) for i, key in enumerate(self.keys) if key in places]
         if not pairs:
             return NOTHING

@@ -15,7 +15,8 @@ import pandas as pd
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
-from normexp.runs.read import check_metric, read_metrics
+from normexp.runs.metrics import higher_is_better, with_metric
+from normexp.runs.read import read_metrics
 from normexp.runs.table import open_runs, read_ledgers, samples_seen
 
 # x of the figures is the first of these that varies.
@@ -34,7 +35,7 @@ OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each 
 class Study:
     """Args:
     path: folder of the study, `outputs/<name>`.
-    metric: the final value to compare; higher is better for accuracies, lower for losses.
+    metric: the final value to compare.
     summaries: one row per finished run. The study adds the columns `arm`, `level` (the value of x; 0 without a factor)
         and `key` (seed and kind of execution, which pair runs).
     """
@@ -42,6 +43,7 @@ class Study:
     path: Path
     metric: str
     summaries: pd.DataFrame
+    better: str | None = None  # higher or lower, where the metric's name does not say it
     arms: list[str] = field(init=False)
     x: str | None = field(init=False)  # the numeric factor
     rate_varies: bool = field(init=False)  # the learning rate varies beside x, so each point takes its best
@@ -104,7 +106,7 @@ class Study:
 
     @property
     def higher_is_better(self) -> bool:
-        return not self.metric.endswith("loss")
+        return higher_is_better(self.metric, self.better)
 
     @cached_property
     def chosen(self) -> pd.DataFrame:
@@ -139,15 +141,15 @@ class Study:
         """The final values of the runs that have a finite one and did not fail."""
         runs = runs[~runs["failed"] & np.isfinite(runs[self.metric])]
         loaded = [self._examples(run) for run in runs["run"]] if self.metric in OF_EXAMPLES else [None]
-        sets = {(examples.test_set, examples.right.shape) if examples else None for examples in loaded}
+        sets = {(run.test_set, run.right.shape) if run else None for run in loaded}
         numbers, answer, test_set = None, 0.0, ""
         if len(sets) == 1 and loaded[0] is not None:
             test_set = loaded[0].test_set
             if self.metric == "test/accuracy":
-                numbers = np.stack([own.right.reshape(len(own.right), -1).mean(1) for own in loaded])
+                numbers = np.stack([run.right.reshape(len(run.right), -1).mean(1) for run in loaded])
                 answer = 1 / loaded[0].right.size
             else:
-                numbers = np.stack([examples.loss.astype(float) for examples in loaded])
+                numbers = np.stack([run.loss.astype(float) for run in loaded])
         largest = 1.0 if self.metric.endswith("accuracy") else math.inf
         values = runs[self.metric].to_numpy(dtype=float)
         return Values(list(runs["key"]), values, numbers, test_set, answer, largest)
@@ -221,12 +223,16 @@ class Study:
 
 
 def open_study(
-    path: str | Path, metric: str = "test/accuracy", only: Mapping[str, str] | None = None
+    path: str | Path,
+    metric: str = "test/accuracy",
+    only: Mapping[str, str] | None = None,
+    better: str | None = None,
 ) -> Study:
     """Read a folder's finished runs as a study. Raises ValueError with one line for a folder without runs, for runs of
-    several studies or data sets, and for a final metric that the runs lack.
+    several studies or data sets, and for a metric that no run recorded, or of which nothing says which way is better.
 
     Args:
+        metric: a final one, or one that runs logged, by its last value.
         only: column -> its values as text, several with commas; other runs are left out.
     """
     path = Path(path)
@@ -238,12 +244,13 @@ def open_study(
         if unknown := set(values.split(",")) - set(texts):
             raise ValueError(f"{key}={min(unknown)}: no run has it; choose from {', '.join(texts.unique())}")
         summaries = summaries[texts.isin(values.split(","))].reset_index(drop=True)
-    check_metric(metric, [str(name) for name in summaries if "/" in str(name)])
+    higher_is_better(metric, better)
+    summaries = with_metric(summaries, path, metric)
     for column, what in (("name", "studies"), ("data", "data sets")):
         if len(found := sorted(summaries[column].unique())) > 1:
             remedy = f"choose one, {column}={found[0]}"
             raise ValueError(f"path={path}: holds runs of {len(found)} {what}, {', '.join(found)}; {remedy}")
-    return Study(path, metric, summaries)
+    return Study(path, metric, summaries, better)
 
 
 def check_data(path: Path, summaries: pd.DataFrame) -> None:

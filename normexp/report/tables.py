@@ -3,6 +3,7 @@
 import html
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
@@ -134,9 +135,14 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
         values.append([plain(arm), *(f"**{text}**" if best else text for text, best in shown)])
         if arm != baseline[arm]:
             differences.append([plain(arm), *(cell["difference"] or "no pair" for cell in cells)])
-    first, second = ("\n".join(f"| {' | '.join(row)} |" for row in rows) for rows in (values, differences))
+    first, second = grid(values), grid(differences)
     said = f"Paired difference to {plain(of_what(table))} over equal seeds, {TOGETHER}:"
     return f"{first}\n\n{plain(how_to_read(study, table))}\n\n{said}\n\n{second}"
+
+
+def grid(rows: Iterable[Iterable[str]]) -> str:
+    """Rows of cells as lines of Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def of_what(table: pd.DataFrame) -> str:
@@ -161,7 +167,7 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
 
 def over_examples(study: Study) -> str:
     """` and 360 test examples`, where the intervals count them."""
-    sizes = sorted({len(own.examples[0]) for own in study.points.values() if own.examples is not None})
+    sizes = sorted({len(point.examples[0]) for point in study.points.values() if point.examples is not None})
     return f" and {' to '.join(map(str, sizes))} test examples" if sizes else ""
 
 

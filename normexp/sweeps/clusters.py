@@ -53,9 +53,9 @@ class SubmititJobs(Place):
                     **every, **{f"slurm_{name}": value for name, value in of_slurm.items()}
                 )
         except (NameError, ValueError, RuntimeError) as error:
-            known = re.findall(r"- (?:slurm_)?(\w+) \(", str(error))
-            if wrong := [name for name in options.slurm if known and name not in known]:
-                raise ValueError(f"slurm={wrong[0]}: no such option; {suggest(wrong[0], known)}") from None
+            names = re.findall(r"- (?:slurm_)?(\w+) \(", str(error))
+            if wrong := [name for name in options.slurm if names and name not in names]:
+                raise ValueError(f"slurm={wrong[0]}: no such option; {suggest(wrong[0], names)}") from None
             raise ValueError(f"place={self.cluster}: {str(error).splitlines()[0]}") from None
         self._open: dict[Future[Outcome], Any] = {}
 

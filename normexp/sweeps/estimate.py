@@ -24,21 +24,29 @@ SMALL_BATCH = 512  # samples at most whose evaluation is timed
 def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
     """`about 3:00 min if 2 run at a time on idle cores (6:00 min of one core: steps 4:00 min, ...)`. Raises ValueError
     for a run that cannot run."""
-    if any(hasattr(spec, "train") for spec in specs):
-        return "known after the first runs (a function of yours trains)"
-    on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
-    if not on_cpu and torch.cuda.is_available():
-        return "known after the first runs (a GPU computes)"
-    kinds = {kind_of(spec): spec for spec in specs}
-    seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
-    at_once, times = min(at_once, len(specs)), [sum(seconds[kind_of(spec)].values()) for spec in specs]
+    seconds = seconds_of_each(specs)
+    if not seconds:
+        own = any(hasattr(spec, "train") for spec in specs)
+        return f"known after the first runs ({'a function of yours trains' if own else 'a GPU computes'})"
+    at_once, times = min(at_once, len(specs)), [sum(own.values()) for own in seconds]
     of_parts = Counter[str]()
-    for spec in specs:
-        of_parts.update(seconds[kind_of(spec)])
+    for each in seconds:
+        of_parts.update(each)
     wall = duration(max(sum(times) / at_once, *times))
     how = f"if {at_once} run at a time on idle cores" if at_once > 1 else "on an idle core"
     parts = ", ".join(f"{name} {duration(part)}" for name, part in of_parts.items() if part)
     return f"about {wall} {how} ({duration(sum(times))} of one core: {parts})"
+
+
+def seconds_of_each(specs: Sequence[RunSpec]) -> list[dict[str, float]]:
+    """Processor seconds of each run, by what takes them; none where no step can be timed here: of a function of
+    somebody's, or on a GPU."""
+    on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
+    if any(hasattr(spec, "train") for spec in specs) or (not on_cpu and torch.cuda.is_available()):
+        return []
+    kinds = {kind_of(spec): spec for spec in specs}
+    seconds = {kind: seconds_of(spec) for kind, spec in kinds.items()}
+    return [seconds[kind_of(spec)] for spec in specs]
 
 
 def seconds_of(spec: RunSpec) -> dict[str, float]:

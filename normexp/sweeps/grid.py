@@ -16,7 +16,7 @@ from normexp.config.targets import DataOfLaunch
 from normexp.format import say
 from normexp.runs import SUMMARY
 from normexp.sweeps.estimate import kind_of
-from normexp.sweeps.job import Cell
+from normexp.sweeps.job import Task
 from normexp.sweeps.options import Options
 from normexp.sweeps.run import run
 from normexp.training.build import build
@@ -32,7 +32,7 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
     single = ["hydra.mode=RUN"] if any(a.startswith("experiment=") for a in argv) else []
-    cells = run(
+    tasks = run(
         list(planned.values()),
         options,
         folder=folder,
@@ -41,8 +41,8 @@ def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path
         starter=[argv[0], *flags, *single],
     )
     if not options.plan:
-        show_answer_of(Path(first["outputs"], first["name"]), cells, make_console())
-    return int(any(cell.state in ("crashed", "interrupted") for cell in cells))
+        show_answer_of(Path(first["outputs"], first["name"]), tasks, make_console(), options)
+    return int(any(task.state in ("crashed", "interrupted") for task in tasks))
 
 
 def names(job_overrides: Sequence[Sequence[str]]) -> list[str]:
@@ -75,13 +75,16 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     return found
 
 
-def show_answer_of(study: Path, cells: Sequence[Cell], console: Console) -> None:
+def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options: Options) -> None:
     """Print what a study says now, and where to look."""
-    done = [cell for cell in cells if cell.state in ("completed", "diverged", "skipped")]
+    done = [task for task in tasks if task.state in ("completed", "diverged", "skipped")]
     if not done:
         return
-    lines = dict.fromkeys(line for cell in done for line in how_to_look(cell.spec.config, study))
+    lines = dict.fromkeys(line for task in done for line in how_to_look(task.spec.config, study))
     from normexp.report.finding import show_folder  # pandas takes a while to import
 
-    means = show_folder(study, console, events=any(writes_events(cell.spec.config) for cell in done))
-    say(console, f"report: {process.command('report')} {shlex.quote(str(study))}", *(means or lines))
+    events = any(writes_events(task.spec.config) for task in done)
+    means = show_folder(study, console, events=events, metric=options.metric, better=options.better)
+    asked = options.model_dump(include={"metric", "better"}, exclude_defaults=True)
+    words = [str(study), *(f"{key}={value}" for key, value in asked.items())]
+    say(console, f"report: {process.command('report')} {shlex.join(words)}", *(means or lines))

@@ -53,7 +53,7 @@ class Outcome:
 
 
 @dataclass(eq=False)
-class Cell:
+class Task:
     """A run of a launch and its state.
 
     Attributes:
@@ -98,8 +98,8 @@ def work(job: Job) -> Outcome:
         sys.argv = job.argv
         torch.set_num_threads(job.threads)
         try:
-            own = getattr(job.spec, "train", None)  # of a function of somebody else
-            summary = own(typed(job.argv)) if own else train(job.spec, typed(job.argv))
+            train_own = getattr(job.spec, "train", None)  # of a function of somebody else
+            summary = train_own(typed(job.argv)) if train_own else train(job.spec, typed(job.argv))
             status = summary["status"]
         except Busy:
             status = "planned"

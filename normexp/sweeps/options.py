@@ -1,7 +1,7 @@
 """Where and how many runs are computed: options of `train -m`, `verify` and others, also as flags, `--place slurm`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -25,6 +25,7 @@ class Options(BaseModel):
         time_limit: of a job of Slurm, `02:00:00`. Then a run saves a checkpoint, and its job is queued again.
         slurm: more options of sbatch, `{partition: gpu, account: mine, mem: 8GB}`.
         plan: show the plan with an estimate of its time, and start nothing.
+        metric, better: of `train -m` alone: by what its last sentences compare, and which way of it is better.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -36,6 +37,8 @@ class Options(BaseModel):
     time_limit: Annotated[timedelta | None, Field(strict=False)] = None
     slurm: dict[str, Any] = {}
     plan: bool = False
+    metric: str = "test/accuracy"
+    better: Literal["higher", "lower"] | None = None
 
     @model_validator(mode="after")
     def _fits_its_place(self) -> "Options":
@@ -43,6 +46,10 @@ class Options(BaseModel):
             raise ValueError("workers=0: runs inside this process; leave place out")
         if self.gpus is not None and self.place == "here":
             raise ValueError(f"gpus={self.gpus:g}: is for clusters; runs_per_gpu lets runs share one here")
+        if "metric" in self.model_fields_set:
+            from normexp.runs.metrics import higher_is_better  # loads numpy
+
+            higher_is_better(self.metric, self.better)
         for name, value in self.slurm.items():  # sbatch would read a second line as another option
             if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or UNPRINTABLE.search(str(value)):
                 raise ValueError(f"slurm={name}={value!r}: write an option of sbatch, account=mine")
@@ -50,10 +57,13 @@ class Options(BaseModel):
 
 
 FLAGS = {f"--{name.replace('_', '-')}": name for name in Options.model_fields}
+OF_COMMANDS = {flag: name for flag, name in FLAGS.items() if name not in ("metric", "better")}
 TEXTS = ("time_limit", "place")  # the others are read as yaml
 
 
-def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str]]]:
+def take_flags(
+    arguments: Sequence[str], known: Mapping[str, str] = FLAGS
+) -> tuple[list[str], list[tuple[str, str]]]:
     """(the other arguments, name and value of each option that is given as a flag). `--slurm partition=gpu` gives
     `slurm.partition`. Raises ValueError for a flag without a value."""
     rest: list[str] = []
@@ -61,7 +71,7 @@ def take_flags(arguments: Sequence[str]) -> tuple[list[str], list[tuple[str, str
     waiting = iter(arguments)
     for argument in waiting:
         flag, equals, value = argument.partition("=")
-        name = FLAGS.get(flag)
+        name = known.get(flag)
         if name is None:
             rest.append(argument)
             continue

@@ -14,7 +14,7 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, say
 from normexp.runs.files import write_json
 from normexp.sweeps.board import Board, show_end, show_plan
-from normexp.sweeps.job import Cell, Job, Outcome
+from normexp.sweeps.job import Job, Outcome, Task
 from normexp.sweeps.options import Options
 from normexp.sweeps.places import Place, choose_place
 from normexp.training.folder import in_use
@@ -34,7 +34,7 @@ def run(
     command: str = "",
     starter: Sequence[str] = ("normexp", "train"),
     brief: bool = False,
-) -> list[Cell]:
+) -> list[Task]:
     """Train the runs that are not finished, and return what became of each; a run that stands twice counts once.
 
     It shows the plan, skips finished runs, leaves those that another process trains for later, tries lost ones again,
@@ -52,40 +52,40 @@ def run(
     Raises ValueError with one line if the place cannot be used.
     """
     options, console = options or Options(), make_console()
-    by_folder: dict[Path, Cell] = {}
+    by_folder: dict[Path, Task] = {}
     for spec, name in zip(specs, names or [" ".join(spec.overrides) for spec in specs], strict=True):
         log = folder / "logs" / spec.choices["model"] / f"{spec.folder.name}.log"
         job = Job(spec, [*starter, *spec.overrides], spec.config["threads"] or 1, log)
-        by_folder.setdefault(spec.folder, Cell(name, job))
-    cells = list(by_folder.values())
-    for cell in cells:
-        cell.state = "skipped" if cell.status() else "planned"
-    todo = [cell for cell in cells if cell.state == "planned"]
-    place = choose_place(options, [cell.job for cell in todo], folder) if todo else None
-    show_plan(cells, place, options, folder / "logs", console, command=command, brief=brief)
+        by_folder.setdefault(spec.folder, Task(name, job))
+    tasks = list(by_folder.values())
+    for task in tasks:
+        task.state = "skipped" if task.status() else "planned"
+    todo = [task for task in tasks if task.state == "planned"]
+    place = choose_place(options, [task.job for task in todo], folder) if todo else None
+    show_plan(tasks, place, options, folder / "logs", console, command=command, brief=brief)
     if place is None or options.plan:
-        return cells
+        return tasks
     started = time.monotonic()
-    write_record(folder, command, cells)
+    write_record(folder, command, tasks)
     try:
-        board = Board(cells, place.at_once, console, brief=brief)
+        board = Board(tasks, place.at_once, console, brief=brief)
         with board.status, signals() as came:
-            for cell in changes(todo, place, came, lambda line: say(console, line)):
-                board.update(cell)
+            for task in changes(todo, place, came, lambda line: say(console, line)):
+                board.update(task)
     finally:
-        write_record(folder, command, cells)
-    show_end(cells, time.monotonic() - started, console)
+        write_record(folder, command, tasks)
+    show_end(tasks, time.monotonic() - started, console)
     if came:
         sys.exit(128 + came[0])
-    return cells
+    return tasks
 
 
 def changes(
-    todo: Sequence[Cell], place: Place, came: Sequence[int], say: Callable[[str], None]
-) -> Iterator[Cell]:
-    """Run cells at a place; yield a cell whenever its state changes. The first of the signals that `came` stops the
+    todo: Sequence[Task], place: Place, came: Sequence[int], say: Callable[[str], None]
+) -> Iterator[Task]:
+    """Run tasks at a place; yield a task whenever its state changes. The first of the signals that `came` stops the
     launch; `say` prints a line."""
-    waiting, running, stopping = deque(todo), dict[Future[Outcome], Cell](), False
+    waiting, running, stopping = deque(todo), dict[Future[Outcome], Task](), False
     try:
         while running or (waiting and not came):
             if came and not stopping:
@@ -95,48 +95,48 @@ def changes(
             for _ in range(len(waiting)):
                 if came or len(running) >= place.at_once:
                     break
-                cell = waiting.popleft()
-                if cell.status():  # by another launch
-                    cell.state = "skipped"
-                elif in_use(cell.spec.folder):
-                    waiting.append(cell)
+                task = waiting.popleft()
+                if task.status():  # by another launch
+                    task.state = "skipped"
+                elif in_use(task.spec.folder):
+                    waiting.append(task)
                     continue
                 else:
-                    cell.state = "running"
-                    running[place.submit(cell.job)] = cell
-                yield cell
+                    task.state = "running"
+                    running[place.submit(task.job)] = task
+                yield task
             place.look()
             if not running:
                 time.sleep(LOOK_SECONDS if waiting and not came else 0)
             for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
-                cell = running.pop(future)
-                settle(cell, future, bool(came), say)
-                if cell.state == "planned":
-                    waiting.append(cell)
-                yield cell
+                task = running.pop(future)
+                settle(task, future, bool(came), say)
+                if task.state == "planned":
+                    waiting.append(task)
+                yield task
     finally:
         place.close()
 
 
-def settle(cell: Cell, future: "Future[Outcome]", stopping: bool, say: Callable[[str], None]) -> None:
-    """Note how the job of a cell ended. The cell waits again if it was lost, unless it was lost often."""
+def settle(task: Task, future: "Future[Outcome]", stopping: bool, say: Callable[[str], None]) -> None:
+    """Note how the job of a task ended. The task waits again if it was lost, unless it was lost often."""
     error = future.exception()
     if error is None:
         outcome = future.result()
-        cell.state, cell.error, cell.seconds = outcome.status, outcome.error, outcome.seconds
-    elif status := cell.status():
-        cell.state = status
+        task.state, task.error, task.seconds = outcome.status, outcome.error, outcome.seconds
+    elif status := task.status():
+        task.state = status
     else:
         killed = isinstance(error, BrokenExecutor)
         why = "its process was killed; is there enough memory?" if killed else " ".join(str(error).split())
-        cell.lost += 1
-        cell.state = "planned"
-        if cell.lost >= TRIES:
-            cell.state, cell.error = "crashed", f"{why} ({TRIES} times)"
+        task.lost += 1
+        task.state = "planned"
+        if task.lost >= TRIES:
+            task.state, task.error = "crashed", f"{why} ({TRIES} times)"
         elif not stopping:
-            say(f"again: {cell.run}: {why}; try {cell.lost + 1} of {TRIES}")
-    if stopping and cell.state == "planned":
-        cell.state = "interrupted"
+            say(f"again: {task.run}: {why}; try {task.lost + 1} of {TRIES}")
+    if stopping and task.state == "planned":
+        task.state = "interrupted"
 
 
 @contextlib.contextmanager
@@ -157,14 +157,14 @@ def signals() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def write_record(folder: Path, command: str, cells: Sequence[Cell]) -> None:
+def write_record(folder: Path, command: str, tasks: Sequence[Task]) -> None:
     """Write the plan or the end of a launch, `sweep.json`, for reports: one row for each run."""
     rows = [
         {
-            "cell": cell.name, "run": cell.run, "folder": str(cell.spec.folder), "hash": cell.spec.digest,
-            "state": cell.state, "seconds": cell.seconds, "error": cell.error, "log": str(cell.job.log),
+            "cell": task.name, "run": task.run, "folder": str(task.spec.folder), "hash": task.spec.digest,
+            "state": task.state, "seconds": task.seconds, "error": task.error, "log": str(task.job.log),
         }
-        for cell in cells
+        for task in tasks
     ]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "sweep.json", {"command": command, "cells": rows}, indent=1)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from pytorch_lightning import Trainer
@@ -39,6 +40,6 @@ def cost_of_monitors(parts: Parts, trainer: Trainer) -> tuple[float, int]:
             every = monitor.asked or a_twentieth(trainer, parts.module)
             times = -(-steps // every) + 1  # with the last weights
             with monitor.attempt(), passes_as_in(trainer):
-                total += times * timed(lambda one=monitor: one.measure(parts.module, parts.data))
+                total += times * timed(partial(monitor.measure, parts.module, parts.data))
                 most = max(most, times)
     return total, most

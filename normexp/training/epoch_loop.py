@@ -141,7 +141,8 @@ class PlainEpochLoop(ResumedEpochLoop):
 
 def hooks_of(trainer: pl.Trainer, module: pl.LightningModule, hook: str) -> list[Callable]:
     """A hook of those callbacks that override it, then of the module, in Lightning's order."""
-    methods = [getattr(own, hook) for own in callbacks_of(trainer) if overrides(own, hook, pl.Callback)]
+    watching = [one for one in callbacks_of(trainer) if overrides(one, hook, pl.Callback)]
+    methods = [getattr(one, hook) for one in watching]
     if overrides(module, hook, pl.LightningModule):
         of_module = getattr(module, hook)
         methods.append(lambda trainer, module, *arguments: of_module(*arguments))

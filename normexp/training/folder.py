@@ -97,8 +97,8 @@ class RunFolder:
                     (self.path / HYDRA).mkdir(exist_ok=True)
                     for name, text in {**self.files, "identity": self.digest}.items():
                         (self.path / HYDRA / name).write_text(text)
-                for place in (self.path, self.last_checkpoint.parent):
-                    remove_unfinished(place)
+                for folder in (self.path, self.last_checkpoint.parent):
+                    remove_unfinished(folder)
             except BaseException:
                 self._leave(whole=self.path not in self._made)
                 raise
@@ -119,9 +119,9 @@ class RunFolder:
             shutil.rmtree(self.path, ignore_errors=True)
         release(self._lock)
         with contextlib.suppress(OSError):  # a parent that others use now stays
-            for place in () if whole else self._made:
-                if os.path.exists(place):  # False for a name that is too long
-                    place.rmdir()
+            for folder in () if whole else self._made:
+                if os.path.exists(folder):  # False for a name that is too long
+                    folder.rmdir()
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:

@@ -180,8 +180,8 @@ def _service(name: str, parts: "Parts", folder: Path) -> Logger:
     with FileLock(outputs / ".loggers.lock"):  # one process at a time makes the tables of MLflow's new file
         if name == "wandb":
             project = os.environ.get("WANDB_PROJECT", "normexp")
-            own = {"id": parts.digest[:32], "resume": "allow", "group": study}  # a resumed run goes on
-            logger = WandbLogger(name=label, save_dir=folder, project=project, **own)
+            options = {"id": parts.digest[:32], "resume": "allow", "group": study}  # a resumed run goes on
+            logger = WandbLogger(name=label, save_dir=folder, project=project, **options)
         else:
             logger = MLFlowLogger(experiment_name=study, run_name=label, tracking_uri=mlflow_store(outputs))
         logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})

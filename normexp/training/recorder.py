@@ -54,13 +54,7 @@ class Recorder(pl.Callback):
         self._started = time.perf_counter()
 
     def _set_clock(self, trainer: pl.Trainer) -> None:
-        self.clock = {"epoch": Pace.of(trainer).epochs_after(trainer.global_step), "seconds": self.elapsed()}
-        self._hand_out_clock(trainer)
-
-    def _hand_out_clock(self, trainer: pl.Trainer) -> None:
-        for logger in trainer.loggers:
-            if isinstance(logger, MetricsCSV):
-                logger.clock = self.clock
+        self.clock.update(epoch=Pace.of(trainer).epochs_after(trainer.global_step), seconds=self.elapsed())
 
     def _log(self, trainer: pl.Trainer, metrics: dict[str, float]) -> None:
         for logger in trainer.loggers:
@@ -91,7 +85,9 @@ class Recorder(pl.Callback):
         if self.divergence_step is not None:  # the run had diverged, and was stopped before its summary
             trainer.should_stop = True
         self._step = trainer.global_step
-        self._hand_out_clock(trainer)  # for monitors that measure before the next training value
+        for logger in trainer.loggers:
+            if isinstance(logger, MetricsCSV):
+                logger.clock = self.clock
         self._resume()
 
     def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx) -> None:
@@ -131,7 +127,7 @@ class Recorder(pl.Callback):
             "seconds": self.elapsed(),
             "divergence_step": self.divergence_step,
             "pending": all_gather(pending),
-            "clock": self.clock,
+            "clock": dict(self.clock),
             "latest": self.latest,
         }
 

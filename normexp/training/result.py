@@ -102,7 +102,7 @@ def summarize(
     """
     not_finite = [name for name, value in metrics.items() if not math.isfinite(value)]
     diverged = recorder.divergence_step is not None or any(name.startswith("train/") for name in not_finite)
-    told = {"not_finite": not_finite} if not_finite and not diverged else {}
+    more = {"not_finite": not_finite} if not_finite and not diverged else {}
     early = any(
         isinstance(callback, EarlyStopping) and callback.stopped for callback in callbacks_of(trainer)
     )
@@ -110,7 +110,7 @@ def summarize(
     commit = state.first["commit"]
     summary = {
         "status": "diverged" if diverged else "completed",
-        **told,
+        **more,
         "choices": parts.choices,
         "recipe_changes": changes(parts.spec.overrides),
         "hash": parts.digest,
@@ -186,8 +186,8 @@ def reestimated(
         try:
             estimate_statistics(module, data, trainer, training=False)
             for split in ("val", "test"):
-                own, *_ = evaluate(module, data.evaluation_loader(split), trainer)
-                found |= {f"{split}/{name}": value for name, value in own.items()}
+                anew, *_ = evaluate(module, data.evaluation_loader(split), trainer)
+                found |= {f"{split}/{name}": value for name, value in anew.items()}
         finally:
             for name, buffer in module.named_buffers():
                 buffer.copy_(buffers[name])

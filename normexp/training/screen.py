@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from normexp.config.checks import declared
 from normexp.config.identity import changes, model_label
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
@@ -81,7 +82,7 @@ def _norms(parts: "Parts") -> str:
 def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None:
     """Print the result of a run and its folder."""
     metrics, found = summary["metrics"], summary["convergence"]
-    text = "context_length" in summary["config"]["data"]
+    text = declared(summary["config"], "data", "kind") == "text"
     table = Table(title=None, show_edge=False, pad_edge=False)
     for column in ("", "loss", "accuracy", *["bits per character"] * text):
         table.add_column(column, justify="left" if not column else "right")
@@ -160,8 +161,8 @@ def names_of(logger: str | Sequence[str]) -> list[str]:
 
 def mlflow_store(outputs: str | Path) -> str:
     """Where MLflow keeps its runs: MLFLOW_TRACKING_URI, or the file `<outputs>/mlflow.db`."""
-    own = Path(outputs).absolute() / "mlflow.db"
-    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{own.as_posix()}"
+    file = Path(outputs).absolute() / "mlflow.db"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{file.as_posix()}"
 
 
 def writes_events(config: dict[str, Any]) -> bool:

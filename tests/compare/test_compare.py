@@ -12,10 +12,11 @@ from scipy import stats
 from normexp.cli.compare import compare
 from normexp.cli.main import run as command
 from normexp.cli.words import call
-from normexp.compare import page
+from normexp.compare.answer import Answer
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, Results, look, planned_looks
-from normexp.compare.plan import check_words
+from normexp.compare.page import differences
 from normexp.compare.sentences import failed_runs, finding, methods
+from normexp.compare.training import check_words
 
 NETWORK = """
 from torch import nn
@@ -31,7 +32,7 @@ DESIGN = Design(
     norms=("none", "batchnorm"),
     rates=(0.1,),
     margin=0.01,
-    metric=METRICS["error"],
+    metric=METRICS["test/error"],
     looks=planned_looks(20),
     budget=60.0,
     words=("recipe=mlp", "model=mlp", "data=digits"),
@@ -129,15 +130,14 @@ def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
     near = look(results({"batchnorm": -1}), found)
     assert near.differences[0].word == OPEN
     assert near.open
-    assert "the interval crosses the margin of ±1.00; if" in finding(near, found)[0]
+    assert "the interval crosses the margin of ±1.00; if" in finding(near)[0]
     bad = look(results({"batchnorm": -3}, failed=range(10)), found)
     (difference,) = bad.differences
     assert difference.word == WORSE
     assert {arm.norm: arm.failed for arm in bad.arms}["batchnorm"] == 10
     assert difference.effect == pytest.approx(0.8, abs=0.01)
     assert (
-        failed_runs(bad, found)
-        == "failed runs: 0 of 10 with none, 10 of 10 with batchnorm (each counts as a guess)"
+        failed_runs(bad) == "failed runs: 0 of 10 with none, 10 of 10 with batchnorm (each counts as a guess)"
     )
 
 
@@ -160,12 +160,12 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
 
 def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
     found = design(looks=(5,))
-    (text,) = finding(look(results({"batchnorm": -3}), found), found)
+    (text,) = finding(look(results({"batchnorm": -3}), found))
     assert text.startswith("batchnorm is better than none: test error −3.")
     assert " points (−3." in text
     assert text.endswith("10 pairs.")
-    assert "looked at" not in methods(look(results({"batchnorm": -3}), found), found)
-    told = methods(look(results({"batchnorm": -3}), DESIGN), DESIGN)
+    assert "looked at" not in methods(look(results({"batchnorm": -3}), found))
+    told = methods(look(results({"batchnorm": -3}), DESIGN))
     assert (
         "looked at after 5, 10, 20 seeds, until all was decided, and each look may err in 1.67% only" in told
     )
@@ -193,9 +193,7 @@ def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tm
     found, one = design(looks=(5,)), results({"batchnorm": -3}, failed=[4])
     judged = look(one, found)
     tables = {"runs": one.runs, "chosen": one.runs}
-    place = page.write(
-        judged, found, one, tmp_path, "normexp compare", notes=["diverged runs: 7"], tables=tables
-    )
+    place = Answer(judged, one, ["diverged runs: 7"], tables=tables).page(tmp_path, "normexp compare")
     text = html.unescape(place.read_text())
     (difference,) = judged.differences
     for words in (
@@ -203,11 +201,17 @@ def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tm
         f"<td>{found.metric.show(judged.arms[0].mean)}</td>",
         "<figure>",
         f"<td>{found.metric.show(difference.effect, sign=True)}</td>",
-        "diverged runs: 7",
-        "failed runs: 0 of 10 with none, 1 of 10 with batchnorm",
+        "<p>Diverged runs: 7.</p>",
+        "Failed runs: 0 of 10 with none, 1 of 10 with batchnorm",
         "We compared none, batchnorm by test error",
     ):
         assert words in text, words
+    (axes,) = differences(judged).axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["batchnorm: not decided"]
+    assert [list(line.get_xdata()) for line in axes.lines[1:]] == [
+        [100 * end for end in difference.interval],
+        [100 * difference.effect],
+    ]
     table = pd.read_csv(tmp_path / "tables" / "comparison.csv")
     assert list(table["arm"]) == ["none", "batchnorm"]
     tex = (tmp_path / "tables" / "comparison.tex").read_text()

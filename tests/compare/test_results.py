@@ -98,6 +98,11 @@ def test_numbers_in_hand_decide_nothing_and_say_what_would(tmp_path, monkeypatch
     )
     assert command("compare", ["78,78.1,77.9", "78.2,78.5,78.3", "better=higher", "margin=0.1"]) == 0
     assert "B is not decided against A" in capsys.readouterr().out
+    assert command("compare", ["78,78.1,77.9", "78.2", "better=higher", "margin=0.1"]) == 0
+    assert capsys.readouterr().out.startswith("One run of an arm decides nothing: B minus A, value +0.20")
+    assert "spread by 0.57, it takes 36 seeds an arm" in str(
+        compare({"in": [68.7, 69.4, 69.61, 70.07], "bn": 69.33}, value="dice", margin=0.5)
+    )  # 0.57 is the standard deviation of the four
 
 
 def test_settings_are_counted_and_arms_corrected_together():
@@ -220,12 +225,24 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
     with pytest.raises(ValueError, match="4 runs, which differ in batch_size, "):
         compare(folder)
     answer = compare(folder, setting="batch_size")
-    assert answer.design.metric.name == "test error"
-    assert answer.design.margin == "practical"
+    assert answer.look.design.metric.name == "test error"
+    assert answer.look.design.margin == "practical"
     means = normexp.runs.load_summaries(folder).groupby(["norm", "batch_size"])["test/accuracy"].mean()
     found = {int(own.level): own.effect for own in answer.look.differences}
     assert found == pytest.approx({size: means["none", size] - means["layernorm", size] for size in found})
     assert len(found) == 4
+    logged = compare(folder, value="val/loss", margin=0.01, setting="batch_size")
+    last = (
+        normexp.runs.load(folder)
+        .query("metric == 'val/loss'")
+        .groupby(["norm", "batch_size", "seed"])["value"]
+        .last()
+    )
+    means = last.groupby(["norm", "batch_size"]).mean()
+    found = {int(own.level): own.effect for own in logged.look.differences}
+    assert found == pytest.approx({size: means["layernorm", size] - means["none", size] for size in found})
+    with pytest.raises(ValueError, match="better=higher: of test/error the lower is better"):
+        compare(folder, setting="batch_size", better="higher")
 
 
 @pytest.mark.parametrize(
@@ -254,6 +271,11 @@ def test_arm_and_seed_of_a_name(name, parts):
         ({"twice": True}, {"margin": 1}, "arm=bn seed=0: 2 runs, which differ in lr"),
         ({"shares": True}, {"margin": 1}, "value=mAP: bn has shares and none percents"),
         ({"absent": True}, {"margin": 1}, "arm=bn: none of its runs has a value of mAP"),
+        (
+            {"rename": "test/error"},
+            {"value": "test/error"},
+            "practice knows shares of wrong answers, up to 1",
+        ),
         ({}, {"margin": 1, "arms": ["bn"]}, "arm: bn alone; two or more are compared"),
     ],
 )
@@ -278,7 +300,9 @@ def test_rates_are_chosen_by_validation_alone():
     chosen = compare(data, value="mAP", margin=0.3, tune="val").results.runs
     assert len(chosen) == 16
     assert chosen["value"].max() < 82
-    assert compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).design.baseline == "bn"
+    assert (
+        compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).look.design.baseline == "bn"
+    )
 
 
 def test_mixed_units_in_a_column_are_refused():
@@ -341,3 +365,10 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
     assert len(pd.read_csv(out / "tables" / "comparison.csv")) == 4 == len(answer.table)
     assert "c\\_d" in (out / "tables" / "comparison.tex").read_text()
     assert json.dumps(answer.table.to_dict("records"))
+    (tmp_path / "other").mkdir()
+    data.to_csv("other/r.csv", index=False)
+    first = (out / "index.html").read_bytes()
+    for _ in range(2):
+        assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3"]) == 0
+    assert (out / "index.html").read_bytes() == first
+    assert sorted(own.name for own in out.parent.iterdir()) == ["r", "r-2"]

@@ -1,5 +1,6 @@
 """A training of somebody's own: what is called, what identifies a run, what resumes, and what is refused."""
 
+import itertools
 import re
 import textwrap
 
@@ -8,8 +9,7 @@ import pandas as pd
 import pytest
 
 from normexp.cli.main import run as command
-from normexp.compare.judged import Metric
-from normexp.compare.training import OfFunction, plain
+from normexp.compare.own_run import own_run, plain
 from normexp.runs import read_summary
 
 OWN = """
@@ -27,7 +27,9 @@ def train(norm, lr, seed, width=8):
     return {"val": 0.7 + gain + draw.gauss(0, 0.001), "test": 0.7 + gain + draw.gauss(0, 0.001), "curve": curve}
 
 def alone(arm, seed):
-    return {"none": 1.0, "1": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
+    with Path("calls.txt").open("a") as file:
+        file.write(f"{arm} {seed}\\n")
+    return {"none": 1.0, "1": 2.0, "True": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
 
 def falls(norm, seed):
     raise RuntimeError("no such data")
@@ -65,7 +67,9 @@ def test_a_function_is_tuned_judged_counted_and_resumed(here, tmp_path, capsys):
     assert "0.001 comes on top for every arm, so 30 runs become 40" in told.replace("\n", " ")
     assert len(calls(tmp_path)) == len(set(calls(tmp_path))) == 40
     (out,) = (tmp_path / "outputs" / "compare").iterdir()
-    assert "comes on top for every arm, so 30 runs become 40" in (out / "index.html").read_text()
+    page = (out / "index.html").read_text()
+    assert "comes on top for every arm, so 30 runs become 40." in page
+    assert "40 runs, of which 10 count: each seed&#39;s best of each arm; " in page
     chosen = pd.read_csv(out / "tables" / "chosen.csv")
     assert set(chosen["lr"]) == {0.01}
     assert here(*words) == 0
@@ -79,16 +83,33 @@ def test_a_function_is_tuned_judged_counted_and_resumed(here, tmp_path, capsys):
     assert len(list(out.parent.iterdir())) == 2
     capsys.readouterr()
     assert here(*words, "--plan") == 0
-    assert "at most 30 runs" in capsys.readouterr().out
+    assert "at most 30 runs, about 0" in capsys.readouterr().out  # 81 are finished
 
 
 @pytest.mark.integration
 def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_path, capsys):
-    words = ["own.py:alone", "arms=none,1", "better=lower", "margin=0.5", "seeds=5", "--workers", "1"]
+    words = ["own.py:alone", "arms=none,1,true", "better=lower", "margin=0.5", "seeds=5", "--workers", "1"]
     assert here(*words) == 0
-    assert "1 is worse than none: test +1.00 " in capsys.readouterr().out
+    told = capsys.readouterr().out
+    for arm in ("1", "true"):
+        assert f"{arm} is worse than none: test +1.00 " in told
     (found, *_) = sorted((tmp_path / "outputs" / "compare").glob("*/.runs/1-s0-*"))
     assert read_summary(found)["config"] == {"arm": 1, "seed": 0}
+
+
+@pytest.mark.integration
+def test_no_look_begins_that_the_budget_would_not_hold(here, tmp_path, capsys):
+    words = ["own.py:alone", "arms=none,1", "better=lower", "margin=1.001", "--workers", "0"]
+    assert here(*words, "seeds=5") == 0
+    (table,) = (tmp_path / "outputs" / "compare").glob("*/tables/runs.csv")
+    minutes = 2 * pd.read_csv(table)["seconds"].sum() / 60  # of ten seeds
+    capsys.readouterr()
+    assert here(*words, "seeds=10", f"budget={0.95 * minutes}") == 0
+    assert "would not hold 10 seeds" in capsys.readouterr().out
+    assert len(calls(tmp_path)) == 10
+    assert here(*words, "seeds=10", f"budget={1.05 * minutes}") == 0
+    assert "look 2 of 2, 10 seeds" in capsys.readouterr().out
+    assert len(calls(tmp_path)) == 20
 
 
 @pytest.mark.integration
@@ -115,9 +136,9 @@ def test_a_function_that_does_not_fit_is_one_line(words, said, here, capsys):
 
 def test_a_run_is_known_by_its_arguments_and_version(tmp_path):
     def digests(version="", target="a.py:train", **more):
-        own = OfFunction(target, Metric("test"), "test", more, version, tmp_path)
-        own.__dict__["names"] = ["norm", "lr", "seed"]
-        return {run.digest for run in own.grid(["none", "bn"], [""], [0.1, 0.2], 3)}
+        keys = itertools.product(["none", "bn"], [0.1, 0.2], range(3))
+        given = [{"norm": norm, "lr": lr, "seed": seed, **more} for norm, lr, seed in keys]
+        return {own_run(target, version, tmp_path, own).digest for own in given}
 
     assert len(digests()) == 12
     for other in (digests("2"), digests(width=3), digests(target="b.py:train")):

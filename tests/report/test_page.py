@@ -102,7 +102,10 @@ def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["model=mlp"], "name the folder of a study"),
-        (["--compare", "a", "b"], "--compare: no such option; choose from: metric, baseline, out, pdf"),
+        (
+            ["--compare", "a", "b"],
+            "--compare: no such option; choose from: metric, better, baseline, out, pdf",
+        ),
     ],
 )
 def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):

@@ -13,18 +13,18 @@ from normexp.config.run_spec import RunSpec
 from normexp.runs.table import find_runs
 from normexp.sweeps.board import Board, few_seeds, show_end, show_plan
 from normexp.sweeps.grid import show_answer_of
-from normexp.sweeps.job import Cell, Job
+from normexp.sweeps.job import Job, Task
 from normexp.sweeps.options import Options
 from normexp.sweeps.places import Inside
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()
 
 
-def cell(state: str) -> Cell:
+def cell(state: str) -> Task:
     spec = RunSpec(
         {"trainer": {}, "threads": None, "seed": 0}, {"model": "mlp"}, "hash", LONG / "none-bs2-s0"
     )
-    return Cell("seed=0", Job(spec, [], 1, LONG / "0.log"), state, 1.0)
+    return Task("seed=0", Job(spec, [], 1, LONG / "0.log"), state, 1.0)
 
 
 def test_paths_are_printed_in_one_piece(capsys):
@@ -64,7 +64,7 @@ def test_suggested_commands_quote_their_path(capsys, tmp_path):
     done = [cell("skipped") for _ in find_runs(root)[0]]
     for own, folder in zip(done, find_runs(root)[0], strict=True):
         own.job = replace(own.job, spec=replace(own.spec, folder=folder, config=config))
-    show_answer_of(root, done, Console(width=80))
+    show_answer_of(root, done, Console(width=80), Options())
     out = capsys.readouterr().out
     assert f"report: normexp report '{root}'\n" in out
     assert f"look:   tensorboard --logdir '{root}/means'\n" in out

@@ -13,7 +13,7 @@ from filelock import FileLock
 from normexp.config.identity import config_hash, default_folder
 from normexp.config.run_spec import RunSpec
 from normexp.sweeps import run as module
-from normexp.sweeps.job import Cell, Outcome
+from normexp.sweeps.job import Outcome, Task
 from normexp.sweeps.options import Options
 from normexp.sweeps.places import Place
 from normexp.sweeps.run import run
@@ -64,7 +64,7 @@ def go(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(module, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.01)
 
-    def launch(answers: dict[int, list], count: int = 3, **options) -> tuple[list[Cell], Answers, str]:
+    def launch(answers: dict[int, list], count: int = 3, **options) -> tuple[list[Task], Answers, str]:
         place = Answers(answers, options.get("workers", 2))
         monkeypatch.setattr(module, "choose_place", lambda *_: place)
         found = run(specs(tmp_path, count), Options(**options), folder=tmp_path / "launch", command="typed")

@@ -45,8 +45,8 @@ def result(tmp_path, rows: list[tuple], **changes) -> str:
     lines = [f"{step},0,0,{metric},{value}" for step, metric, value in rows]
     (tmp_path / "metrics.csv").write_text("\n".join(["step,epoch,seconds,metric,value", *lines, ""]))
     config = {
-        "accuracies": [0.5, 0.9], "data": {}, "batch_size": 8, "lr": 0.1, "outputs": "o", "max_steps": 4,
-        "logger": "csv",
+        "accuracies": [0.5, 0.9], "data": {"_target_": "normexp.data.Digits"}, "batch_size": 8, "lr": 0.1,
+        "outputs": "o", "max_steps": 4, "logger": "csv",
     }  # fmt: skip
     found = {"best": 0.95, "best_step": 4, "steps_to_0.5": 1, "seconds_to_0.5": 1.0, "divergence_step": None}
     found |= {"steps_to_0.9": 4, "seconds_to_0.9": 2.0}

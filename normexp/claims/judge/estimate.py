@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtr  # scipy.stats takes a second to import
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import Region
@@ -50,7 +50,7 @@ class SeedMean:
         few = not self.exact and self.df < FEWEST_FOR_INTERVAL - 1
         if not distance > 0 or not (self.error or self.exact) or few:
             return 1.0
-        return float(2 * stats.t.sf(distance / self.error, self.df)) if self.error else 0.0
+        return float(2 * stdtr(self.df, -distance / self.error)) if self.error else 0.0
 
     def p_of(self, comparison: Comparison, margin: float) -> float:
         """The smallest alpha at which a comparison is supported or refuted."""
@@ -61,18 +61,24 @@ def share_interval(count: int, of: int, level: float) -> Ends:
     """Clopper and Pearson's interval of a share: it misses in at most 1 - level, whatever the settings' effects are."""
     if not of:
         return 0.0, 1.0
+    from scipy import stats
+
     interval = stats.binomtest(count, of).proportion_ci(level, method="exact")
     return float(interval.low), float(interval.high)
 
 
 def p_of_share(holds: int, n: int) -> float:
     """The exact two-sided binomial p of a share of one half."""
+    from scipy import stats
+
     return float(stats.binomtest(holds, n).pvalue)
 
 
 def median_interval(values: np.ndarray, level: float) -> Ends:
     """The interval of the median that inverts the sign test: from the k-th smallest value to the k-th largest, with
     the largest k for which P(B < k) <= (1 - level) / 2 with B ~ binomial(n, 1/2). Infinite where n is too small."""
+    from scipy import stats
+
     interval = stats.quantile_test(values, q=0, p=0.5).confidence_interval(level)
     return (-math.inf, math.inf) if math.isnan(interval.low) else (float(interval.low), float(interval.high))
 

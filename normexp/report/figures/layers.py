@@ -51,7 +51,7 @@ def at_step(rows: pd.DataFrame, first: bool) -> pd.DataFrame:
     return rows[rows["step"] == steps.transform("min" if first else "max")]
 
 
-def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *, log: bool) -> tuple:
+def depth_profile(study: Study, style: Style, rows: pd.DataFrame, label: str, *, log: bool) -> tuple:
     """Mean over seeds against the layer, one panel per level: the first measurement dotted, the last solid. Returns the
     figure, and what its caption must add."""
     first, last = (
@@ -69,7 +69,7 @@ def depth_profile(study: Study, style: Style, rows: pd.DataFrame, words: str, *,
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         return ends
 
-    return level_panels(study, style, "layer, input to output", words, draw)
+    return level_panels(study, style, "layer, input to output", label, draw)
 
 
 def gradient_by_depth(study: Study, style: Style) -> list[Drawing | Skipped]:
@@ -88,16 +88,16 @@ def gradient_by_depth(study: Study, style: Style) -> list[Drawing | Skipped]:
 def saturation_by_layer(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
     """Fraction of saturated and of dead units of each layer, at the first and the last measurement."""
     whys = {"saturated": "only bounded activations (sigmoid, tanh) saturate", "dead": "see monitor=light"}
-    for words, why in whys.items():
-        name = f"{words}_fraction"
-        rows, title = by_layer(study, name), f"{words.capitalize()} units by layer"
+    for label, why in whys.items():
+        name = f"{label}_fraction"
+        rows, title = by_layer(study, name), f"{label.capitalize()} units by layer"
         if not rows["value"].any():
-            none = f"no unit was {words} at any measurement"
+            none = f"no unit was {label} at any measurement"
             yield Skipped(title, f"{name} was not recorded: {why}" if rows.empty else none)
             continue
-        caption = f"Fraction of a layer's activations that are {words}: dotted at the first measurement, solid at the "
+        caption = f"Fraction of a layer's activations that are {label}: dotted at the first measurement, solid at the "
         caption += "last."
-        figure, more = depth_profile(study, style, rows, f"{words} fraction", log=False)
+        figure, more = depth_profile(study, style, rows, f"{label} fraction", log=False)
         yield Drawing(name, title, caption + more, figure)
 
 
@@ -156,12 +156,12 @@ def over_training(study: Study, style: Style) -> list[Drawing | Skipped]:
         return [Skipped(title, "none was recorded; run with monitor=full")]
     figure, shown = panels(list(recorded), "optimizer step", "", height=height_for(study.arms, 2.4))
     for name, axes in shown.items():
-        words, log = MEASURES[name]
+        label, log = MEASURES[name]
         ends = draw_curves(axes, style, curves(recorded[name], ["arm"], "step", log=log), "step")
         if log:
             plain_log_scale(axes)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
-        axes.set_title(words)
+        axes.set_title(label)
     label_lines(axes, ends, style)  # beside the last panel
     caption = f"{over_seeds(study)}{study.at_middle()}; of a measure by layer, the middle layer's (docs/monitors.md)."
     return [Drawing("measures", title, caption, figure)]

@@ -1,0 +1,86 @@
+"""The answer of a comparison: as text, as a table, and as a page."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from normexp.compare.judged import OPEN, Look, Results
+from normexp.compare.sentences import failed_runs, finding, in_steps, partners
+from normexp.runs.files import write_json
+
+DESIGN = "design.json"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a comparison says: `print(answer)`, `answer.table`, `answer.look.differences`, `answer.page("folder")`.
+
+    Attributes:
+        ended: why a training ended.
+        facts, notes, tables: what else the page's head, its section of failures and its folder hold.
+    """
+
+    look: Look
+    results: Results
+    notes: Sequence[str] = ()
+    ended: str = ""
+    facts: Sequence[str] = ()
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lost = [failed_runs(self.look), partners(self.look)]
+        ended = f"It ended because {self.ended}." if self.ended else ""
+        return "\n".join(filter(None, [*finding(self.look), *lost, *self.notes, ended]))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for each arm in each setting: its mean and its difference, both with intervals; margin and word."""
+        look, design = self.look, self.look.design
+        metric, judged = design.metric, {(own.norm, own.level): own for own in look.differences}
+        rows = []
+        for arm in look.arms:
+            row = {
+                "arm": arm.norm,
+                design.level_name: arm.level,
+                f"{metric.name}{metric.unit and f', {metric.unit}'}": metric.show(arm.mean),
+                "95% interval": metric.range(arm.interval),
+                "runs": arm.runs,
+                "failed": arm.failed,
+            }
+            if own := judged.get((arm.norm, arm.level)):
+                row |= {
+                    f"minus {design.baseline}": metric.show(own.effect, sign=True),
+                    "interval": metric.range(own.interval, sign=True),
+                    "relative": f"{100 * own.relative[0]:+.1f}%".replace("-", "−") if own.relative else "",
+                    "pairs": str(own.seeds) if own.paired else "not paired",
+                    "margin": metric.show(own.margin),
+                    "p, adjusted": f"{own.p:.2g}",
+                    "verdict": own.word,
+                    "more seeds": str(own.more) if own.word == OPEN and own.more is not None else "",
+                    "steps": in_steps(own).partition(" in ")[2] if own.steps else "",
+                }
+            rows.append(row)
+        table = pd.DataFrame(rows).astype(object).fillna("")
+        return table.loc[:, (table.astype(str) != "").any()]
+
+    def page(self, out: str | Path, made_by: str = "normexp.compare") -> Path:
+        """Write a page with its figure, tables as csv and LaTeX, and the paragraph for a paper. Returns its path."""
+        from normexp.compare.page import write  # matplotlib takes a while to import
+
+        return write(self, Path(out), made_by)
+
+
+def own_folder(out: Path, name: str, compared: Any) -> Path:
+    """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
+    digest, number, place = hashlib.sha256(json.dumps(compared).encode()).hexdigest(), 1, out / name
+    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()).get("digest") != digest:
+        number += 1
+        place = out / f"{name}-{number}"
+    place.mkdir(parents=True, exist_ok=True)
+    write_json(place / DESIGN, {"digest": digest, "compared": compared})
+    return place

@@ -1,0 +1,106 @@
+"""A call of somebody's own function, `train(norm, lr, seed)`, as a run that any place can compute."""
+
+import hashlib
+import inspect
+import json
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from normexp.check.resolve import imported
+from normexp.runs import finished_summary, write_summary
+from normexp.training.folder import RunFolder
+
+OF_SEED = ("lr", "seed")  # arguments that are no arm's
+# What places ask of a run.
+CONFIG = {"threads": 1, "trainer": {"accelerator": "auto", "devices": 1}, "compile": False}
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """One call of a function, `file.py:train`. It returns a number, or {"val": ..., "test": ..., "curve": [(step,
+    loss), ...]}. The run is finished once its result is written; one that was killed begins anew."""
+
+    target: str
+    arguments: Mapping[str, Any]
+    folder: Path
+    digest: str
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return CONFIG
+
+    @property
+    def choices(self) -> dict[str, str]:
+        return {"model": self.target.rpartition(":")[2]}
+
+    def train(self, command: str = "") -> dict[str, Any]:
+        """Call the function unless it has a result. Returns the summary."""
+        folder = RunFolder(self.folder, self.digest, {"arguments.json": json.dumps(dict(self.arguments))})
+        with folder:
+            if folder.finished():
+                return finished_summary(self.folder)
+            function, started = imported(self.target, "train"), time.monotonic()
+            try:
+                found = function(**self.arguments)
+            except ArithmeticError:  # such as an overflow: it diverged
+                found = math.nan
+            metrics = dict(found) if isinstance(found, Mapping) else {"test": found}
+            curve = metrics.pop("curve", None)
+            values = {key: float(own) for key, own in metrics.items()}
+            summary = {
+                "status": "completed" if all(map(math.isfinite, values.values())) else "diverged",
+                "hash": self.digest, "choices": self.choices, "config": dict(self.arguments), "metrics": values,
+                "seconds": time.monotonic() - started, "command": command,
+                "curve": None if curve is None else np.asarray(curve, float).tolist(),
+                "convergence": {}, "execution": {}, "versions": {},
+            }  # fmt: skip
+            write_summary(self.folder, summary)
+        return summary
+
+
+def own_run(target: str, version: str, folder: Path, arguments: Mapping[str, Any]) -> OwnRun:
+    """The run of these arguments, that of the arm first, below a folder. They, the name of the function and its version
+    identify it."""
+    identity = json.dumps([Path(target).name, version, arguments], sort_keys=True)
+    digest = hashlib.sha256(identity.encode()).hexdigest()
+    slug = re.sub(r"[^\w.+-]+", "-", str(next(iter(arguments.values()))))[:40]
+    rate = f"-lr{arguments['lr']:g}" if "lr" in arguments else ""
+    return OwnRun(
+        target, arguments, folder / ".runs" / f"{slug}{rate}-s{arguments['seed']}-{digest[:8]}", digest
+    )
+
+
+def arguments_of(target: str, more: Sequence[str]) -> list[str]:
+    """The names of a function's arguments, that of the arm first: the first that is neither lr, seed nor one of `more`.
+    Raises ValueError for a function that cannot be called so."""
+    parameters = inspect.signature(imported(target, "train")).parameters
+    named = [
+        name for name, own in parameters.items() if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD)
+    ]
+    arm = next((name for name in named if name not in (*OF_SEED, *more)), None)
+    if arm is None or "seed" not in named:
+        raise ValueError(
+            f"train={target}: takes {', '.join(named) or 'nothing'}; write def train(arm, lr, seed)"
+        )
+    open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
+    if unknown := [name for name in more if name not in named and not open_ended]:
+        raise ValueError(f"{unknown[0]}: is no argument of {target}; it takes {', '.join(named)}")
+    return [arm, *(name for name in named if name != arm)]
+
+
+def plain(text: str) -> Any:
+    """A value of the command line: a number if it is one, true or false, else text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)

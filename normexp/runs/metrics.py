@@ -1,0 +1,45 @@
+"""A metric by its name: which way is better, and its final values."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from normexp.runs.read import read_metrics
+from normexp.runs.summary import REESTIMATED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# The last word of a name.
+LOWER = {
+    "loss", "error", "err", "perplexity", "ppl", "bpb", "bpc", "nll", "mse", "mae", "rmse", "fid", "wer",
+    "cer", "regret", "steps", "seconds",
+}  # fmt: skip
+HIGHER = {
+    "accuracy", "acc", "top1", "top5", "map", "ap", "ap50", "ap75", "f1", "auc", "auroc", "auprc", "bleu",
+    "rouge", "dice", "iou", "miou", "psnr", "ssim", "r2", "recall", "precision", "elo", "reward", "return",
+}  # fmt: skip
+
+
+def last_word(name: str) -> str:
+    """`map` of val/mAP, `error` of test/error_reestimated."""
+    return re.split(r"[^a-z0-9]+", name.lower().removesuffix(f"_{REESTIMATED}"))[-1]
+
+
+def higher_is_better(name: str, better: str | None = None) -> bool:
+    """Whether higher values are better, as `better` says, else the name. Raises ValueError if neither does."""
+    last = last_word(name)
+    if not better and last not in LOWER | HIGHER:
+        raise ValueError(f"metric={name}: which way is better? write better=higher or better=lower")
+    return better == "higher" if better else last in HIGHER
+
+
+def with_metric(table: "pd.DataFrame", path: Path, name: str) -> "pd.DataFrame":
+    """A table of runs below a path with a column of this metric: a final one, one minus an accuracy, or the last value
+    that each run logged. Raises ValueError, with the nearest names, if none did."""
+    if name in table:
+        return table
+    if (accuracy := name.replace("error", "accuracy")) in table:
+        return table.assign(**{name: 1 - table[accuracy]})
+    last = read_metrics([path / run for run in table["run"]], [name]).groupby("run")["value"].last()
+    return table.assign(**{name: last.reindex(range(len(table))).to_numpy()})
