@@ -12,7 +12,7 @@ from pathlib import Path
 from normexp.claims.evidence.grid import OF_BANK
 from normexp.claims.evidence.registry import REGISTRY, latest, read_registry, subject_of
 from normexp.claims.evidence.table import EVIDENCE, runs_in
-from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.spec.find import load_claims
 from normexp.config.folder import CONFIGS
 
 ROOT = Path(__file__).parents[1]

@@ -6,9 +6,9 @@ from typing import Any
 
 from normexp.claims.conclude import judge_again
 from normexp.claims.judge.verdict import Verdict
-from normexp.claims.spec.bank import load_bank
+from normexp.claims.spec.bank import Bank, load_bank
 from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.claim_files import documents, load_claims
+from normexp.claims.spec.find import documents, load_claims, read
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -23,6 +23,12 @@ TRAINED = [claim.id for claim in CLAIMS.values() if claim.evidence == "training"
 def text_of(name: str) -> str:
     """The document of a claim of the project."""
     return documents(FILES[name])[name].text
+
+
+def read_claim(path: Path, bank: Bank | None = None, name: str = "") -> Claim:
+    """The claim of a file, of several the one with this id."""
+    found = documents(path)
+    return read(found[name or next(iter(found))], bank)
 
 
 def altered(model: Any, **new: Any) -> Any:

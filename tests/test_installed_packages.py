@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.select import find
+from normexp.claims.spec.find import find
 from normexp.cli.help import explain
 from normexp.config import folder
 from normexp.config.compose import compose

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from scipy import stats
 
-from normexp.claims.spec.select import own_claims
+from normexp.claims.spec.find import own_claims
 from normexp.config.compose import compose
 
 ROOT = Path(__file__).parents[1]

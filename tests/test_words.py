@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from normexp.claims.judge.verdict import WORDS
+from normexp.claims.judge.verdict import Word
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "words.md"
@@ -69,7 +69,7 @@ def test_the_page_has_twelve_words_at_most_and_every_verdict():
     tables = [part for part in PAGE.read_text().split("\n\n") if part.startswith("|")]
     words, verdicts = (re.findall(r"^\| ([^|]+) \|", part, re.M)[1:] for part in tables)
     assert len(words) <= 12
-    assert set(WORDS) == {word for row in verdicts for word in row.split(", ")}
+    assert set(Word) == {word for row in verdicts for word in row.split(", ")}
 
 
 def test_readme_links_the_page():

@@ -1,6 +1,7 @@
 """The project's launcher and sweeper, and the yaml files of the user and of installed packages that are allowed. Hydra
 imports this file at every start, so slow imports stand in `launch`."""
 
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from normexp.config.folder import more_folders
 from normexp.config.process import fast_imports
 from normexp.config.schema import Root
 from normexp.sweeps.options import Options
+
+NUMBER = re.compile(r"=[-+.\de]*\d$")
 
 
 class NormexpLauncher(Launcher):
@@ -50,12 +53,13 @@ class NormexpLauncher(Launcher):
 
 
 def compose_each_word(cells: Sequence[Sequence[str]]) -> None:
-    """Compose cells until each word has been in one, so that a typo is answered before the imports, which take seconds.
-    Raises ValueError with one line."""
+    """Compose cells until each word has been in one, numbers once a key, so that a typo is answered before the imports,
+    which take seconds. Raises ValueError with one line."""
     seen: set[str] = set()
     for words in cells:
-        if not seen.issuperset(words):
-            seen.update(words)
+        kinds = {NUMBER.sub("=number", word) for word in words}
+        if not kinds <= seen:
+            seen |= kinds
             try:
                 checked(Root, plain_values(compose(words)[0]))
             except Exception as error:  # Hydra's errors have many lines

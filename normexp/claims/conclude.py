@@ -8,10 +8,14 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
-from normexp.claims.evidence.networks import different, settings_of_values
-from normexp.claims.evidence.protocol import protocol_of
-from normexp.claims.evidence.registry import before, registration
-from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
+from normexp.claims.evidence.registry import before, protocol_of, registration
+from normexp.claims.evidence.settings import (
+    compared_runs,
+    different,
+    finished_settings,
+    settings,
+    settings_of_values,
+)
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
@@ -29,11 +33,11 @@ def conclude(evidence: Evidence, registries: Sequence[Path] | None = None) -> Co
     """Judge a claim. Rows are looked for in `registries`, by default the user's own and that of the evidence. Raises
     ValueError if runs of versions that compute other bits would be compared."""
     claim = evidence.claim
-    if claim.evidence == "training":
-        judge = _over_runs if claim.settings else _in_one_setting
+    if claim.settings:
+        judge = _over_runs if claim.evidence == "training" else _over_networks
         table, verdict = judge(evidence, registries)
-    elif claim.settings:
-        table, verdict = _over_networks(evidence, registries)
+    elif claim.evidence == "training":
+        table, verdict = _in_one_setting(evidence)
     else:
         table, verdict = evidence.table, judge_values(claim, evidence.table)
     return table, replace(verdict, protocol=protocol_of(claim))
@@ -50,7 +54,7 @@ def judge_all_again(claims: dict[str, Claim]) -> dict[str, Verdict]:
     return {name: verdict for name, claim in claims.items() if (verdict := judge_again(claim))}
 
 
-def _in_one_setting(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
+def _in_one_setting(evidence: Evidence) -> Concluded:
     runs = with_values(evidence.claim, runs_of(evidence.grid, evidence.table))
     values = runs.rename(columns={"level": "factor"})[COLUMNS]
     return values, _with_runs(judge_values(evidence.claim, values), runs)
@@ -100,7 +104,5 @@ def _with_runs(verdict: Verdict, runs: pd.DataFrame) -> Verdict:
         )
     cost = Cost(count=len(runs), training_seconds=round(float(runs["seconds"].sum()), 1))
     device = runs.get("device", pd.Series(CPU, runs.index)).fillna(CPU)
-    mixed = device.groupby(runs["setting"]).transform("nunique") > 1
-    return replace(
-        verdict, runs=cost, numerics=tuple(sorted(numerics)), devices=tuple(sorted(set(device[mixed])))
-    )
+    mixed = sorted(set(device[device.groupby(runs["setting"]).transform("nunique") > 1]))
+    return replace(verdict, runs=cost, numerics=tuple(sorted(numerics)), devices=tuple(mixed))

@@ -1,5 +1,7 @@
 """What there is of a claim: the kept evidence first, then the runs of this disk. Nothing here trains."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +12,12 @@ from normexp.claims.evidence.grid import NO_GRID, RUN, grid_of, missing
 from normexp.claims.evidence.table import kept_grid, read, runs_in, values_of
 from normexp.claims.evidence.widen import widen
 from normexp.claims.spec.claim import Claim
+from normexp.config.errors import status_of, why
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.disk import DiskRuns
+
+Failed = dict[str, tuple[str, int]]  # claim -> why it has no verdict, and the exit status
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,12 +25,10 @@ class Evidence:
     """The evidence of a claim, as far as there is some."""
 
     claim: Claim
-    table: pd.DataFrame
-    """Finished runs; of a claim that trains nothing its values."""
+    table: pd.DataFrame  # finished runs; of a claim that trains nothing its values
+    # Of the runs that it asks for; no row where it trains nothing.
     grid: pd.DataFrame = field(default_factory=NO_GRID.copy)
-    """Of the runs that it asks for; no row where it trains nothing."""
-    row: int | None = None
-    """The row of the registry under which kept values of drawn networks were gathered."""
+    row: int | None = None  # the row of the registry under which kept values of drawn networks were gathered
 
     @property
     def missing(self) -> pd.DataFrame:
@@ -67,14 +70,13 @@ def gathered(
         grid = wider
 
 
-def computed(claim: Claim) -> Evidence:
-    """The values of a claim that trains nothing, made anew."""
-    from normexp.claims.evidence.initial import gather, initial_table  # loads torch
-    from normexp.claims.evidence.search import search
-
-    if claim.settings:
-        return Evidence(claim, initial_table(claim))
-    return Evidence(claim, search(claim) if claim.search else gather(claim))
+@contextlib.contextmanager
+def noted(failed: Failed, name: str) -> Iterator[None]:
+    """An error of one claim becomes its reason in `failed`, and the others go on."""
+    try:
+        yield
+    except Exception as error:
+        failed[name] = why(error), status_of(error)
 
 
 def count_runs(rows: pd.DataFrame) -> int:

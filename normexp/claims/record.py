@@ -14,11 +14,11 @@ from normexp.claims import words
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.verdict import Check, Count, Judgement, Verdict
 
-OVER_SETTINGS = (  # fields that a verdict in one setting has not
-    *("drawn", "early", "needed", "repeated", "few", "manipulation", "withdrawn", "registered"),
-    *("unregistered_because", "late"),
-)
-IN_ONE_SETTING = ("cases", "searched")
+OVER_SETTINGS = {  # fields that a verdict in one setting has not
+    "drawn", "early", "needed", "repeated", "few", "manipulation", "withdrawn", "registered", "unregistered_because",
+    "late",
+}  # fmt: skip
+IN_ONE_SETTING = {"cases", "searched"}
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
@@ -33,11 +33,12 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
         "settings": verdict.settings,
         "comparisons": [_of_comparison(result) for result in verdict.comparisons],
     }
-    left_out = {"word", "counts", "judgements", *(IN_ONE_SETTING if verdict.counts else OVER_SETTINGS)}
-    left_out |= set() if verdict.runs else {"runs", "numerics"}
-    left_out |= set() if verdict.devices else {"devices"}
-    names = [field.name for field in dataclasses.fields(verdict) if field.name not in left_out]
-    found = {name: getattr(verdict, name) for name in names} | found
+    left_out = {"word", "counts", "judgements"} | (IN_ONE_SETTING if verdict.counts else OVER_SETTINGS)
+    if not verdict.runs:
+        left_out |= {"runs", "numerics"}
+    if not verdict.devices:
+        left_out.add("devices")
+    found = {name: value for name, value in _fields(verdict).items() if name not in left_out} | found
     if verdict.counts:
         first = verdict.counts[0]
         found |= {name: getattr(first, name) for name in ("share", "share_interval", "holds", "asked", "n")}
@@ -48,17 +49,21 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
-    node = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    node = _fields(result)
     if isinstance(result, Judgement):
-        said = {"note": words.note_of_values(result), "method": words.method(result)}
-        return {"verdict": node.pop("word")} | node | said
+        english = {"note": words.note_of_values(result), "method": words.method(result)}
+        return {"verdict": node.pop("word")} | node | english
     return node | {"note": words.not_held(result)} if isinstance(result, Check) else node
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def plain(value: Any) -> Any:
     """The values of JSON."""
     if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return plain(_fields(value))
     if isinstance(value, Comparison):
         return plain(value.shown())
     if isinstance(value, Mapping):
@@ -77,21 +82,10 @@ def table_of_settings(verdict: Verdict) -> pd.DataFrame:
         for row in result.settings:
             low, high = row.interval
             failed = {f"failed {arm}": n for arm, n in row.failures.items()}
-            rows.append(
-                {
-                    "comparison": words.effect_name(result.comparison),
-                    "setting": row.name,
-                    "effect": row.number,
-                }
-                | {
-                    "standard error": row.error,
-                    "low": low,
-                    "high": high,
-                    "margin": row.margin,
-                    "side": row.side,
-                }
-                | {"holds": row.holds, "seeds": row.seeds, **failed, "learned": row.learned, **row.labels}
-            )
+            numbers = {"effect": row.number, "standard error": row.error, "low": low, "high": high}
+            sides = {"margin": row.margin, "side": row.side, "holds": row.holds, "seeds": row.seeds}
+            name = {"comparison": words.effect_name(result.comparison), "setting": row.name}
+            rows.append(name | numbers | sides | failed | {"learned": row.learned} | dict(row.labels))
     return pd.DataFrame(rows)
 
 

@@ -4,16 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.complete import complete_cells
-from normexp.claims.evidence.disk import DiskRuns
+from normexp.claims.evidence.disk import DiskRuns, complete_cells
 from normexp.claims.evidence.registry import registration
-from normexp.claims.gather import Evidence, count_runs, gathered, to_train
+from normexp.claims.gather import Evidence, Failed, count_runs, gathered, noted, to_train
 from normexp.claims.spec.claim import Claim
-from normexp.config.errors import status_of, why
 from normexp.config.process import FAILED
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, tell
@@ -31,33 +28,21 @@ class Rounds:
         registries: Sequence[Path] | None = None,
     ):  # fmt: skip
         self.out, self.command, self.folder, self.registries = out, command, folder, registries
-        self.failed: dict[str, tuple[str, int]] = {}  # claim -> why it has no verdict, and the exit status
+        self.failed = Failed()
         self.disks: dict[str, DiskRuns] = {}  # of the claims that wait for runs
         self.found: dict[str, Evidence] = {}
         self._failures: Counter[Path] = Counter()
         for claim in claims:
-            if (disk := self._try(claim.id, self._disk_of, claim)) is not None:
-                self.disks[claim.id] = disk
-
-    def _disk_of(self, claim: Claim) -> DiskRuns:
-        return DiskRuns(complete_cells(claim), self.out / "cache")
-
-    def _try(self, name: str, call: Callable[..., Any], *given: Any) -> Any:
-        """What a call gives; None, with the reason in `failed`, if the claim cannot run. Others go on."""
-        if name in self.failed:
-            return None
-        try:
-            return call(*given)
-        except Exception as error:
-            self.failed[name] = why(error), status_of(error)
-            return None
+            with noted(self.failed, claim.id):
+                self.disks[claim.id] = DiskRuns(complete_cells(claim), out / "cache")
 
     def look(self) -> dict[str, pd.DataFrame]:
         """Read what is finished, and return claim -> the rows of its grid that are missing."""
         for name, disk in self.disks.items():
-            grid = self.found[name].grid if name in self.found else None
-            if (found := self._try(name, gathered, disk.claim, self.folder, disk, grid)) is not None:
-                self.found[name] = found
+            if name not in self.failed:
+                grid = self.found[name].grid if name in self.found else None
+                with noted(self.failed, name):
+                    self.found[name] = gathered(disk.claim, self.folder, disk, grid)
         return {name: self.found[name].missing for name in self.disks if name not in self.failed}
 
     def show_plan(self, options: Options) -> None:
@@ -79,7 +64,7 @@ class Rounds:
         if options.plan:
             self._run(todo, options)
 
-    def run(self, options: Options, finished: Callable[[Evidence], Any]) -> None:
+    def run(self, options: Options, finished: Callable[[Claim, Evidence], None]) -> None:
         """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
         sizes = {name: len(found.grid) for name, found in self.found.items()}
         while self.disks:
@@ -93,7 +78,8 @@ class Rounds:
             for name in [name for name in self.disks if name in self.failed or todo[name].empty]:
                 del self.disks[name]
                 if name not in self.failed:
-                    self._try(name, finished, self.found[name])
+                    with noted(self.failed, name):
+                        finished(self.found[name].claim, self.found[name])
             if self.disks:
                 self._run({name: todo[name] for name in self.disks}, options)
 

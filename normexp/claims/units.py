@@ -79,10 +79,10 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
         return f"{effect_name(comparison)}{logarithms}: {number(value)}{ends((low, high))}"
     middle, first, last = (difference(end, comparison, measure) for end in (value, low, high))
     arm = comparison.arm if comparison.at is None else f"{comparison.arm} at {comparison.at}"
-    told = f"{arm} {middle} {'as' if middle.way.startswith('times') else 'than'} {comparison.baseline}"
+    text = f"{arm} {middle} {'as' if middle.way.startswith('times') else 'than'} {comparison.baseline}"
     if not math.isfinite(low):
-        return f"{told} (no interval)"
-    return f"{told} ({first.size if first[1:] == last[1:] else first} to {last})"
+        return f"{text} (no interval)"
+    return f"{text} ({first.size if first[1:] == last[1:] else first} to {last})"
 
 
 def question(comparison: Comparison, measure: str) -> str:
@@ -99,16 +99,16 @@ def question(comparison: Comparison, measure: str) -> str:
 
 def bounds(comparison: Comparison, arm: str | None = None) -> str:
     """The bounds of a universal sentence, or those of one arm: `at least 0.1`."""
-    keys = {"at most": "at_most", "at least": "at_least", "equal to": "equals"}
-    given = {text: getattr(comparison, key) for text, key in keys.items()}
-    own = {
-        text: bound[arm] if arm is not None and isinstance(bound, dict) else bound
-        for text, bound in given.items()
-    }
+    given = {
+        "at most": comparison.at_most, "at least": comparison.at_least, "equal to": comparison.equals,
+    }  # fmt: skip
+    parts = []
+    for text, bound in given.items():
+        if bound is not None:
+            bound = bound[arm] if arm is not None and isinstance(bound, dict) else bound
+            parts.append(f"{text} {_bound(bound)}")
     within = f" within {comparison.tolerance:g}" if comparison.tolerance else ""
-    return (
-        " and ".join(f"{text} {_bound(bound)}" for text, bound in own.items() if bound is not None) + within
-    )
+    return " and ".join(parts) + within
 
 
 def _bound(bound: Any) -> str:

@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from normexp.claims.conclude import conclude
-from normexp.claims.gather import Evidence, computed, kept, to_train
-from normexp.claims.judge.verdict import BEGUN, Verdict
+from normexp.claims.gather import Evidence, Failed, kept, noted, to_train
+from normexp.claims.judge.verdict import Verdict, Word
 from normexp.claims.pages.figure import draw
 from normexp.claims.record import table_of_settings, to_json
 from normexp.claims.spec.claim import Claim
 from normexp.claims.words import WIDTH, paragraph
-from normexp.config.errors import status_of, why
 from normexp.format import duration, pluralize, tell
 from normexp.runs.files import write_json
 from normexp.sweeps.options import Options
@@ -25,22 +24,24 @@ VERDICT = "verdict.json"
 
 
 def verified(
-    evidence: Evidence | Claim, out: Path, command: str, registries: Sequence[Path] | None = None
+    claim: Claim,
+    out: Path,
+    command: str,
+    registries: Sequence[Path] | None = None,
+    evidence: Evidence | None = None,
 ) -> Verdict:
-    """The verdict of a claim by its evidence, written to its folder below `out` with the table that was judged and a
-    figure. A claim stands for its values, which are computed now. `command` is what was typed."""
-    start = time.perf_counter()
-    evidence = evidence if isinstance(evidence, Evidence) else computed(evidence)
-    claim, folder = evidence.claim, out / evidence.claim.id
-    table, verdict = conclude(evidence, registries)
+    """The verdict of a claim, written to its folder below `out` with the table that was judged and a figure. Of a claim
+    that trains nothing the evidence is computed now. `command` is what was typed."""
+    start, folder = time.perf_counter(), out / claim.id
+    table, verdict = conclude(evidence or computed(claim), registries)
     seconds = round(time.perf_counter() - start, 2)
     verdict = replace(verdict, seconds=seconds, command=command)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)
-    if verdict.counts and verdict.word != BEGUN:
+    if verdict.counts and verdict.word != Word.BEGUN:
         table_of_settings(verdict).to_csv(folder / "settings.csv", index=False)
-    if verdict.word != BEGUN:  # nothing is shown of some settings, either
+    if verdict.word != Word.BEGUN:  # nothing is shown of some settings, either
         draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
     return verdict
 
@@ -57,7 +58,7 @@ def verify_all(
     """Print the plan, train what is missing, and print a paragraph for each verdict. A claim that fails to run is named
     at the end and makes the exit status 1, or 2 where its input is bad; any verdict makes it 0. `evidence` is the
     folder of kept runs; None to judge from this disk alone. The other arguments are those of `verified`."""
-    start, words, failed = time.perf_counter(), Counter[str](), dict[str, tuple[str, int]]()
+    start, counts, failed = time.perf_counter(), Counter[str](), Failed()
     options, rounds = options or Options(), None
     plain = [claim for claim in claims if claim.evidence != "training"]
     seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
@@ -66,29 +67,19 @@ def verify_all(
     nothing = "; nothing to train" if len(plain) == len(claims) else ""
     computing = f", about {duration(seconds)}{'' if nothing else ' without training'}" if seconds else ""
     tell(f"plan: {named}{nothing}{computing}")
-    ready: list[Evidence | Claim] = [*plain]
-    lacking = []
-    for claim in (claim for claim in claims if claim.evidence == "training"):
-        if found := _whole(claim, evidence):
-            tell(f"  {to_train(found)}")
-            ready.append(found)
-        else:
-            lacking.append(claim)
-    if lacking:
+    whole = {claim.id: found for claim in claims if (found := _whole(claim, evidence))}
+    for found in whole.values():
+        tell(f"  {to_train(found)}")
+    if lacking := [c for c in claims if c.evidence == "training" and c.id not in whole]:
         from normexp.claims.train import Rounds
 
         rounds = Rounds(lacking, out, command, evidence, registries)
         failed = rounds.failed
         rounds.show_plan(options)
 
-    def say(found: Evidence | Claim) -> None:
-        claim = found if isinstance(found, Claim) else found.claim
-        try:
-            verdict = verified(found, out, command, registries)
-        except Exception as error:
-            failed[claim.id] = why(error), status_of(error)
-            return
-        words[verdict.word] += 1
+    def say(claim: Claim, found: Evidence | None = None) -> None:
+        verdict = verified(claim, out, command, registries, found)
+        counts[verdict.word] += 1
         width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
         print(f"\n{paragraph(verdict, width)}")
         if len(verdict.numerics) > 1:
@@ -101,21 +92,32 @@ def verify_all(
         tell(f"    {out / claim.id / VERDICT}")
 
     if not options.plan:
-        for one in ready:
-            say(one)
+        for claim in plain + [found.claim for found in whole.values()]:
+            with noted(failed, claim.id):
+                say(claim, whole.get(claim.id))
         if rounds:
             rounds.run(options, say)
-        counts = ", ".join(f"{count} {word}" for word, count in words.items())
-        tell(f"\n{counts or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
+        summary = ", ".join(f"{count} {word}" for word, count in counts.items())
+        tell(f"\n{summary or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for name, (reason, _) in failed.items():
         tell(f"Error: {name}: {reason}", file=sys.stderr)
     return max((status for _, status in failed.values()), default=0)
 
 
+def computed(claim: Claim) -> Evidence:
+    """The values of a claim that trains nothing, made anew."""
+    from normexp.claims.evidence.initial import gather, initial_table  # loads torch
+    from normexp.claims.evidence.search import search
+
+    make = initial_table if claim.settings else search if claim.search else gather
+    return Evidence(claim, make(claim))
+
+
 def _whole(claim: Claim, folder: Path | None) -> Evidence | None:
     """The kept evidence of a training claim over settings, if nothing of it is missing; then nothing of what trains is
     loaded. What a cell leaves out is found in its data, so such a claim is looked at later."""
-    if folder is None or not claim.settings or not all(cell.is_complete for cell in claim.cells.values()):
+    over_settings = claim.evidence == "training" and claim.settings
+    if folder is None or not over_settings or not all(cell.is_complete for cell in claim.cells.values()):
         return None
     found = kept(claim, folder)
     return found if found and found.is_whole else None

@@ -7,22 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends
-from normexp.claims.judge.verdict import (
-    BEGUN,
-    COUNTED,
-    FEWEST,
-    NO_COUNTEREXAMPLE,
-    NOT_SEEN,
-    REFUTED,
-    SEEN,
-    Check,
-    Count,
-    Few,
-    Judgement,
-    Limits,
-    Share,
-    Verdict,
-)
+from normexp.claims.judge.verdict import FEWEST, Check, Count, Few, Judgement, Limits, Share, Verdict, Word
 from normexp.claims.units import bounds, capital, effect_name, ends, number, question, stated
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_SEEDS
@@ -52,7 +37,7 @@ def over_settings(result: Count, verdict: Verdict) -> str:
     if verdict.drawn and result.learned and result.others:
         others = "they do not" if result.learned.asked else "networks do not learn"
         strata = {learned_words(verdict): result.learned, others: result.others}
-        parts += [f"where {words} {among(own)}" for words, own in strata.items() if own.asked]
+        parts += [f"where {who} {among(stratum)}" for who, stratum in strata.items() if stratum.asked]
     if verdict.drawn and verdict.level != 1 - ALPHA:
         parts.append(f"intervals of {100 * verdict.level:.4g}%, as the protocol was amended")
     return "; ".join(parts + beside_count(result, drawn=verdict.drawn))
@@ -78,9 +63,9 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
     not_held = [f"{word} in {n}" for word, n in sides.items() if n]
     parts = [f"where it does not hold: {', '.join(not_held)}"] if not_held else []
     if result.clear:
-        there, elsewhere, open_ = result.clear
+        there, elsewhere, neither = result.clear
         parts.append(
-            f"by the seeds of each setting clear in {there}, clearly not in {elsewhere}, open in {open_}"
+            f"by the seeds of each setting clear in {there}, clearly not in {elsewhere}, open in {neither}"
         )
     if signs := result.direction:
         p = "< 0.001" if signs.p < 0.001 else f"{signs.p:.2g}"
@@ -90,9 +75,8 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
         parts.append(f"one arm at two different seeds would hold in about {most}")
     if drawn and result.moderators:
         parts.append(dependence(result))
-    if failed := [
-        f"{lost} of {result.runs[arm]} with {arm}" for arm, lost in result.failures.items() if lost
-    ]:
+    lost = {arm: n for arm, n in result.failures.items() if n}
+    if failed := [f"{n} of {result.runs[arm]} with {arm}" for arm, n in lost.items()]:
         text = f"failed runs: {', '.join(failed)}"
         if result.trained.n:
             text += f" (at seeds where all trained it holds in {result.trained.holds} of {result.trained.n})"
@@ -107,13 +91,13 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
 def dependence(result: Count) -> str:
     """On which moderators a claim depends, of those that could show it."""
     depends = [
-        f"{own.name} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in own.groups.items())})"
-        for own in result.moderators
-        if own.depends
+        f"{tested.name} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in tested.groups.items())})"
+        for tested in result.moderators
+        if tested.depends
     ]
     if depends:
         return f"depends on {', '.join(depends)}"
-    *names, last = (own.name for own in result.moderators)
+    *names, last = (tested.name for tested in result.moderators)
     return f"no dependence on {' or '.join(filter(None, (', '.join(names), last)))} was found"
 
 
@@ -126,50 +110,52 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
     """The numbers behind a word, and with `asked` the question, to stand behind a colon: only its later sentences begin
     with a capital. None before all drawn settings are finished."""
     measure = verdict.measure
-    if verdict.word == BEGUN:
-        told = ["nothing is counted before all settings are finished"]
+    if verdict.word == Word.BEGUN:
+        lines = ["nothing is counted before all settings are finished"]
     elif verdict.counts:
-        told = [over_settings(result, verdict) for result in verdict.counts]
-        if len(told) > 1:
+        lines = [over_settings(result, verdict) for result in verdict.counts]
+        if len(lines) > 1:
             names = [effect_name(result.comparison) for result in verdict.counts]
-            told = [f"{name}: {text}" for name, text in zip(names, told, strict=True) if text]
-    elif lines := by_arm(verdict, asked=asked):
-        return "; ".join(lines)
+            lines = [f"{name}: {text}" for name, text in zip(names, lines, strict=True) if text]
+    elif of_arms := by_arm(verdict, asked=asked):
+        return "; ".join(of_arms)
     elif verdict.comparison.rule.universal:
-        told = [values_of(verdict)]
+        lines = [values_of(verdict)]
     else:
-        told = [stated(verdict.comparison, measure, verdict.effect, verdict.interval)]
-    questions = dict.fromkeys(question(result.comparison, measure) for result in verdict.comparisons)
-    told += [f"the claim: {', '.join(questions)}"] if asked else []
-    texts = [text for text in told if text]
-    return ". ".join([*texts[:1], *map(capital, texts[1:])])
+        lines = [stated(verdict.comparison, measure, verdict.effect, verdict.interval)]
+    if asked:
+        questions = dict.fromkeys(question(result.comparison, measure) for result in verdict.comparisons)
+        lines.append(f"the claim: {', '.join(questions)}")
+    first, *more = filter(None, lines) if any(lines) else [""]
+    return ". ".join([first, *map(capital, more)])
 
 
 def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
     """Of universal sentences about several arms a line for each: its values, and with `asked` its own bound."""
-    judged = [own for own in verdict.judgements if own.comparison.rule.universal]
-    if len({arm for own in judged for arm in own.ranges}) < 2:
+    judged = [judgement for judgement in verdict.judgements if judgement.comparison.rule.universal]
+    if len({arm for judgement in judged for arm in judgement.ranges}) < 2:
         return []
     lines = []
-    for own in judged:
-        at = "" if own.comparison.at is None else f" at {own.comparison.at}"
-        for arm, levels in own.ranges.items():
-            claimed = f"; claimed: {bounds(own.comparison, arm)}" if asked else ""
-            lines.append(f"{arm}{at}: {', '.join(_levels(verdict, levels))}{claimed}")
+    for judgement in judged:
+        level = judgement.comparison.at
+        at = "" if level is None else f" at {level}"
+        for arm, ranges in judgement.ranges.items():
+            claimed = f"; claimed: {bounds(judgement.comparison, arm)}" if asked else ""
+            lines.append(f"{arm}{at}: {', '.join(_levels(verdict, ranges))}{claimed}")
     return lines
 
 
-def _levels(verdict: Verdict, levels: Mapping[str, Ends]) -> list[str]:
+def _levels(verdict: Verdict, ranges: Mapping[str, Ends]) -> list[str]:
     """The values of an arm at each of a few levels, or at all."""
-    if 1 < len(levels) <= MOST_CASES:
-        return [f"{span(verdict, *both)} at {level}" for level, both in levels.items()]
-    lows, highs = zip(*levels.values(), strict=True)
+    if 1 < len(ranges) <= MOST_CASES:
+        return [f"{span(verdict, *both)} at {level}" for level, both in ranges.items()]
+    lows, highs = zip(*ranges.values(), strict=True)
     return [span(verdict, min(lows), max(highs))]
 
 
 def values_of(verdict: Verdict) -> str:
     """The values of a universal sentence about one arm: the mean of each of a few named cases, or the ends of all."""
-    cases = [(level, value) for own in verdict.arms.values() for level, value in own.items()]
+    cases = [case for means in verdict.arms.values() for case in means.items()]
     if 1 < len(cases) <= MOST_CASES and all(re.search("[a-df-z]", level) for level, _ in cases):
         return ", ".join(f"{rounded(verdict, value)} for {level}" for level, value in cases)
     low, high = verdict.deciding.interval
@@ -192,10 +178,10 @@ def scope(verdict: Verdict) -> str:
     """Where the word holds: in how many settings each comparison does, and whether that was registered before; or the
     cases of a universal sentence."""
     if not verdict.counts:
-        if verdict.searched and verdict.word == REFUTED:
+        if verdict.searched and verdict.word == Word.REFUTED:
             return f"by a counterexample, after a search of {verdict.cases} cases"
-        return f"in {verdict.cases} cases" if verdict.word == NO_COUNTEREXAMPLE else ""
-    if verdict.word == BEGUN:
+        return f"in {verdict.cases} cases" if verdict.word == Word.NO_COUNTEREXAMPLE else ""
+    if verdict.word == Word.BEGUN:
         what = f"{len(verdict.settings)} of {verdict.needed} drawn settings are finished"
     else:
         kind = "drawn" if verdict.drawn else "hand-picked"
@@ -213,7 +199,7 @@ def lateness(verdict: Verdict) -> str:
 def held_in(result: Count, kind: str, *, several: bool) -> str:
     """In how many settings a comparison holds; of several with its name and word."""
     name = f"{effect_name(result.comparison)}: " if several else ""
-    word = f"{result.word}, " if several and result.word != COUNTED else ""
+    word = f"{result.word}, " if several and result.word != Word.COUNTED else ""
     cannot = f", cannot be asked in {result.failed}" if result.failed else ""
     where = f"{holds_in(result.comparison)} in {result.holds} of {result.asked} {kind} settings"
     return f"{name}{word}{where}{cannot}"
@@ -223,7 +209,7 @@ def note(verdict: Verdict) -> str:
     """What limits the word, beside its scope."""
     if not verdict.counts:
         return note_of_values(verdict.deciding)
-    parts, begun = [], verdict.word == BEGUN
+    parts, begun = [], verdict.word == Word.BEGUN
     if verdict.withdrawn and not begun:
         parts.append(f"withdrawn: {verdict.withdrawn}")
     if (check := verdict.manipulation) and not check.held:
@@ -335,14 +321,13 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
     """The word with its scope: "supported: beyond the margin in 20 of 24 drawn settings"; counts alone where they make
     no word; in one setting its effect."""
     word, where = verdict.word, scope(verdict)
-    if word == COUNTED:
+    if word == Word.COUNTED:
         return where
-    if word in (SEEN, NOT_SEEN):
+    if word in (Word.SEEN, Word.NOT_SEEN):
         where = f"{verdict.n_seeds} seeds"
         effect = f"{number(verdict.effect)}{ends(verdict.interval)}, "
-        where = (
-            f"over {where}" if upper else f"{effect}{where}"
-        )  # on the screen the line of the effect follows
+        # On the screen the line of the effect follows.
+        where = f"over {where}" if upper else f"{effect}{where}"
     says = word.upper() if upper else word
     margin = verdict.comparison.size
     if margin < 0:  # the sentence alone would say more
@@ -360,21 +345,18 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
         over = "the differences of " if verdict.comparison.baseline else ""
         level, seeds = f"{100 * verdict.level:.4g}% interval", f"{verdict.n_seeds} seeds"
         rests.insert(0, f"In brackets the {level} over {over}{seeds} ({method(verdict.deciding)}).")
-    arms = [] if verdict.counts else by_arm(verdict)
-    measured = [f"{verdict.measure}:", *(f"    {line}" for line in arms)] if arms else [
-        f"{verdict.measure}: {numbers_of(verdict)}."
-    ]  # fmt: skip
-    lines = [
-        f"{title(verdict, upper=True)}: {verdict.sentence}",
-        *measured,
-        " ".join(filter(None, rests)),
-    ]
+    lines = [f"{title(verdict, upper=True)}: {verdict.sentence}"]
+    if arms := by_arm(verdict):
+        lines += [f"{verdict.measure}:", *(f"    {line}" for line in arms)]
+    else:
+        lines.append(f"{verdict.measure}: {numbers_of(verdict)}.")
+    lines.append(" ".join(filter(None, rests)))
     if verdict.as_expected is False:
         expected = f"mathematics says {verdict.expected}"
         lines.append(f"UNEXPECTED: {expected}; look for an error before you believe this.")
     lines += [does_not_show(verdict.limits), f"source: {verdict.source}"]
-    return "\n".join(
-        textwrap.fill(line, width, subsequent_indent=" " * (8 if line.startswith(" ") else 4))
-        for line in lines
-        if line
-    )
+
+    def filled(line: str) -> str:
+        return textwrap.fill(line, width, subsequent_indent=" " * (8 if line.startswith(" ") else 4))
+
+    return "\n".join(map(filled, filter(None, lines)))

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from normexp.claims.spec import select
 from normexp.claims.spec.bank import SMALL
-from normexp.claims.spec.claim_files import load_claims, load_each
+from normexp.claims.spec.find import find, load_claims, load_each
 from normexp.cli.help import columns
 from normexp.cli.words import HERE, Engine, Folder, Packages
 from normexp.config.folder import CONFIGS as FOLDER
@@ -72,7 +71,7 @@ def verify(
     if page:
         write_pages(list(map(Path, page.split(","))))
         return 0
-    chosen, left_out = select.find(DEMO if claim == "demo" else claim, bank)
+    chosen, left_out = find(DEMO if claim == "demo" else claim, bank)
     if not engine.plan:
         out.mkdir(parents=True, exist_ok=True)
     with fast_imports():  # torch and Lightning take seconds to import
@@ -146,9 +145,8 @@ def register(
         registry: default: ./registry.jsonl, or in a checkout of normexp docs/evidence/registry.jsonl
     """
     from normexp.claims.evidence import registry as rows
-    from normexp.claims.evidence.complete import complete_cells
-    from normexp.claims.evidence.protocol import protocol_of, protocol_of_bank
-    from normexp.claims.evidence.registry import seeds_of
+    from normexp.claims.evidence.disk import complete_cells
+    from normexp.claims.evidence.registry import protocol_of, protocol_of_bank, seeds_of
     from normexp.claims.spec.bank import load_bank
 
     path = registry or rows.default_registry()
@@ -162,7 +160,7 @@ def register(
         subject = rows.subject_of(BANK, known.name)
         protocols = [(subject, protocol_of_bank(known), [[0, max(known.seeds, 1)]])]
     else:
-        chosen, left_out = select.find(claim, bank)
+        chosen, left_out = find(claim, bank)
         for mistake in left_out:
             raise ValueError(mistake)
         for one in chosen:

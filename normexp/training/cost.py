@@ -11,7 +11,7 @@ from normexp.monitors.base import Monitor, a_twentieth
 from normexp.monitors.guard import passes_as_in
 from normexp.training.build import Parts
 
-TIMED = 0.1  # seconds that are timed at least, after a call that warms up
+TIMED = 0.05  # seconds that are timed at least, after a call that warms up
 LONG = 1.0  # seconds of a first call that need no other
 
 

@@ -15,12 +15,12 @@ import pandas as pd
 
 from normexp.claims.evidence.disk import NUMBERS, DiskRuns
 from normexp.claims.evidence.grid import RUN, runs_of
-from normexp.claims.evidence.protocol import evidence_tag
+from normexp.claims.evidence.registry import evidence_tag
 from normexp.claims.evidence.settings import failed_runs
 from normexp.claims.evidence.table import EVIDENCE, RUNS
 from normexp.claims.gather import gathered
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import documents_in, read_all
+from normexp.claims.spec.find import documents_in, read_all
 from normexp.config.folder import CONFIGS, allow_from, use_folder
 
 

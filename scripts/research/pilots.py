@@ -28,8 +28,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from normexp.claims.evidence.complete import complete
-from normexp.claims.evidence.disk import overrides_of, row_of
+from normexp.claims.evidence.disk import complete, overrides_of, row_of
 from normexp.claims.evidence.grid import overrides_text
 from normexp.claims.evidence.rates import neighbor
 from normexp.claims.evidence.settings import failed_runs

@@ -6,10 +6,10 @@ import pandas as pd
 
 from normexp.claims.conclude import conclude
 from normexp.claims.evidence.registry import REGISTRY, registries_of
-from normexp.claims.gather import computed, kept
+from normexp.claims.gather import kept
 from normexp.claims.judge.verdict import Verdict
 from normexp.claims.spec.claim import Claim
-from normexp.claims.verify import verified
+from normexp.claims.verify import computed, verified
 
 
 def verify(claim: Claim, out: Path) -> Verdict:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from normexp.claims.evidence.complete import complete
+from normexp.claims.evidence.disk import complete
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import BankCell
 
@@ -44,25 +44,19 @@ def facts(**changes):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"cells": {"small": {**CELL, "rates": [0.1, 0.01, 1]}}},
-            "rates=.*: must be three or more that rise",
-        ),
+        ({"cells": {"small": {**CELL, "rates": [0.1, 0.01, 1]}}}, "rates=.*: must be three or more that rise"),
         (
             {"cells": {"small": {**CELL, "test": "fixed"}}},
             "small.test='fixed': choose from test set, cut again, blocks",
         ),
-        (
-            {"cells": {"small": {**CELL, "labels": {"data": "d"}}}},
-            "must name data and model",
-        ),
+        ({"cells": {"small": {**CELL, "labels": {"data": "d"}}}}, "must name data and model"),
         ({"cells": {"small": ["model=mlp"]}}, "small.overrides: must name data and model"),
         ({"cells": {"small": {**CELL, "typo": 1}}}, "small.typo: no such key; the keys are: overrides"),
         (facts(chance=5), "small.chance=5: must be below 1"),
         (facts(chance=1), "small.chance=1: must be below 1"),
         (facts(validation=0.5), "small.validation=0.5: must be a whole number"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_in_the_file_are_one_line(tmp_path, change, message):
     with pytest.raises(ValueError, match=message) as error:
         bank_of(tmp_path, **change)

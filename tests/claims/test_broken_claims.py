@@ -5,12 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from committed import text_of
+from committed import read_claim, text_of
 from hydra.errors import OverrideParseException
 
-from normexp.claims.spec import claim_files, select
+from normexp.claims.spec import find
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import load_claims, load_each, read_claim
+from normexp.claims.spec.find import load_claims, load_each
 from normexp.cli.main import run
 from normexp.config.errors import why
 
@@ -121,10 +121,8 @@ def refused(text: str, message: str, folder: Path) -> None:
         ("kind: flat, arm: a, by: rank, margin: 1", "by: no such key; the keys are: kind, arm"),
         ("kind: every", "kind=every: give at_most, at_least or equals"),
         ("kind: every, at_most: 1, log: true", "kind=every: has no baseline, target, margin or log"),
-        (
-            "kind: greater, arm: a, baseline: b, at_least: 0.1",
-            "kind=greater: has no at_most, at_least or equals",
-        ),
+        ("kind: greater, arm: a, baseline: b, at_least: 0.1", "kind=greater: has no at_most, at_least or equals"),
+        ("kind: every, at_most: []", "at_most.*: must be"),
         ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
         ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
         ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
@@ -134,7 +132,7 @@ def refused(text: str, message: str, folder: Path) -> None:
         ("kind: smaller, arm: a, baseline: b, margin: practical", "margin=practical: metric=test/accuracy"),
         ("kind: smaller, arm: a, baseline: b, log: true, margin: practical", "margin=practical: is for the"),
     ],
-)
+)  # fmt: skip
 def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_path):
     refused(line(f"comparison: {{{comparison}}}", GOOD), message, tmp_path)
 
@@ -239,8 +237,7 @@ def verify(tmp_path, monkeypatch):
     (folder / "S29b.yaml").write_text("")
     (folder / "X91.yaml").write_text("- 1")
     monkeypatch.setattr("normexp.cli.verify.CONFIGS", folder)
-    monkeypatch.setattr(select, "CONFIGS", tmp_path)
-    monkeypatch.setattr(claim_files, "CONFIGS", tmp_path)
+    monkeypatch.setattr(find, "CONFIGS", tmp_path)
     return lambda *arguments: run("verify", [*arguments, f"out={tmp_path / 'out'}"])
 
 

@@ -4,7 +4,8 @@ import math
 from dataclasses import replace
 
 import pandas as pd
-from committed import CLAIMS, altered
+import pytest
+from committed import CLAIMS, altered, judged
 from matplotlib.figure import Figure
 
 from normexp.claims.judge.comparison import Comparison
@@ -18,14 +19,19 @@ CLAIM = altered(
 )  # fmt: skip
 
 
-def test_figure_has_sentence_word_and_units(tmp_path, monkeypatch):
+@pytest.fixture
+def figures(monkeypatch):
+    """Those that are saved."""
+    kept = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *args, **options: kept.append(self))
+    return kept
+
+
+def test_figure_has_sentence_word_and_units(tmp_path, figures):
     rows = [("batchnorm", seed, 12.0) for seed in range(5)] + [("none", seed, 20.0) for seed in range(5)]
     table = pd.DataFrame(rows, columns=["arm", "seed", "value"]).assign(factor="")
-    kept = []
-    save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k)))
     draw(table, replace(judge_values(CLAIM, table), word="supported"), tmp_path / "figure.png")
-    (figure,) = kept
+    (figure,) = figures
     values, effects = figure.axes
     heading = figure.get_suptitle()
     assert "BatchNorm learns sooner." in heading
@@ -42,17 +48,30 @@ def test_only_equal_points_are_moved_apart():
     assert list(places) == [-0.05, 0.0, 0.0, 0.05]
 
 
-def test_an_infinite_value_stands_at_its_level_above_the_axis(tmp_path, monkeypatch):
+def test_an_infinite_value_stands_at_its_level_above_the_axis(tmp_path, figures):
     rows = [
         ("batchnorm", level, seed, math.inf if level == 1 else 2.0) for level in (1, 2) for seed in range(5)
     ]
     table = pd.DataFrame(rows, columns=["arm", "factor", "seed", "value"])
     claim = altered(CLAIM, evidence="law", comparisons=[Comparison(kind="every", at_least=1)])
-    kept = []
-    save = Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (kept.append(self), save(self, *a, **k)))
     draw(table, judge_values(claim, table), tmp_path / "figure.png", "samples")
-    (axes,) = kept[0].axes
+    (axes,) = figures[0].axes
     crosses = [line for line in axes.lines if line.get_marker() == "x"]
     assert [(line.get_xdata()[0], line.get_ydata()[0] > 1) for line in crosses] == [(1, True)]
     assert [text.get_text() for text in axes.texts] == ["inf"]
+
+
+def test_hand_picked_settings_have_a_row_for_each_comparison(tmp_path, figures):
+    drawn = judged("S22")
+    first, second = drawn.counts
+    counts = tuple(replace(count, settings=count.settings[:1]) for count in (first, second))
+    draw(pd.DataFrame(), replace(drawn, drawn=False, counts=counts), tmp_path / "figure.png")
+    (axes,) = figures[0].axes
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == [
+        "fixed against none",
+        "trained against fixed",
+    ]
+    assert axes.lines[2].get_xdata()[0] == pytest.approx(first.settings[0].number)
+    assert axes.lines[4].get_xdata()[0] == pytest.approx(second.settings[0].number)
+    assert figures[0].get_suptitle().replace("\n", " ") == f"S22: {drawn.sentence}"
+    assert "minus" not in axes.get_xlabel()

@@ -4,16 +4,15 @@ import json
 import re
 
 import pytest
-from asked import over_settings, verify
+from asked import over_settings
 from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
 
 from normexp.claims.evidence.initial import gather, law, plain
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.evidence.search import search
 from normexp.claims.judge.one_setting import judge_values
-from normexp.claims.pages.verdicts import write_verdicts
-from normexp.claims.spec.select import select
+from normexp.claims.spec.find import select
 from normexp.claims.words import note
 from normexp.cli.main import run
 
@@ -70,17 +69,6 @@ def check(claim):
     assert verdict.word == claim.expected, note(verdict)
 
 
-# A trend, an infinite value, a value that is no number.
-@pytest.mark.integration
-@pytest.mark.parametrize("name", ["S30", "S38", "S52"])
-def test_verdict_and_figure_are_written(name, tmp_path):
-    verify(CLAIMS[name], tmp_path)
-    written = json.loads((tmp_path / name / "verdict.json").read_text())
-    assert {"verdict", "effect", "interval", "n_seeds", "measure", "source"} <= set(written)
-    assert written["verdict"] == CLAIMS[name].expected
-    assert (tmp_path / name / "figure.png").stat().st_size > 1000
-
-
 def test_selection_by_id_name_cover_glob_and_kind():
     ids = lambda text: [claim.id for claim in select(CLAIMS, text)]  # noqa: E731
     assert ids("S03") == ids("correction_is_alias") == ["S03"]
@@ -119,6 +107,7 @@ def test_command_writes_the_verdict_and_exits_zero_for_any(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "S29  REFUTED" in done.stdout
     assert json.loads((tmp_path / "S29" / "verdict.json").read_text())["verdict"] == "refuted"
+    assert (tmp_path / "S29" / "figure.png").stat().st_size > 1000
 
 
 def test_command_lists_claims_and_the_nearest_of_an_unknown_one(tmp_path, capsys):
@@ -137,11 +126,3 @@ def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
     assert said.startswith(f"Error: {argument}")
     assert said.count("\n") == 1
     assert not (tmp_path / "none").exists()
-
-
-def test_page_shows_every_claim_and_the_verdicts_that_are_known(tmp_path):
-    found = {"S29": verify(CLAIMS["S29"], tmp_path)}
-    assert write_verdicts(tmp_path / "page.md", CLAIMS, found).endswith(f"1 verdicts of {len(CLAIMS)} claims")
-    text = (tmp_path / "page.md").read_text()
-    assert all(f"\n| {claim} |" in text for claim in CLAIMS)
-    assert "**refuted**" in text

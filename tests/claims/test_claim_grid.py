@@ -7,19 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from committed import CLAIMS
+from committed import CLAIMS, read_claim
 from test_population import PILOT, write
 
 from normexp.claims.conclude import conclude
 from normexp.claims.evidence.disk import DiskRuns
-from normexp.claims.evidence.grid import ARM, RUN, grid_of, missing, overrides_text, runs_of
+from normexp.claims.evidence.grid import ARM, RUN, grid_of, grid_of_bank, missing, overrides_text, runs_of
 from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.evidence.widen import widen
 from normexp.claims.gather import Evidence, gathered
 from normexp.claims.spec.bank import load_bank
-from normexp.claims.spec.claim_files import read_claim
+from normexp.claims.spec.cell import value_of
 from normexp.cli.main import run
 
 CLAIM = yaml.safe_load("""
@@ -90,6 +90,14 @@ def test_each_row_asks_for_its_run_and_no_row_for_none(claim, tmp_path):
 def test_a_grid_has_each_arm_and_seed_at_the_rates_of_the_pilot(claim):
     grid = grid_of(claim)
     assert len(grid) == 2 * 2 * 2 * 3  # settings, arms, seeds, rates
+    cell = claim.cells["d001"]
+    (few,) = grid.loc[(grid["setting"] == "d001") & (grid["arm"] == "few"), "overrides"].unique()
+    assert (
+        f"max_steps={round(80 * int(value_of('batch_size', cell.overrides)) / 4)}\n" in few
+    )  # as many passes
+    of_bank = grid_of_bank(claim.drawn_from)
+    assert len(of_bank) == 2 * 2 * 2 * 2 * 3  # at both lengths, for both norms
+    assert set(of_bank["arm"]) == {"none", "batchnorm"}
     assert not grid.duplicated([*ARM, *RUN]).any()
     assert len(missing(grid, NO_RUNS)) == len(grid)
     table = made(grid.iloc[3:], lambda row: 0.5)
@@ -114,12 +122,13 @@ def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
 
 def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):
     grid = grid_of(claim)
-    sizes = []
-    for _ in range(5):
-        grid = widen(claim, grid, made(grid, lambda row: 0.3 + 0.1 * row.lr * (row.arm == "few")))
+    rates = []
+    for _ in range(4):
         few = grid[(grid["setting"] == "d001") & (grid["arm"] == "few")]
-        sizes.append(few["lr"].nunique())
-    assert sizes == [4, 5, 5, 5, 5]
+        rates.append(sorted(few["lr"].unique()))
+        grid = widen(claim, grid, made(grid, lambda row: 0.3 + 0.01 * row.lr * (row.arm == "few")))
+    first = rates[0]
+    assert rates[1:] == [[*first, 10 * first[1]], *[[*first, 10 * first[1], 10 * first[2]]] * 2]
 
 
 def test_a_setting_near_its_margin_gets_two_more_seeds(claim):

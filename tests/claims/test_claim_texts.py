@@ -30,22 +30,6 @@ def test_a_page_that_answers_a_sentence_names_it():
         assert re.search(rf"\b{name}\b", (ROOT / "docs" / page).read_text()), (name, page)
 
 
-def test_a_refuted_reading_stands_in_a_table_of_its_own_and_counts_once():
-    page = (ROOT / "docs" / "verdicts.md").read_text()
-    own = page[page.index("\n## Readings that go too far") : page.index("\n## How many verdicts")]
-    ids = re.findall(r"^\| ([SPX]\d\w*) \|", own, re.M)
-    assert {CLAIMS[name].kind for name in ids} == {"reading"}
-    rest = page[: page.index("\n## Readings that go too far")]
-    left = [
-        row
-        for row in rest.splitlines()
-        if (m := re.match(r"\| ([SPX]\d\w*) \|", row)) and CLAIMS[m[1]].kind == "reading"
-    ]
-    assert not [row for row in left if "**refuted" in row]
-    rows = re.findall(r"^\| ([SPX]\d\w*) \|", page[: page.index("\n## How many verdicts")], re.M)
-    assert sorted(rows) == sorted(CLAIMS)
-
-
 def test_a_table_says_what_is_asked_in_place_of_the_sources_words():
     """Rows whose measure or margin the source does not have: the source says whose it is."""
     for name in ("S47", "S57", "S90", "S91", "S22"):

@@ -4,12 +4,11 @@ import dataclasses
 
 import pytest
 import yaml
-from committed import CLAIMS, text_of
+from committed import CLAIMS, read_claim, text_of
 
 from normexp.claims.conclude import conclude
 from normexp.claims.evidence.table import EVIDENCE
 from normexp.claims.gather import kept
-from normexp.claims.spec.claim_files import read_claim
 
 ABSENT = object()
 DESCRIPTIVE = {

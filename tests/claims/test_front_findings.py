@@ -8,15 +8,7 @@ from matplotlib.image import imread
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.verdict import Verdict
 from normexp.claims.pages import findings
-from normexp.claims.pages.findings import (
-    MOST,
-    QUESTIONS,
-    answer,
-    beside,
-    counts,
-    effects,
-    write_findings,
-)
+from normexp.claims.pages.findings import MOST, QUESTIONS, answer, beside, counts, write_findings
 
 
 def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> Verdict:
@@ -33,21 +25,6 @@ def test_every_question_is_a_claim_and_the_first_ones_are_about_drawn_settings()
     kinds = [CLAIMS[name].drawn for name in QUESTIONS]
     assert kinds == sorted(kinds, reverse=True)
     assert sum(kinds) >= MOST  # once all are judged, the page rests on drawn settings alone
-
-
-def test_a_drawn_finding_says_how_sure_and_where():
-    verdict = drawn_verdict("P01")
-    true = verdict.counts[0].holds
-    found = findings.finding(CLAIMS["P01"], verdict)
-    assert found["known"] == verdict.word.capitalize()
-    low, high = verdict.counts[0].share_interval
-    assert f"| all drawn | {true} of 24 | {true / 24:.2f} ({low:.2f} to {high:.2f}) |" in found["counts"]
-    assert found["beside"][0] == f"Where it does not hold: too little to matter in {24 - true}."
-    (line,) = found["effects"]
-    assert line.startswith(
-        "*Measured*: share of wrong answers on test. *Claimed*: lower by enough to matter in practice. *Median"
-    )
-    assert found["where"].startswith("CIFAR-10, MNIST; CNN, MLP; updates ")
 
 
 def test_chosen_settings_and_laws_promise_no_more_than_they_have():
@@ -82,12 +59,11 @@ def test_a_question_with_fewer_settings_than_it_asks_for_waits(tmp_path):
 
 
 @pytest.mark.integration
-def test_the_committed_page_has_at_most_ten_and_gives_todays_words():
-    text = (ROOT / "docs" / "findings.md").read_text()
-    shown = [name for name in QUESTIONS if f"images/finding_{name}.png" in text]
-    assert 1 <= len(shown) <= MOST
-    for name in shown:
-        verdict = judged(name)
-        told = [f"**{answer(verdict)}.**", counts(verdict), *effects(verdict), *beside(verdict)]
-        assert not [words for words in told if words not in text]
-        assert (ROOT / "docs" / "images" / f"finding_{name}.png").exists()
+def test_the_committed_page_is_what_the_evidence_gives_today(tmp_path, monkeypatch):
+    """Its figures are compared by tests/test_committed_images.py."""
+    figures = []
+    monkeypatch.setattr(findings, "draw", lambda table, verdict, path, factor: figures.append(path.name))
+    verdicts = {name: verdict for name in CLAIMS if (verdict := judged(name))}
+    write_findings(tmp_path / "findings.md", CLAIMS, verdicts)
+    assert (tmp_path / "findings.md").read_text() == (ROOT / "docs" / "findings.md").read_text()
+    assert all((ROOT / "docs" / "images" / name).exists() for name in figures)

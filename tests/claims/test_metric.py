@@ -10,13 +10,9 @@ from normexp.claims.evidence.metric import check_metric, column_of, read_logged,
 from normexp.claims.spec.claim import Claim
 
 ROWS = [
-    (0, "high/a", 3),
-    (10, "high/a", 5),
-    (0, "low/a", 1),
-    (10, "low/a", 1),
-    (0, "cos/layer00", 1),
+    (0, "high/a", 3), (10, "high/a", 5), (0, "low/a", 1), (10, "low/a", 1), (0, "cos/layer00", 1),
     (0, "cos/layer01", 0.5),
-]
+]  # fmt: skip
 LOGGED = "step,epoch,seconds,metric,value\n" + "".join(
     f"{step},0,0,{tag},{value}\n" for step, tag, value in ROWS
 )
@@ -49,16 +45,10 @@ def test_what_was_not_logged_is_named(folder):
         read_logged("logged/high/* - hessian*", {"status": "completed", "steps": 10}, folder)
 
 
-RUNS = pd.DataFrame(
-    {
-        "steps": [100, 100],
-        "steps_to_0.9": [math.inf, 40.0],
-        "auc": [0.5, 0.6],
-        "test_accuracy": [0.9, 0.8],
-        "test_accuracy_reestimated": [0.95, 0.7],
-        "val_loss_reestimated": [0.1, 0.2],
-    }
-)
+RUNS = pd.DataFrame({
+    "steps": [100, 100], "steps_to_0.9": [math.inf, 40.0], "auc": [0.5, 0.6], "test_accuracy": [0.9, 0.8],
+    "test_accuracy_reestimated": [0.95, 0.7], "val_loss_reestimated": [0.1, 0.2],
+})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -105,13 +95,10 @@ def test_metrics_that_runs_will_have_pass(metric):
     [
         ("test/errors", "no run will have it; did you mean test/error"),
         ("steps_to_0.91", "no run will have it; "),
-        (
-            "convergence/steps_to_0.91",
-            r"no run will have it; add the target to accuracies=\[...\] among fixed",
-        ),
+        ("convergence/steps_to_0.91", r"no run will have it; add the target to accuracies=\[...\] among fixed"),
         ("logged/hessian*", r"nothing logs hessian\*; add its monitor"),
     ],
-)
+)  # fmt: skip
 def test_a_metric_is_checked_before_the_first_run(metric, message):
     with pytest.raises(ValueError, match=f"^claim=X1: metric={re.escape(metric)}: {message}") as error:
         check_metric(CLAIM, metric, CONFIG)

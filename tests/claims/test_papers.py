@@ -2,8 +2,7 @@
 
 import pytest
 
-from normexp.claims.spec.claim_files import load_claims
-from normexp.claims.spec.select import arxiv_id, select
+from normexp.claims.spec.find import arxiv_id, load_claims, select
 from normexp.cli.main import run
 from normexp.cli.verify import CONFIGS
 

@@ -3,16 +3,17 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from committed import CLAIMS, altered
 
 from normexp.claims.evidence import table
-from normexp.claims.evidence.complete import complete_cells
-from normexp.claims.evidence.disk import DiskRuns, overrides_of, row_of
+from normexp.claims.evidence.disk import DiskRuns, complete_cells, overrides_of, row_of
 from normexp.claims.evidence.grid import grid_of
-from normexp.claims.evidence.metric import column_of, steps_to
-from normexp.claims.evidence.settings import failed_runs
+from normexp.claims.evidence.metric import column_of, late_gain, steps_to
+from normexp.claims.evidence.rates import first_rates
+from normexp.claims.evidence.settings import failed_runs, unfitted_arms
 from normexp.claims.evidence.table import read
 from normexp.claims.spec.cell import BankCell
 
@@ -66,6 +67,43 @@ def test_rows_of_this_disk_have_their_own_seed_and_arms_share_a_run(tmp_path, mo
     assert found[[*metrics.values()]].to_numpy().tolist() == [[3.0, 30.0], [4.0, 40.0]]
 
 
+@pytest.mark.parametrize(
+    ("metric", "convergence", "column", "value"),
+    [
+        ("test/error", {}, "answers", 12.0),
+        ("convergence/steps_to_0.97", {"steps_to_0.97": 40}, "steps_to_0.97", 40.0),
+        ("convergence/steps_to_0.97", {"steps_to_0.97": None}, "steps_to_0.97", math.inf),
+        ("convergence/steps_to_0.8", {}, "steps_to_0.8", 40.0),  # by its validations
+    ],
+)
+def test_a_row_has_what_the_claim_reads(metric, convergence, column, value, tmp_path, monkeypatch):
+    (tmp_path / "metrics.csv").write_text(VALIDATIONS)
+    cell = BankCell(name="x", overrides=(), draw="mlp 1")
+    disk = DiskRuns(altered(CLAIMS["P14"], metric=metric, manipulation=None, cells={"x": cell}), tmp_path)
+    monkeypatch.setattr(disk, "specs", lambda grid: [SimpleNamespace(folder=tmp_path)])
+    for name, found in {
+        "read_summary": SUMMARY | {"convergence": convergence},
+        "load_test_examples": SimpleNamespace(right=np.ones(12)),
+    }.items():
+        monkeypatch.setattr(f"normexp.claims.evidence.disk.{name}", lambda folder, found=found: found)
+    arm = next(iter(disk.claim.arms))
+    names = ["setting", "arm", "level", "overrides", "seed", "lr"]
+    found = disk.read(pd.DataFrame([("x", arm, "", "norm=none", 3, 0.1)], columns=names))
+    assert found[column].tolist() == [value]
+    assert found["late_gain"].tolist() == [pytest.approx(0.5)]  # from 0.6 wrong at step 20 to 0.3
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "steps", "gain"),
+    [(False, "completed", 60, 0.5), (False, "diverged", 60, math.nan), (False, "completed", 40, math.nan),
+     (False, "completed", 47.5, 0.5), (True, "completed", 60, 0.0), (False, "completed", 100, -1.0)],
+)  # fmt: skip
+def test_what_a_run_still_gained_is_of_its_error_after_two_fifths(text, status, steps, gain, tmp_path):
+    (tmp_path / "metrics.csv").write_text(VALIDATIONS)
+    found = late_gain({"status": status, "steps": steps}, tmp_path, text=text)
+    assert found == pytest.approx(gain, nan_ok=True)
+
+
 def test_a_metric_that_no_run_will_have_stops_before_the_first_run(tmp_path):
     claim = altered(CLAIMS["P14"], metric="test/errors")
     with pytest.raises(ValueError, match="claim=P14: metric=test/errors: no run will have it"):
@@ -79,6 +117,7 @@ def test_cells_are_completed_where_runs_are_trained():
     claim = altered(CLAIMS["P14"], cells={"x": cell})
     (found,) = complete_cells(claim).cells.values()
     assert (found.test, len(found.rates), found.is_complete) == ("test set", 5, True)
+    assert complete_cells(altered(claim, cells={"x": found})).cells["x"] is found
     words = ("model=mlp", "data=digits", "data.split_seed=${seed}")
     again = altered(claim, cells={"x": BankCell(name="x", overrides=words, labels=cell.labels)})
     assert complete_cells(again).cells["x"].test == "cut again"
@@ -86,13 +125,12 @@ def test_cells_are_completed_where_runs_are_trained():
     assert complete_cells(law) is law
 
 
-def test_all_steps_count_where_it_was_never_reached_and_nothing_does_where_nobody_looked():
-    runs = pd.DataFrame({"steps": [60, 60], "steps_to_0.9": [math.inf, 40.0]})
-    assert column_of("convergence/steps_to_0.9", runs).tolist() == [60, 40]
+def test_nothing_counts_where_nobody_looked():
+    runs = pd.DataFrame({"steps": [60, 60], "steps_to_0.9": [math.nan, 40.0]})
     with pytest.raises(
-        ValueError, match=r"steps_to_0.9: 1 of 2 runs did not look for this target; evidence=none"
+        ValueError, match=r"steps_to_0.9: 1 of 2 runs did not look for this target; evidence="
     ):
-        column_of("convergence/steps_to_0.9", runs.assign(**{"steps_to_0.9": [math.nan, 40.0]}))
+        column_of("convergence/steps_to_0.9", runs)
 
 
 def test_what_a_run_did_not_look_for_is_in_its_validations(tmp_path):
@@ -113,7 +151,7 @@ def test_runs_that_record_something_else_lie_in_a_folder_of_their_own(word, tmp_
         set(overrides_of("\n".join(words), tmp_path)) for words in (["norm=none"], ["norm=none", word])
     )
     assert "name=runs" in plain
-    assert not any(part == "name=runs" for part in other)
+    assert [len(part) for part in other if part.startswith("name=watched-")] == [len("name=watched-") + 8]
 
 
 def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, monkeypatch):
@@ -129,7 +167,62 @@ def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, m
     assert read(tmp_path, grid, altered(claim, metric="test/error"))["overrides"].tolist() == ["x", "y", "z"]
 
 
-def test_a_setting_without_facts_is_named_before_runs_are_told_apart():
-    cell = BankCell(name="bare", overrides=("model=mlp", "data=digits"))
+KNOWN = BankCell(
+    name="d", overrides=("batch_size=32",), draw="mlp 1", validation=100, chance=0.1, guess_loss=2.0,
+    rates=(0.01, 0.03, 0.1), arm_rates={"layernorm": (0.1, 0.3, 1.0)}, labels={"optimizer": "SGD"},
+)  # fmt: skip
+
+
+def test_a_run_failed_that_diverged_guessed_or_lost_more_than_ten_times_a_guess():
+    rows = [
+        ("completed", 0.9, 0.5, 0.5, False), ("diverged", 0.9, 0.5, 0.5, True), ("completed", 0.9, 2.0, 20.0, False),
+        ("completed", 0.9, 0.5, 20.1, True), ("completed", 0.9, math.nan, 0.5, True),
+        ("completed", math.nan, 1.0, 1.0, True),
+        ("completed", 0.21, 2.0, 2.0, False),  # so many of 100 right by chance: 0.08%
+        ("completed", 0.2, 2.0, 2.0, True),  # 0.2%
+    ]  # fmt: skip
+    names = ["status", "val_accuracy", "train_loss", "val_loss", "failed"]
+    runs = pd.DataFrame(rows, columns=names)
+    assert failed_runs(runs, KNOWN).tolist() == runs["failed"].tolist()
+    alone = failed_runs(runs, altered(KNOWN, draw=""))
+    assert alone.tolist() == [False, True, False, False, False, True, False, True]
+    bare = BankCell(name="bare", overrides=("model=mlp", "data=digits"))
     with pytest.raises(ValueError, match=r"setting=bare: its facts are not known; write facts: \{validation"):
-        failed_runs(pd.DataFrame({"val_accuracy": [0.9], "status": ["completed"]}), cell)
+        failed_runs(runs, bare)
+
+
+@pytest.mark.parametrize(
+    ("test", "gains", "numbers", "arms"),
+    [
+        ("test set", (0.05, 0.05), (0.9, 9.0), ("a",)),  # at the margins of the rules: 0.05, and 0.1 * 0.9 of errors
+        ("test set", (0.05, 0.04), (0.5, 9.0), ()),  # in half of its runs
+        ("test set", (0.05, 0.05), (0.92, 9.0), ()),
+        ("blocks", (0.0, 0.0), (1.0, 1.5), ("a",)),
+        ("blocks", (0.0, 0.0), (1.0, 1.4), ()),
+    ],
+)  # fmt: skip
+def test_an_arm_is_unfitted_that_still_gained_in_most_of_its_runs(test, gains, numbers, arms):
+    cell = altered(KNOWN, test=test, counts_loss=1.5)
+    rows = [("a", gains[0]), ("a", gains[1]), ("b", math.nan), ("b", 0.0)]
+    runs = pd.DataFrame(rows, columns=["arm", "late_gain"]).assign(failed=False, asked_by="P1:x")
+    runs = runs.assign(train_accuracy=numbers[0], val_loss=numbers[1])
+    runs.loc[runs["arm"] == "b", ["train_accuracy", "val_loss"]] = (1.0, 0.0)
+    rules = SimpleNamespace(gain=0.05, learned=0.1)
+    assert unfitted_arms(cell, runs, rules) == arms
+    assert unfitted_arms(cell, runs.assign(failed=True), rules) == ()
+    assert unfitted_arms(cell, runs.assign(asked_by="bank:drawn"), rules) == ()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "optimizer", "rates"),
+    [
+        (["norm=batchnorm"], "SGD", (0.01, 0.03, 0.1)),
+        (["norm=layernorm_detach"], "SGD", (0.1, 0.3, 1.0)),
+        (["norm=layernorm", "batch_size=32"], "SGD", (0.1, 0.3, 1.0)),
+        (["norm=none", "batch_size=320"], "SGD", (0.1, 0.3, 1.0)),
+        (["norm=none", "batch_size=320"], "AdamW", (0.03, 0.1, 0.3)),
+        (["norm=none", "batch_size=4"], "SGD", (0.001, 0.003, 0.01)),
+    ],
+)
+def test_the_first_rates_are_those_of_the_norm_and_move_with_the_batch(overrides, optimizer, rates):
+    assert first_rates(altered(KNOWN, labels={"optimizer": optimizer}), overrides) == rates

@@ -5,10 +5,11 @@ import json
 import pytest
 from committed import CLAIMS, altered
 
-from normexp.claims.evidence.protocol import evidence_tag, protocol_of
 from normexp.claims.evidence.registry import (
     REGISTRY,
+    evidence_tag,
     latest,
+    protocol_of,
     read_registry,
     register,
     registration,
@@ -52,6 +53,7 @@ def test_a_claim_is_registered_while_its_protocol_is_that_of_its_row(tmp_path):
     protocol = protocol_of(claim)
     row = register(path, subject=subject, protocol=protocol, reason="r", seeds=seeds_of(claim))
     assert registration(claim, [path]) == (row, "")
+    assert (row.number, row.seeds) == (1, [[claim.first_seed, claim.first_seed + 4]])
     amended = altered(claim, seeds=claim.seeds + 1)
     assert registration(amended, [path])[1] == "the protocol is not the one of row 1; register the amendment"
 

@@ -14,12 +14,7 @@ from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.judge.over_settings import judge_settings
-from normexp.claims.judge.settings_count import (
-    count,
-    is_near_margin,
-    number_in,
-    word_of,
-)
+from normexp.claims.judge.settings_count import count, is_near_margin, number_in, word_of
 from normexp.claims.judge.verdict import Trained
 from normexp.claims.units import ends
 from normexp.claims.words import note, paragraph, scope, with_scope
@@ -51,9 +46,6 @@ def claim(*comparisons, **options):
 
 def judge(settings, claim, **options):
     return judge_settings(claim, settings, **options)
-
-
-# Exact intervals.
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 6), (1, 6), (12, 24), (17, 24), (18, 24), (48, 48)])
@@ -93,9 +85,6 @@ def test_p_is_the_share_of_all_outcomes_that_are_as_uneven():
     signs = np.array(list(itertools.product((0, 1), repeat=10))).sum(1)
     for k in range(11):
         assert p_of_share(k, 10) == pytest.approx((np.abs(signs - 5) >= abs(k - 5)).mean())
-
-
-# Words.
 
 
 @pytest.mark.parametrize(
@@ -138,12 +127,6 @@ def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
     )
 
 
-def test_without_a_row_the_scope_says_so():
-    found = judge(family([1.0] * 6), claim(MORE))
-    assert scope(found).endswith(", unregistered")
-    assert found.registered is None
-
-
 def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
     settings = family([1.0] * 12 + [0.2] * 3)
     other = Comparison(kind="smaller", arm="a", target=0.9)
@@ -174,9 +157,6 @@ def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
     found = judge(family([1.0] * 9), claim(MORE, withdrawn="why"), row=ROW)
     assert (found.word, found.p, found.counts[0].holds) == ("withdrawn", None, 9)
     assert note(found).startswith("withdrawn: why")
-
-
-# What stands beside a word.
 
 
 @pytest.mark.parametrize(("kind", "claimed"), [("greater", 4), ("smaller", 2), ("different", None)])
@@ -258,9 +238,6 @@ def test_slopes_give_one_number_a_setting():
     assert (found.number, found.side) == (pytest.approx(2.0), "beyond")
 
 
-# One number a setting.
-
-
 def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each():
     own = setting((0.02, 0.0), (0.05, 0.03), measure="error", answer=0.01)
     found = number_in(own, FEWER)
@@ -283,14 +260,10 @@ def test_a_failed_run_counts_as_a_guess_and_the_second_line_says_what_holds_with
 @pytest.mark.parametrize("comparison", [FEWER, MORE, SAME])
 def test_where_every_run_failed_no_claim_holds_not_even_an_equivalence(comparison):
     lost = setting((0.1, 0.1), (0.1, 0.1), failed={"a": [1, 1], "b": [1, 1]}, guess=0.9)
-    found = count([lost, *family([0.0])], replace_log(comparison), 0.95)
+    found = count([lost, *family([0.0])], altered(comparison, log=False), 0.95)
     assert found.failed == 1
     assert not found.settings[0].holds
     assert found.n == 2
-
-
-def replace_log(comparison: Comparison) -> Comparison:
-    return Comparison(**{**comparison.shown(), "log": False})
 
 
 def test_where_the_value_of_guessing_is_not_known_pairs_decide_or_nothing_does():
@@ -324,9 +297,6 @@ def test_medians_and_their_spread_are_numpys():
     assert found.median_interval == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
 
 
-# Rules that ask for more runs.
-
-
 def test_settings_within_a_standard_error_of_the_margin_need_two_more_seeds_on_either_side():
     def seeds(*values):
         return setting(values, [0.0] * len(values), name=str(values))
@@ -348,20 +318,6 @@ def test_a_manipulation_that_fails_forbids_the_word_and_is_said():
     assert note(found).startswith(
         "the manipulation check holds in 0 of 12, so nothing is said of the cause (noise);"
     )
-
-
-def test_the_paragraph_has_counts_share_median_and_failures():
-    settings = [
-        *family([1.0] * 9 + [0.2, -0.7]),
-        setting((2.0, 2.0), (0.0, 0.0), "lost", {"b": [1, 0]}, guess=0.9),
-    ]
-    found = judge(settings, claim(MORE), row=ROW)
-    text = " ".join(paragraph(found, 10_000).split())
-    assert "P10 SUPPORTED: beyond the margin in 10 of 12 drawn settings:" in text
-    assert "; share 0.83 (0.52 to 0.98); " in text
-    assert "; where it does not hold: too little to matter in 1, the other way in 1; the sign is the" in text
-    assert "; the sign is the claimed one in 11 of 12 (p 0.0063)" in text
-    assert "failed runs: 1 of 24 with b (at seeds where all trained it holds in 10 of 12)" in text
 
 
 def test_an_interval_of_few_settings_excludes_nothing_and_says_so():

@@ -43,9 +43,7 @@ def test_a_word_that_mathematics_contradicts_is_unexpected(expected, said):
 
 def test_the_question_stands_behind_the_numbers_where_it_is_asked():
     found = judge(family([1.0] * 6), claim(MORE))
-    assert numbers_of(found).endswith(". The claim: greater by more than 0.5") or "The claim: " in numbers_of(
-        found
-    )
+    assert numbers_of(found).endswith(". The claim: more than 50 points higher")
     assert "laim:" not in numbers_of(found, asked=False)
 
 
@@ -78,14 +76,11 @@ def test_each_arm_of_a_universal_sentence_has_its_own_values_and_bound():
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        (
-            [[1, 9], [1, 1], [1, 1], [1, 1], [1, 1]],
-            "1 of 10 cases fail, all at level 20, the worst: a, seed 0",
-        ),
+        ([[1, 9], [1, 1], [1, 1], [1, 1], [1, 1]], "1 of 10 cases fail, all at level 20, the worst: a, seed 0"),
         ([[9, 1], [1, 8], [1, 1], [1, 1], [1, 1]], "2 of 10 cases fail, the worst: a, 10, seed 0"),
         ([[1, 1]] * 5, ""),
     ],
-)
+)  # fmt: skip
 def test_a_counterexample_says_where_it_is(values, said):
     (found,) = judge_comparisons(table_of({"a": values}, [10, 20]), [Comparison(kind="every", at_most=2)])
     assert note_of_values(found) == said
@@ -110,15 +105,11 @@ def test_limits_name_five_and_count_the_rest():
 @pytest.mark.parametrize(
     ("fitting", "where", "said"),
     [
-        (
-            16,
-            {"model": ("MLP", "CNN")},
-            "16 of the 48 of bank=drawn have model MLP or CNN, of which",
-        ),
+        (16, {"model": ("MLP", "CNN")}, "16 of the 48 of bank=drawn have model MLP or CNN, of which"),
         (10, {"model": ("MLP",)}, "10 of the 48 of bank=drawn have model MLP"),
         (10, {}, "bank=drawn has 10"),
     ],
-)
+)  # fmt: skip
 def test_few_settings_say_of_how_many(fitting, where, said):
     few = Few(bank="drawn", cells=48, fitting=fitting, where=where, first=10)
     assert few_settings(few).startswith(f"few settings: {said}")
@@ -152,26 +143,11 @@ def test_repeated_draws_and_late_rows_are_told():
     assert to_json(found)["late"] is None
 
 
-def test_a_paragraph_ends_with_what_it_does_not_show_and_its_source():
-    found = judge(family([1.0] * 6), claim(MORE))
-    *_, limits, source = paragraph(found, 10_000).split("\n")
-    assert limits == does_not_show(found.limits)
-    assert source == f"source: {found.source}"
-
-
 def test_arms_that_were_not_trained_to_an_end_are_told():
     late = [dataclasses.replace(own, unfitted=("a", "b")) for own in family([1.0] * 2)]
     late += [dataclasses.replace(own, unfitted=("b",)) for own in family([1.0] * 4)]
     said = "not trained to the end, so more updates may lower the error: a in 2, b in 6 settings"
     assert said in numbers_of(judge(late, claim(MORE)))
-
-
-@pytest.mark.parametrize(("n", "said"), [(6, False), (5, True)])
-def test_six_settings_with_a_number_are_enough_for_a_word(n, said):
-    lost = setting((9.0, 9.0), (0.0, 0.0), "lost", {"a": [1, 1], "b": [1, 1]})
-    found = judge([*family([1.0] * n), lost], claim(MORE))
-    assert ("no word is possible" in note(found)) == said
-    assert (found.word == "supported") == (not said)
 
 
 @pytest.mark.parametrize(("effects", "held"), [([1.0] * 6, True), ([1.0] * 5 + [0.1], False)])

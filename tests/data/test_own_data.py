@@ -124,6 +124,7 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
             {},
             r"must give, for train .* float32 inputs .*; it gives uint8 \(1, 3, 8, 8\) and int64",
         ),
+        (own_sets.Constant, {}, "all samples of the training split have one class; give it two or more"),
         (own_sets.Broken, {}, "RuntimeError: is gone"),
         (own_sets.Stream, {}, "Stream.train_dataloader.*give one DataLoader of a Dataset with numbered"),
         (own_sets.NoSplits, {}, "NoSplits: TypeError: .*'split'"),

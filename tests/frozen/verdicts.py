@@ -10,7 +10,7 @@ from typing import Any
 
 from normexp.claims.conclude import judge_all_again
 from normexp.claims.record import to_json
-from normexp.claims.spec.claim_files import load_claims
+from normexp.claims.spec.find import load_claims
 from normexp.claims.words import paragraph
 from normexp.config.folder import CONFIGS
 

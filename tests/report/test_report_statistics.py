@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from normexp.claims.judge.estimate import SeedMean
-from normexp.report.statistics import Values, curves, estimate, of_all_runs
+from normexp.report.statistics import Values, crossed, curves, estimate, of_all_runs
 
 
 def points(values, examples=None, **more) -> Values:
@@ -70,6 +70,21 @@ def test_interval_over_seeds_and_examples_covers_the_mean_over_both(of_seeds, of
         found = estimate(z.mean(1), examples=z)
         covered.append(found.low <= 0 <= found.high)
     assert np.mean(covered) > 0.93
+
+
+def test_crossed_variance_and_its_degrees_of_freedom_are_those_of_sums_written_out():
+    z = np.array([[1.0, 2.0, 4.0, 1.0], [2.0, 2.0, 7.0, 3.0], [0.0, 1.0, 3.0, 5.0]])  # 3 seeds, 4 examples
+    whole = sum(z.flat) / 12
+    seeds = [sum(row) / 4 - whole for row in z]
+    examples = [sum(column) / 3 - whole for column in z.T]
+    rest = [z[i, j] - whole - seeds[i] - examples[j] for i in range(3) for j in range(4)]
+    squares = [sum(x**2 for x in part) for part in (seeds, examples, rest)]
+    parts = [squares[0] / 2 / 3, squares[1] / 3 / 4 + 0.01, squares[2] / 6 / 12]
+    variance = parts[0] + parts[1] - parts[2]
+    df = variance**2 / (parts[0] ** 2 / 2 + parts[1] ** 2 / 3 + parts[2] ** 2 / 6)
+    assert variance > max(parts)
+    assert crossed(z, 0.01) == pytest.approx((variance, df))
+    assert crossed(np.zeros((3, 4))) == (0.0, 2.0)
 
 
 def test_pairing_removes_what_seeds_share():

@@ -14,7 +14,7 @@ from normexp.config.folder import ALLOWED, VARIABLE
 from normexp.config.run_spec import RunSpec
 from normexp.format import installs
 from normexp.sweeps.job import Job
-from normexp.sweeps.options import Options, options_of, take_flags
+from normexp.sweeps.options import OF_COMMANDS, Options, options_of, take_flags
 from normexp.sweeps.places import choose_place
 
 RUN = Job(RunSpec({"trainer": {"accelerator": "cpu"}, "threads": None}, {}, "", Path()), [], 1, Path())
@@ -28,6 +28,10 @@ def test_flags_are_taken_out_and_mean_what_they_say():
     wanted = Options(place="slurm", time_limit="02:00:00", plan=True, gpus=0.25, slurm={"partition": "gpu"})
     assert options_of(given) == wanted
     assert wanted.time_limit == timedelta(hours=2)
+    rest, given = take_flags(["-m", "--metric", "val/quality", "--better", "higher"])
+    assert options_of(given).better == "higher"
+    words = ["--metric", "val/loss", "--plan"]  # a command's own key
+    assert take_flags(words, OF_COMMANDS) == (words[:2], [("plan", "true")])
 
 
 @pytest.mark.parametrize(
@@ -40,6 +44,7 @@ def test_flags_are_taken_out_and_mean_what_they_say():
         (["--gpus", "half"], "gpus='half': must be a number"),
         (["--place", "slurm", "--workers", "0"], "workers=0: runs inside this process"),
         (["--gpus", "1"], "gpus=1: is for clusters; runs_per_gpu"),
+        (["--metric", "val/quality"], "metric=val/quality: which way is better"),
         (["--place"], "--place: needs a value"),
         (["--slurm", "a b=me"], "slurm=a b=.*: write an option of sbatch, account=mine"),
     ],

@@ -1,4 +1,5 @@
-"""The runs of claims on this disk: what each is composed of, where it lies, and its row in the table of runs."""
+"""The runs of claims on this disk: what each is composed of, where it lies, and its row in the table of runs; and what
+a cell of a bank leaves out, found in its configuration and its data."""
 
 import hashlib
 import math
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from normexp.claims.evidence.grid import settings_of
+from normexp.claims.evidence.grid import cells_of
 from normexp.claims.evidence.metric import (
     ANEW,
     FINAL,
@@ -21,9 +22,11 @@ from normexp.claims.evidence.metric import (
     read_logged,
     steps_to,
 )
+from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import CPU, NO_RUNS
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
+from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
 from normexp.runs.summary import REESTIMATED
 
@@ -50,9 +53,9 @@ class DiskRuns:
         keys = keys_of(grid)
         new = grid.loc[[key not in self._specs for key in keys]]  # with its columns, also of no row
         for text, rows in new.groupby("overrides", sort=False):
-            words = overrides_of(str(text), self.cache)
+            overrides = overrides_of(str(text), self.cache)
             rates = sorted(rows["lr"].dropna().unique().tolist()) or None
-            for spec in specs(words, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
+            for spec in specs(overrides, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
                 self._specs[text, spec.config["seed"], spec.config["lr"] if rates else None] = spec
             for arm in rows["arm"].unique():
                 for metric in self._metrics(arm):
@@ -61,7 +64,7 @@ class DiskRuns:
 
     def read(self, grid: pd.DataFrame) -> pd.DataFrame:
         """A row for each run of a grid that is finished, with the columns of the evidence and its `folder`."""
-        cells = {cell.name: cell for cell in settings_of(self.claim)}
+        cells = {cell.name: cell for cell in cells_of(self.claim)}
         arms = defaultdict[tuple, dict[str, None]](dict)  # those with equal overrides share a run
         for key, arm in zip(keys_of(grid), grid["arm"], strict=True):
             arms[key][arm] = None
@@ -107,7 +110,7 @@ class DiskRuns:
 
 
 def keys_of(grid: pd.DataFrame) -> list[tuple]:
-    """The words, the seed and the rate of each row; None for the configuration's own rate."""
+    """The overrides, the seed and the rate of each row; None for the configuration's own rate."""
     rows = zip(grid["overrides"].tolist(), grid["seed"].tolist(), grid["lr"].tolist(), strict=True)
     return [(text, seed, None if math.isnan(lr) else lr) for text, seed, lr in rows]
 
@@ -116,13 +119,13 @@ def overrides_of(text: str, cache: Path) -> list[str]:
     """The overrides of a run of a claim. What a run records is no part of its identity, but a claim that reads it
     needs a run that recorded it, so runs that record something else lie in a folder of their own."""
     # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
-    words = [word.replace("${seed}", r"$\{seed\}") for word in text.split("\n") if word]
-    recorded = [word for word in words if word.startswith(READ)]
+    overrides = [override.replace("${seed}", r"$\{seed\}") for override in text.split("\n") if override]
+    recorded = [override for override in overrides if override.startswith(READ)]
     digest = hashlib.sha256("\n".join(recorded).encode()).hexdigest()[:8]
     study = f"watched-{digest}" if recorded else "runs"
-    recipe = [] if any(word.startswith("recipe=") for word in words) else ["recipe=plain"]
-    watched = [] if any(word.startswith("monitor") for word in words) else ["monitor=none"]
-    return [*recipe, f"name={study}", *watched, f"outputs={cache}", *words]
+    recipe = [] if any(override.startswith("recipe=") for override in overrides) else ["recipe=plain"]
+    watched = [] if any(override.startswith("monitor") for override in overrides) else ["monitor=none"]
+    return [*recipe, f"name={study}", *watched, f"outputs={cache}", *overrides]
 
 
 def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,18 +135,13 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "key": summary["hash"],
         "norm": summary["choices"]["norm"],
-        "status": summary["status"],
-        **{
-            name: _number(summary["metrics"].get(metric))
-            for name, metric in zip(NUMBERS, METRICS, strict=True)
-        },
-        "steps": summary["steps"],
+        **{name: summary[name] for name in ("status", "steps", "finished")},
+        **{metric.replace("/", "_"): _number(summary["metrics"].get(metric)) for metric in METRICS},
         "auc": _number(summary["convergence"].get("auc")),
         **{name: _steps(name, summary["convergence"]) for name in SPEED if name.startswith(STEPS_TO)},
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
         "device": str(execution.get("device", CPU)).partition(":")[0],
-        "finished": summary["finished"],
         "started": first.get("started") or summary["finished"],
         "commit": checkout.get("commit", ""),
         "dirty": checkout.get("dirty", True),
@@ -160,3 +158,40 @@ def _steps(name: str, convergence: Mapping[str, Any]) -> float:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def complete_cells(claim: Claim) -> Claim:
+    """The claim with complete cells. Raises ValueError with one line for data that cannot be read."""
+    if claim.evidence != "training":
+        return claim
+    cells = {name: complete(cell) for name, cell in claim.cells.items()}
+    return claim.model_copy(update={"cells": cells})
+
+
+def complete(cell: BankCell) -> BankCell:
+    """The cell with everything that it left out. It reads the data, with the seed 0.
+
+    Rates are the configuration's own, times 0.1, 0.3, 1, 3 and 10. The chance is the share of the most frequent answer
+    on validation; the loss of a guess is the entropy of the answers on the training split.
+    """
+    if cell.is_complete:
+        return cell
+    with fast_imports():
+        import torch
+
+        from normexp.claims.evidence.initial import plain
+        from normexp.config.targets import load_data
+
+    config = plain(cell.overrides)
+    data = load_data(config)
+    answers = data.splits["val"].y.flatten()
+    # Each seed cuts its own split where a setting of the data follows the seed.
+    cut_again = any(part.startswith("data.") and part.endswith("${seed}") for part in cell.overrides)
+    found = {
+        "rates": rates_around(config["lr"]),
+        "test": "blocks" if data.kind == "text" else "cut again" if cut_again else "test set",
+        "validation": len(answers),
+        "chance": torch.bincount(answers).max().item() / len(answers),
+        "guess_loss": data.chance_loss("train"),
+    }
+    return cell.model_copy(update={key: value for key, value in found.items() if not getattr(cell, key)})

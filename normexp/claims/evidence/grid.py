@@ -23,7 +23,7 @@ OF_BANK = "bank:"  # in `asked_by`, before the name of a bank
 
 def overrides_text(overrides: Iterable[str]) -> str:
     """Overrides as the text that names a run beside its seed and rate: the last word of each key, one a line."""
-    last = {word.partition("=")[0]: word for word in overrides if word != "monitor=none"}
+    last = {text.partition("=")[0]: text for text in overrides if text != "monitor=none"}
     return "\n".join(sorted(last.values()))
 
 
@@ -33,16 +33,16 @@ def grid_of(claim: Claim) -> pd.DataFrame:
     Raises ValueError for a drawn setting without a pilot.
     """
     parts = []
-    for cell in settings_of(claim):
+    for cell in cells_of(claim):
         if cell.draw and not cell.updates:
             raise ValueError(f"claim={claim.id}: setting={cell.name}: has no pilot yet (docs/claims.md)")
-        for arm, level, words in arms_in(claim, cell):
+        for arm, level, overrides in arms_in(claim, cell):
             rates = rates_in(claim, cell, arm, level)
-            parts.append(rows_of(cell.name, arm, level, words, claim.seed_range, rates))
+            parts.append(rows_of(cell.name, arm, level, overrides, claim.seed_range, rates))
     return pd.concat(parts, ignore_index=True)
 
 
-def settings_of(claim: Claim) -> list[BankCell]:
+def cells_of(claim: Claim) -> list[BankCell]:
     """The cells of a claim. A claim in a single setting has one cell, which changes nothing."""
     return list(claim.cells.values()) if claim.settings else [BankCell(name="", overrides=())]
 
@@ -51,28 +51,28 @@ def grid_of_bank(bank: Bank) -> pd.DataFrame:
     """The grid of a bank: every norm in each cell of its grid; the norm is the arm."""
     parts = []
     for cell, norm in itertools.product(bank.grid.values(), bank.norms):
-        words = [*cell.overrides, f"norm={norm}"]
-        rates = first_rates(cell, words) if cell.draw else cell.rates
-        parts.append(rows_of(cell.name, norm, "", overrides_text(words), range(bank.seeds), rates))
+        overrides = [*cell.overrides, f"norm={norm}"]
+        rates = first_rates(cell, overrides) if cell.draw else cell.rates
+        parts.append(rows_of(cell.name, norm, "", overrides_text(overrides), range(bank.seeds), rates))
     return pd.concat(parts, ignore_index=True) if parts else NO_GRID
 
 
 def rows_of(
-    setting: str, arm: str, level: Any, words: str, seeds: Iterable[int], rates: Sequence[float | None]
+    setting: str, arm: str, level: Any, overrides: str, seeds: Iterable[int], rates: Sequence[float | None]
 ) -> pd.DataFrame:
     """The rows of one arm at one level in one setting."""
-    rows = [(setting, arm, level, words, seed, rate) for seed in seeds for rate in rates]
+    rows = [(setting, arm, level, overrides, seed, rate) for seed in seeds for rate in rates]
     return pd.DataFrame(rows, columns=[*ARM, *RUN]).astype({"level": object, "lr": float})
 
 
 def arms_in(claim: Claim, cell: BankCell) -> list[tuple[str, Any, str]]:
-    """(arm, level, words) of everything that a claim compares in a setting."""
+    """(arm, level, overrides) of everything that a claim compares in a setting."""
     found = []
     for arm, level in itertools.product(claim.arms, claim.levels):
         factor = claim.factor_of(level)
         length = equal_passes(cell, [*claim.fixed, *claim.arms[arm], *factor])
-        words = [*cell.overrides, *claim.fixed_of(arm), *claim.arms[arm], *factor, *length]
-        found.append((arm, level, overrides_text(words)))
+        overrides = [*cell.overrides, *claim.fixed_of(arm), *claim.arms[arm], *factor, *length]
+        found.append((arm, level, overrides_text(overrides)))
     return found
 
 
@@ -88,11 +88,11 @@ def rates_in(claim: Claim, cell: BankCell, arm: str, level: Any) -> tuple[float 
     """The first rates of an arm in a setting; None for the configuration's own rate."""
     if not claim.settings:
         return (None,)
-    own, rates = claim.rate == "own", cell.rates
+    tuned, rates = claim.rate == "own", cell.rates
     if cell.draw:
-        choice = claim.arms[arm] if own else []  # a rate that is not an arm's own is equal in all arms
+        choice = claim.arms[arm] if tuned else []  # a rate that is not an arm's own is equal in all arms
         rates = first_rates(cell, [*claim.fixed, *choice, *claim.factor_of(level)])
-    return rates if own else (rate_of(rates, claim.rate),)
+    return rates if tuned else (rate_of(rates, claim.rate),)
 
 
 def missing(grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

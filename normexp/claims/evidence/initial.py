@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import pandas as pd
 from torch import Tensor, nn
 
-from normexp.claims.evidence.networks import DIRECTIONS, NETWORK
+from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
 from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws.sites import SiteNetwork
@@ -49,13 +49,14 @@ def value_of_arm(
     with refused("function", claim.function):
         if isinstance(choice, dict):  # a fact about torch, without a norm
             return measure(seed=seed, **options)
-        words = (*claim.fixed, *choice, *(f"{key}={value}" for key, value in chosen.items() if "." in key))
+        more = (f"{key}={value}" for key, value in chosen.items() if "." in key)
+        overrides = (*claim.fixed, *choice, *more)
         if claim.evidence == "law":
-            return measure(norm_factory(words), seed=seed, **options)
-        last = {word.partition("=")[0]: word for word in words}  # an arm replaces the setting's own
+            return measure(norm_factory(overrides), seed=seed, **options)
+        last = {text.partition("=")[0]: text for text in overrides}  # an arm replaces the setting's own
         key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
         if key not in _measured:
-            net = network(words, seed)
+            net = network(overrides, seed)
             if weights:
                 weights.fill(net, seed)
             _measured[key] = measure(net, seed=seed, **options)
@@ -66,10 +67,10 @@ def initial_table(claim: Claim) -> pd.DataFrame:
     """The table of a claim's networks, made anew: one row per part, setting, arm, level and seed."""
     functions = {"": claim.function} | ({NETWORK: DIRECTIONS} if claim.drawn else {})
     tables = []
-    for (part, function), (name, words) in itertools.product(functions.items(), claim.settings.items()):
-        overrides, options = split_options(words)
-        own = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": {**claim.options, **options}}
-        table = gather(claim.model_copy(update=own | {"function": function}))
+    for (part, function), (name, setting) in itertools.product(functions.items(), claim.settings.items()):
+        overrides, options = split_options(setting)
+        changes = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": claim.options | options}
+        table = gather(claim.model_copy(update=changes | {"function": function}))
         tables.append(table.assign(setting=name, part=part))
     return pd.concat(tables, ignore_index=True)
 
@@ -110,8 +111,8 @@ def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values; what a network needs of them is checked. A protocol that names no recipe
     assumes the plain one, and has no monitor but its claim's own. Callers share the values and must not change them."""
     unnamed = {"recipe=plain": "recipe=", "monitor=none": "monitor"}
-    words = [word for word, key in unnamed.items() if not any(own.startswith(key) for own in overrides)]
-    config = plain_values(compose([*words, *overrides])[0])
+    more = [text for text, key in unnamed.items() if not any(one.startswith(key) for one in overrides)]
+    config = plain_values(compose([*more, *overrides])[0])
     validate(config, groups=("model", "norm", *(["data"] if names_data(overrides) else [])))
     return config
 

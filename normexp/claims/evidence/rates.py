@@ -25,17 +25,16 @@ RATE_RULES = {
 LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times a configuration's own rate
 STEPS = (1.0, 3.0)  # the learning rates in each power of ten: 0.001, 0.003, 0.01, ...
 Rates = tuple[float, ...]
-# Scores that may choose a rate (higher is better), each with a second score that breaks ties.
+# Scores that may choose a rate (higher is better), each with a second score that breaks ties. For other measures it is
+# that of `error`: of `failed` a run counts that was the best of its seed, failed or not.
 SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
     "loss": lambda runs: (-runs["val_loss"], runs["val_accuracy"]),
     "steps": lambda runs: (-runs["value"], runs["val_accuracy"]),
     "fit": lambda runs: (-runs["train_loss"], runs["val_accuracy"]),
+    # Of a comparison of anything, which scores its runs itself.
+    "own": lambda runs: (runs["score"], runs["tie"]),
 }
-# For `failed` a run counts that was the best of its seed, failed or not.
-# Of a comparison of anything, which scores its runs itself.
-SCORES["own"] = lambda runs: (runs["score"], runs["tie"])
-SCORES["failed"] = SCORES["value"] = SCORES["error"]
 WIDENS_BY = {"fit": "loss"}  # registered: a loss on the training split widens the grid by validation
 
 
@@ -59,7 +58,7 @@ def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
     """The row of each setting, arm, level and seed at its best rate: the highest validation score of `measure` among
     the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate; a
     score that is no number comes last. Arms are in the order of their names."""
-    score, tie = SCORES[measure](runs)
+    score, tie = SCORES.get(measure, SCORES["error"])(runs)
     order = {"failed_": runs["status"] != "completed", "score_": -score, "tie_": -tie}
     ordered = runs.assign(**order).sort_values([*order, "lr"], kind="stable")
     best = runs.loc[ordered.drop_duplicates(["setting", "arm", "level", "seed"]).index.sort_values()]
@@ -77,7 +76,9 @@ def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
     ends = pd.DataFrame({end: taken == edge for end, edge in (("low", rates[0]), ("high", rates[-1]))})
     shares = ends.groupby([best["arm"], best["level"]]).mean()
     low, high = (shares[shares.sum(axis=1) > EDGE_SHARE] > 0).any()
-    return [rates[0] ** 2 / rates[1]] * low + rates + [rates[-1] ** 2 / rates[-2]] * high
+    if low:
+        rates = [rates[0] ** 2 / rates[1], *rates]
+    return [*rates, rates[-1] ** 2 / rates[-2]] if high else rates
 
 
 def next_rates(runs: pd.DataFrame, cell: BankCell, measure: str) -> Rates:
@@ -92,7 +93,7 @@ def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:
     norm with whose name it begins (layernorm_detach), else the one in the middle of all. At another batch size, rates
     move with its ratio (SGD) or the root of it (AdamW), in whole steps of the grid."""
     norm = value_of("norm", overrides)
-    of_norm = (own for name, own in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_"))
+    of_norm = (rates for name, rates in cell.arm_rates.items() if f"{norm}_".startswith(f"{name}_"))
     rates = next(of_norm, cell.rates)
     arm_batch, setting_batch = value_of("batch_size", overrides), value_of("batch_size", cell.overrides)
     if not arm_batch or arm_batch == setting_batch:
@@ -104,6 +105,5 @@ def first_rates(cell: BankCell, overrides: Sequence[str]) -> Rates:
 
 def neighbor(rate: float, steps: int) -> float:
     """The next rate of 0.001, 0.003, 0.01, 0.03, ... in this direction."""
-    place = round(math.log10(rate) * len(STEPS)) + steps
-    power, step = divmod(place, len(STEPS))
+    power, step = divmod(round(math.log10(rate) * len(STEPS)) + steps, len(STEPS))
     return float(f"{STEPS[step] * 10.0**power:g}")

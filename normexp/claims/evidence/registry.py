@@ -1,4 +1,8 @@
-"""The registry: the file that says who fixed which protocol when.
+"""The protocol of a claim, everything that decides its verdict, as a hash; and the registry, the file that says who
+fixed which protocol when.
+
+A protocol is what the files say as plain values, not what they resolve to: a run has its own identity, so a default
+that changes makes other runs, and the grid asks for them.
 
 The registry is a file to which rows are only added. A claim is registered if the hash of its protocol is that of its
 subject's last row, and the row's date precedes its first run. An amendment takes seeds that no earlier row of its
@@ -6,18 +10,22 @@ subject had, and half of its error: 5%/2, then 5%/4. So all verdicts of a subjec
 rows came before runs is proved from git, by `scripts/audit_registry.py`. Imports no torch and composes nothing.
 """
 
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from normexp.claims.evidence.protocol import protocol_of
+from normexp.claims.evidence.rates import RATE_RULES
+from normexp.claims.evidence.settings import DIFFERENT, FAILURE_RULES
 from normexp.claims.judge.estimate import ALPHA
-from normexp.claims.judge.settings_count import MOST_SEEDS
-from normexp.claims.spec.bank import SMALL
+from normexp.claims.judge.settings_count import MOST_SEEDS, RULES
+from normexp.claims.spec.bank import SMALL, Bank
+from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 from normexp.runs.files import alone, atomic_write
@@ -25,6 +33,49 @@ from normexp.runs.files import alone, atomic_write
 REGISTRY = Path("docs") / "evidence" / "registry.jsonl"
 KEYS = ("subject", "protocol", "date", "reason", "seeds")
 Seeds = list[list[int]]  # ranges [first, end) of the verdict
+FIELDS = (
+    "sentence", "evidence", "function", "metric", "factor", "options", "seeds", "first_seed", "better", "first", "rate",
+    "arms", "fixed", "settings",
+)  # fmt: skip
+
+
+def digest(content: Any) -> str:
+    """SHA-256 of plain values; the order of keys does not matter."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def protocol_of(claim: Claim) -> str:
+    """The hash of everything that decides the verdict of a claim over settings, or in one."""
+    check = claim.manipulation
+    content = {name: getattr(claim, name) for name in FIELDS} | {
+        "claim": claim.id,
+        "bank": claim.bank,
+        "comparisons": [comparison.shown() for comparison in claim.comparisons],
+        # None stands where a function once did.
+        "manipulation": check and [check.metric, None, check.comparison.shown()],
+        "cells": {name: _cell(cell) for name, cell in claim.cells.items()},
+        "rules": RULES | RATE_RULES | FAILURE_RULES | DIFFERENT,
+    }
+    return digest(content)
+
+
+def protocol_of_bank(bank: Bank) -> str:
+    """The hash of a bank's grid: its settings with their lengths and rates and, if drawn, their distributions."""
+    cells = {name: [cell.draw, _cell(cell)] for name, cell in bank.cells.items()}
+    population = bank.population.model_dump(exclude_unset=True) if bank.population else {}
+    return digest([population, bank.norms, bank.seeds, cells])
+
+
+def _cell(cell: BankCell) -> list[Any]:
+    """What decides the runs of a setting, beside the claim's own overrides."""
+    rates = {norm: list(rates) for norm, rates in cell.arm_rates.items()}
+    fixed = [] if cell.widen else ["rates are not widened"]
+    return [list(cell.overrides), cell.updates, list(cell.rates), rates, *fixed]
+
+
+def evidence_tag(claim: Claim) -> str:
+    """The word in the column `asked_by` of the runs on which the kept verdict of the claim, as it is now, rests."""
+    return f"{claim.id}:{protocol_of(claim)[:8]}"
 
 
 def seeds_of(claim: Claim) -> Seeds:
@@ -84,13 +135,14 @@ def register(path: Path, *, subject: str, protocol: str, reason: str, seeds: See
                 f"{subject}: its protocol is registered, row {earlier[-1].number}; nothing is to be done"
             )
         had = {seed for row in earlier for first, end in row.seeds for seed in range(first, end)}
-        if any(seed in had for first, end in seeds for seed in range(first, end)):
+        if any(not had.isdisjoint(range(first, end)) for first, end in seeds):
             raise ValueError(
                 f"{subject}: seeds={seeds}: an earlier row had some; an amendment takes fresh ones, set first_seed: "
                 f"{max(had) + 1}"
             )
-        row = {"subject": subject, "protocol": protocol, "reason": " ".join(reason.split()), "seeds": seeds}
-        row["date"] = datetime.now(UTC).isoformat(timespec="seconds")
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        row = {"subject": subject, "protocol": protocol, "date": date, "seeds": seeds}
+        row["reason"] = " ".join(reason.split())
         before = path.read_bytes() if path.exists() else b""
         with atomic_write(path) as file:  # a row that is half written would break the file
             file.write(before + json.dumps(row, sort_keys=True).encode() + b"\n")
@@ -105,9 +157,9 @@ def default_registry() -> Path:
 
 def registries_of() -> list[Path]:
     """Where rows are looked for: in the user's own registry, then in that of the evidence."""
-    own, shipped = default_registry(), CONFIGS.parent / REGISTRY
-    paths = [path for path in (own, shipped) if path.exists()]
-    return paths[:1] if len(paths) > 1 and own.samefile(shipped) else paths
+    mine, shipped = default_registry(), CONFIGS.parent / REGISTRY
+    paths = [path for path in (mine, shipped) if path.exists()]
+    return paths[:1] if len(paths) > 1 and mine.samefile(shipped) else paths
 
 
 def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Row | None, str]:

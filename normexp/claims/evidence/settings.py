@@ -1,5 +1,5 @@
-"""From finished runs to the settings that the judge counts: which runs are compared, which failed, and which arms had
-not learned to an end."""
+"""The settings that the judge counts. Of finished runs: which are compared, which failed, and which arms had not
+learned to an end. Of networks before training: which are equal, and so count once."""
 
 import numpy as np
 import pandas as pd
@@ -9,8 +9,8 @@ from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, runs_of
 from normexp.claims.evidence.metric import measure_of, with_values
 from normexp.claims.evidence.rates import runs_at
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.spec.cell import BankCell
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.cell import BankCell, labels_of
+from normexp.claims.spec.claim import Claim, split_options
 from normexp.claims.spec.population import Length
 
 ABOVE_CHANCE = 0.001  # of a thousand runs that guess, one is taken for a run that learned
@@ -19,13 +19,21 @@ FAILURE_RULES = {
     "p above which a run never got above chance": ABOVE_CHANCE,
     "loss of a drawn run that did not fail, at most, times that of guessing": MOST_LOSS,
 }
+NETWORK = "network"  # the part by which networks are told apart
+SAME = 1e-4  # the largest relative difference of equal networks: sums are rounded in another order
+DIRECTIONS = "depth.direction"
+DIFFERENT = {  # of drawn networks before training; a registered protocol holds it
+    "passed over": "a draw that has in every arm and seed the values and directions of an earlier one",
+    "directions": DIRECTIONS,
+    "within": SAME,
+}
 
 
 def settings(claim: Claim, runs: pd.DataFrame, *, manipulation: bool = False) -> list[Setting]:
     """The settings of a claim from its `compared_runs`. `manipulation`: with the values of its manipulation check."""
     return [
-        setting_of(claim, claim.cells[str(name)], own, manipulation=manipulation)
-        for name, own in runs.groupby("setting", sort=False)
+        setting_of(claim, claim.cells[str(name)], rows, manipulation=manipulation)
+        for name, rows in runs.groupby("setting", sort=False)
     ]
 
 
@@ -35,7 +43,7 @@ def compared_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     of_arms = rates_of_all_seeds(with_values(claim, runs))
     chosen = runs_at(of_arms, claim.cells, measure_of(claim), claim.rate)
     groups = chosen.groupby("setting", sort=False)
-    parts = [own.assign(failed=failed_runs(own, claim.cells[str(name)])) for name, own in groups]
+    parts = [rows.assign(failed=failed_runs(rows, claim.cells[str(name)])) for name, rows in groups]
     return pd.concat(parts, ignore_index=True) if parts else chosen.assign(failed=[])
 
 
@@ -109,3 +117,40 @@ def unfitted_arms(cell: BankCell, runs: pd.DataFrame, rules: Length) -> tuple[st
         open_ &= 1 - done["train_accuracy"] >= rules.learned * (1 - cell.chance)
     shares = open_.groupby(done["arm"], sort=False).mean()
     return tuple(str(arm) for arm, share in shares.items() if share > 0.5)
+
+
+def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> list[Setting]:
+    """The settings of networks before training, from the table of their values: those of the claim itself (""), or
+    those by which a `NETWORK` is told from others."""
+    rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
+    by_setting = dict(iter(rows.groupby("setting", sort=False)))
+    return [
+        Setting.of_table(by_setting[name], name, labels=initial_labels(claim, overrides))
+        for name, overrides in claim.settings.items()
+    ]
+
+
+def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
+    """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
+    claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
+    at the end of its range, do not make networks equal."""
+    distinct: list[Setting] = []
+    seen: list[np.ndarray] = []
+    pairs = zip(*(settings_of_values(claim, table, part) for part in ("", NETWORK)), strict=True)
+    for setting, network in pairs:
+        values = [outcomes.values for part in (setting, network) for outcomes in part.outcomes.values()]
+        numbers = np.concatenate(values)
+        if not any(np.allclose(numbers, other, rtol=SAME, equal_nan=True) for other in seen):
+            distinct.append(setting)
+            seen.append(numbers)
+    return distinct
+
+
+def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
+    """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
+    if claim.drawn_from:
+        labels = next(cell.labels for cell in claim.cells.values() if [*cell.overrides] == overrides)
+        return claim.labels_in(labels)
+    labels = labels_of([*split_options(overrides)[0], *claim.fixed])
+    noise = "random tokens" if labels.get("model") == "GPT" else "Gaussian noise"
+    return {"data": noise} | labels

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, settings_of
+from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, cells_of
 from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
-from normexp.claims.evidence.protocol import evidence_tag, protocol_of
+from normexp.claims.evidence.registry import evidence_tag, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
 
@@ -28,9 +28,9 @@ def read(
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    own = asked.str.contains(rf"\b{re.escape(claim.id)}:")
-    kept = kept[own | ~_lacks(claim, grid, kept)]
-    order = 2 * own[kept.index] + asked[kept.index].str.contains(OF_BANK)
+    for_claim = asked.str.contains(rf"\b{re.escape(claim.id)}:")
+    kept = kept[for_claim | ~_lacks(claim, grid, kept)]
+    order = 2 * for_claim[kept.index] + asked[kept.index].str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
     columns = columns_anew(claim)
     whole = [
@@ -62,9 +62,9 @@ def runs_in(evidence: Path | None) -> pd.DataFrame:
 def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
     """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It holds
     the wider rates and the more seeds that `widen` once asked for."""
-    asked = evidence_tag(claim)
-    rows = table.loc[[asked in words.split() for words in table["asked_by"]], RUN]
-    arms = [(cell.name, *arm) for cell in settings_of(claim) for arm in arms_in(claim, cell)]
+    tag = evidence_tag(claim)
+    rows = table.loc[[tag in tags.split() for tags in table["asked_by"]], RUN]
+    arms = [(cell.name, *arm) for cell in cells_of(claim) for arm in arms_in(claim, cell)]
     arms_table = pd.DataFrame(arms, columns=[*ARM, "overrides"]).astype({"level": object})
     return arms_table.merge(rows, on="overrides")
 

@@ -1,1 +1,1 @@
-"""From evidence to a verdict: `verdict.judge` is the one way in, for one setting and for several. Imports no torch."""
+"""From evidence to a verdict, in one setting or over several. Imports no torch."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind, Region, Side
+from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind
 from normexp.claims.judge.outcomes import Arm, Outcomes
 
 if TYPE_CHECKING:
@@ -98,35 +98,21 @@ class Comparison(BaseModel):
         unset = {name: field.default for name, field in type(self).model_fields.items()}
         return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
-    @property
-    def holds_if(self) -> Side:
-        """The side of the margin on which the sentence is true."""
-        return "within" if self.rule.within else "beyond"
-
-    def side(self, effect: float, margin: float) -> Side:
-        """Where an effect lies; see `Kind.side`."""
-        return self.rule.side(effect, margin)
-
-    def region(self, margin: float) -> Region:
-        """The effects with which the sentence is true, as intervals."""
-        return self.rule.region(margin)
-
-    def complement(self, margin: float) -> Region:
-        """All other effects."""
-        ends = [-math.inf, *(end for part in self.region(margin) for end in part), math.inf]
-        return list(zip(ends[::2], ends[1::2], strict=True))
-
     def margin_in(self, outcomes: Mapping[Arm, Outcomes], measure: str) -> float:
         """The margin in a setting with these outcomes."""
         if not self.practical:
             return self.size
-        baseline = [own.values.mean() for (arm, _), own in outcomes.items() if arm == self.baseline]
+        baseline = [runs.values.mean() for (arm, _), runs in outcomes.items() if arm == self.baseline]
         return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
         arms = (self.arm, self.baseline)
-        return {key: own for key, own in outcomes.items() if key[0] in arms and self.at in (None, key[1])}
+        return {
+            (arm, level): runs
+            for (arm, level), runs in outcomes.items()
+            if arm in arms and self.at in (None, level)
+        }
 
     def levels(self, outcomes: Mapping[Arm, Outcomes]) -> list:
         """The levels that are compared."""

@@ -54,7 +54,8 @@ class SeedMean:
 
     def p_of(self, comparison: Comparison, margin: float) -> float:
         """The smallest alpha at which a comparison is supported or refuted."""
-        return min(self.p_within(comparison.region(margin)), self.p_within(comparison.complement(margin)))
+        rule = comparison.rule
+        return min(self.p_within(rule.region(margin)), self.p_within(rule.complement(margin)))
 
 
 def share_interval(count: int, of: int, level: float) -> Ends:

@@ -1,16 +1,19 @@
-"""What every verdict has, whatever its evidence: the claim that it is of, the means of its arms, and its failed
-runs."""
+"""What every verdict has, whatever its evidence: the claim that it is of, what this looked at, beyond which it shows
+nothing, the means of its arms, and its failed runs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from normexp.claims.judge.limits import limits_of
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.verdict import Failures
+from normexp.claims.judge.verdict import Failures, Few, Limits
+from normexp.claims.spec.cell import labels_of, value_of
 
 if TYPE_CHECKING:
     from normexp.claims.spec.claim import Claim
+
+SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
+FEW = 24  # drawn settings
 
 
 def head(claim: "Claim") -> dict[str, Any]:
@@ -55,3 +58,48 @@ def lost_runs(settings: Sequence[Setting]) -> dict[str, Failures]:
             failed = before.failed + int(outcomes.failed.sum())
             lost[arm] = Failures(failed=failed, of=before.of + len(outcomes.seeds))
     return lost
+
+
+def few_of(claim: "Claim") -> Few | None:
+    """Of a claim with fewer drawn settings than most: how many there are."""
+    bank = claim.drawn_from
+    if bank is None or len(claim.cells) >= FEW:
+        return None
+    fitting = len(bank.with_labels(claim.where))
+    return Few(bank=bank.name, cells=len(bank.cells), fitting=fitting, where=claim.where, first=claim.first)
+
+
+def limits_of(claim: "Claim") -> Limits:
+    """The limits of a claim, from its own overrides and those of its settings. The updates of drawn settings are left
+    out where the claim chooses the batch size: a run takes as many passes over the data as its setting, so another
+    number of updates."""
+    arms = [arm for arm in claim.arms.values() if isinstance(arm, list)]
+    chosen = [[*claim.fixed, *arm, *claim.factor_of(level)] for arm in arms for level in claim.levels]
+    settings = list(claim.settings.values()) or [[]]
+    runs = [[*setting, *overrides] for setting in settings for overrides in chosen]
+    labels = [claim.labels_in(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, runs))
+    sizes = {name: numbers_in(key, runs) for key, name in SIZES.items()}
+    if claim.drawn and any(value_of("batch_size", overrides) for overrides in chosen):
+        del sizes["updates"]
+    return Limits(
+        evidence=claim.evidence,
+        drawn=claim.drawn,
+        chosen=bool(claim.settings) and not claim.drawn,
+        models=_names(labels, "model"),
+        data=_names(labels, "data"),
+        sizes={name: max(numbers) for name, numbers in sizes.items() if numbers},
+        equal=claim.evidence == "training" and any(asked.rule.within for asked in claim.comparisons),
+        own=claim.does_not_show,
+    )
+
+
+def numbers_in(key: str, runs: Sequence[Sequence[str]]) -> list[float]:
+    """The numbers of a key in overrides of runs. The epochs of a run with a number of updates are not read."""
+    if key == "max_epochs":
+        runs = [overrides for overrides in runs if not value_of("max_steps", overrides)]
+    texts = [value_of(key, overrides) for overrides in runs]
+    return [float(text) for text in texts if text.replace(".", "", 1).isdecimal()]
+
+
+def _names(labels: Sequence[Mapping[str, str]], key: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(row[key] for row in labels if row.get(key)))

@@ -37,6 +37,16 @@ class Kind:
             return [(-margin, margin)]
         return [above] if self.sign > 0 else [below] if self.sign < 0 else [below, above]
 
+    def complement(self, margin: float) -> Region:
+        """All other effects."""
+        ends = [-math.inf, *(end for part in self.region(margin) for end in part), math.inf]
+        return list(zip(ends[::2], ends[1::2], strict=True))
+
+    @property
+    def true_side(self) -> Side:
+        """The side of the margin on which the sentence is true."""
+        return "within" if self.within else "beyond"
+
     def side(self, effect: float, margin: float) -> Side:
         """Where an effect lies. Beyond: further than the margin in the direction of the sentence (without a direction
         above it, or of `different` on both sides). Opposite: further than the margin the other way. A margin below 0

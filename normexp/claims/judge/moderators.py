@@ -21,10 +21,8 @@ class Moderator:
     """A moderator that could be tested."""
 
     name: str
-    groups: Mapping[str, tuple[int, int]]
-    """Side -> settings in which the claim holds, and settings."""
-    p: float
-    """Fisher's exact p, after Holm over the moderators of one claim."""
+    groups: Mapping[str, tuple[int, int]]  # side -> settings in which the claim holds, and settings
+    p: float  # Fisher's exact p, after Holm over the moderators of one claim
 
     @property
     def depends(self) -> bool:
@@ -45,8 +43,8 @@ def moderators(holds: Sequence[bool], labels: Labels) -> tuple[Moderator, ...]:
             (k, n), (other_k, other_n) = counts.to_numpy().tolist()
             most = min(k + other_k, n)  # all that hold on one side, or as few as may be
             least = max(0, k + other_k - other_n)
-            if min(_fisher(own, n, k + other_k - own, other_n) for own in (least, most)) <= ALPHA:
-                groups = {str(side): (int(own["sum"]), int(own["size"])) for side, own in counts.iterrows()}
+            if min(_fisher(i, n, k + other_k - i, other_n) for i in (least, most)) <= ALPHA:
+                groups = {str(side): (int(row["sum"]), int(row["size"])) for side, row in counts.iterrows()}
                 found.append((name, groups, _fisher(k, n, other_k, other_n)))
     adjusted = holm([p for *_, p in found]).tolist()
     return tuple(
@@ -60,13 +58,13 @@ def _fisher(k: int, n: int, other_k: int, other_n: int) -> float:
 
 def _of_kind(label: str, labels: Labels) -> pd.Series:
     """The side of each setting by a label; nan where it has none."""
-    values, (names, inside, outside) = pd.Series([own.get(label) for own in labels]), SIDES[label]
+    values, (names, inside, outside) = pd.Series([row.get(label) for row in labels]), SIDES[label]
     return values.isin(names).map({True: inside, False: outside}).where(values.notna())
 
 
 def _halves(label: str, labels: Labels) -> pd.Series:
     """Up to the median of the settings, and above it."""
-    numbers = pd.to_numeric(pd.Series([own.get(label) for own in labels]), errors="coerce")
+    numbers = pd.to_numeric(pd.Series([row.get(label) for row in labels]), errors="coerce")
     middle = numbers.median()
-    words = {False: f"up to {middle:g}", True: f"above {middle:g}"}
-    return (numbers > middle).map(words).where(numbers.notna())
+    names = {False: f"up to {middle:g}", True: f"above {middle:g}"}
+    return (numbers > middle).map(names).where(numbers.notna())

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,17 +11,7 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, SeedMean, holm
 from normexp.claims.judge.head import arm_means, head, lost_runs
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
-from normexp.claims.judge.verdict import (
-    NO_COUNTEREXAMPLE,
-    NOT_SEEN,
-    REFUTED,
-    SEEN,
-    SUPPORTED,
-    UNDECIDED,
-    Case,
-    Judgement,
-    Verdict,
-)
+from normexp.claims.judge.verdict import Case, Judgement, Verdict, Word, deciding
 from normexp.runs.table import FEWEST_SEEDS
 
 if TYPE_CHECKING:
@@ -34,26 +23,26 @@ def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
     support a universal sentence that mathematics does not prove; it then has "no counterexample" among them. Networks
     show what holds in them, and no more."""
     trained, setting = claim.evidence == "training", Setting.of_table(table)
-    judgements = judge_comparisons(table, claim.comparisons, trained=trained)
-    asked = [_is_asked(table, comparison) for comparison in claim.comparisons]
+    judgements = tuple(judge_comparisons(table, claim.comparisons, trained=trained))
+    decides = deciding(judgements)
+    cases = np.logical_or.reduce([_cases(table, comparison) for comparison in claim.comparisons])
     universal = all(comparison.rule.universal for comparison in claim.comparisons)
-    verdict = Verdict(
+    word = decides.word
+    if universal and word == Word.SUPPORTED and claim.expected != Word.SUPPORTED:
+        word = Word.NO_COUNTEREXAMPLE
+    elif claim.evidence != "law" and not universal:
+        unseen = Word.NOT_SEEN if math.isfinite(decides.effect) else Word.UNDECIDED
+        word = Word.SEEN if word == Word.SUPPORTED else unseen
+    return Verdict(
         **head(claim),
-        word="",
-        level=1.0,
+        word=word,
+        level=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
         arms=arm_means([setting]),
         failures=lost_runs([setting] if trained else []),
-        judgements=tuple(judgements),
-        cases=int(np.logical_or.reduce(asked).sum()) if universal or claim.search else 0,
+        judgements=judgements,
+        cases=int(cases.sum()) if universal else 0,
         searched=claim.search is not None,
     )
-    word, level = verdict.deciding.word, 1.0 if verdict.comparison.rule.universal else 1 - ALPHA
-    if universal and word == SUPPORTED and claim.expected != SUPPORTED:
-        word = NO_COUNTEREXAMPLE
-    elif claim.evidence != "law" and not universal:
-        unseen = NOT_SEEN if math.isfinite(verdict.deciding.effect) else UNDECIDED
-        word = SEEN if word == SUPPORTED else unseen
-    return replace(verdict, word=word, level=level)
 
 
 def judge_comparisons(
@@ -75,7 +64,7 @@ def judge_comparisons(
     pairs = list(zip(comparisons, means, strict=True))
     p = iter(holm([mean.p_of(c, c.size) for c, mean in pairs if mean]))
     return [
-        _of_mean(c, mean, next(p), seeds=n, trained=trained) if mean else _of_values(c, table)
+        _of_mean(c, mean, next(p), seeds=n, trained=trained) if mean else _of_values(c, table, n)
         for c, mean in pairs
     ]
 
@@ -91,10 +80,10 @@ def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: boo
 
 
 def _of_mean(comparison: Comparison, mean: SeedMean, p: float, *, seeds: int, trained: bool) -> Judgement:
-    word = UNDECIDED
+    word = Word.UNDECIDED
     if p <= ALPHA:  # so the whole interval lies on one side
-        holds = comparison.side(mean.effect, comparison.size) == comparison.holds_if
-        word = SUPPORTED if holds else REFUTED
+        holds = comparison.rule.side(mean.effect, comparison.size) == comparison.rule.true_side
+        word = Word.SUPPORTED if holds else Word.REFUTED
     return Judgement(
         comparison=comparison, word=word, effect=mean.effect, interval=mean.interval(1 - ALPHA),
         n_seeds=int(mean.df) + 1, seeds=seeds, trained=trained,
@@ -102,26 +91,24 @@ def _of_mean(comparison: Comparison, mean: SeedMean, p: float, *, seeds: int, tr
     )  # fmt: skip
 
 
-def _of_values(comparison: Comparison, table: pd.DataFrame) -> Judgement:
+def _of_values(comparison: Comparison, table: pd.DataFrame, seeds: int) -> Judgement:
     """A universal sentence: one counterexample refutes, and any number of examples only supports. Each single value is
     checked against its bound. A value that is not a number fails."""
-    rows = table[_is_asked(table, comparison)]
+    rows = table[_cases(table, comparison)]
     levels = list(dict.fromkeys(table["factor"]))
     excess = np.array([outside(comparison, row, levels) for row in rows.itertuples(index=False)])
     worst, failing = rows.iloc[int(np.argmax(excess))], rows[excess > 0]
     alone = failing["factor"].nunique() == 1 < rows["factor"].nunique()
     return Judgement(
         comparison=comparison,
-        word=REFUTED if len(failing) else SUPPORTED,
+        word=Word.REFUTED if len(failing) else Word.SUPPORTED,
         effect=float(worst["value"]),
         interval=(float(rows["value"].min()), float(rows["value"].max())),
-        n_seeds=table["seed"].nunique(),
-        seeds=table["seed"].nunique(),
+        n_seeds=seeds,
+        seeds=seeds,
         cases=len(rows),
         failing=len(failing),
-        worst=Case(
-            arm=worst["arm"], level=worst["factor"], seed=int(worst["seed"]), text=str(worst.get("case", ""))
-        ),
+        worst=Case(worst["arm"], worst["factor"], int(worst["seed"]), str(worst.get("case", ""))),
         alone=bool(alone),
         ranges=_ranges(rows),
     )
@@ -135,7 +122,7 @@ def _ranges(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float]]]:
     return found
 
 
-def _is_asked(table: pd.DataFrame, comparison: Comparison) -> np.ndarray:
+def _cases(table: pd.DataFrame, comparison: Comparison) -> np.ndarray:
     """Which rows a universal sentence speaks of."""
     arm = comparison.arm is None or table["arm"] == comparison.arm
     level = comparison.at is None or table["factor"] == comparison.at

@@ -5,22 +5,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from normexp.claims.judge.estimate import ALPHA, p_of_share
-from normexp.claims.judge.head import arm_means, head, lost_runs
-from normexp.claims.judge.limits import few_of
+from normexp.claims.judge.head import arm_means, few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import count, word_of
-from normexp.claims.judge.verdict import (
-    BEGUN,
-    COUNTED,
-    FEWEST,
-    UNDECIDED,
-    WITHDRAWN,
-    Check,
-    Count,
-    Late,
-    Registered,
-    Verdict,
-)
+from normexp.claims.judge.verdict import FEWEST, Check, Count, Late, Registered, Verdict, Word
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.registry import Row
@@ -54,11 +42,11 @@ def judge_settings(
     counts = [count(settings, comparison, level) for comparison in claim.comparisons]
     if claim.drawn and not begun:
         counts = [_with_word(result, check) for result in counts]
-    word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (COUNTED, None)
+    word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (Word.COUNTED, None)
     if begun:
-        word = BEGUN
+        word = Word.BEGUN
     elif claim.withdrawn:
-        word, p = WITHDRAWN, None
+        word, p = Word.WITHDRAWN, None
     return Verdict(
         **head(claim),
         word=word,
@@ -85,7 +73,7 @@ def _with_word(result: Count, check: Check | None) -> Count:
     if result.asked < FEWEST:
         return result
     if check and not check.held:
-        return replace(result, word=UNDECIDED)
+        return replace(result, word=Word.UNDECIDED)
     return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
 
 

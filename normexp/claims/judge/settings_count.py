@@ -16,19 +16,7 @@ from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
 from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
-from normexp.claims.judge.verdict import (
-    DIVIDED,
-    FAILED,
-    FEWEST,
-    REFUTED,
-    SUPPORTED,
-    UNDECIDED,
-    Count,
-    SettingRow,
-    Share,
-    Signs,
-    Trained,
-)
+from normexp.claims.judge.verdict import FAILED, FEWEST, Count, SettingRow, Share, Signs, Trained, Word
 
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
@@ -49,7 +37,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     mean = _mean(with_guesses, setting, comparison) if with_guesses else None
     seeds = _seeds(by_arm)
     margin = comparison.margin_in(with_guesses or {}, setting.measure)
-    side = comparison.side(mean.effect, margin) if mean else FAILED
+    side = comparison.rule.side(mean.effect, margin) if mean else FAILED
     failures = Counter[str]()
     for (arm, _), outcomes in by_arm.items():
         failures[arm] += int(outcomes.failed.sum())
@@ -62,7 +50,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
         trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
         failures=dict(failures),
-        holds=side == comparison.holds_if,
+        holds=side == comparison.rule.true_side,
         labels=dict(setting.labels),
         learned=setting.learned,
     )
@@ -89,9 +77,9 @@ def _with_half(
     by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison
 ) -> Mapping[Arm, Outcomes]:
     """The runs with half an answer more, where logarithms of errors are taken: no error has one, too."""
-    if not (comparison.log and setting.answer):
+    if not comparison.log:
         return by_arm
-    return {arm: replace(own, values=own.values + setting.answer / 2) for arm, own in by_arm.items()}
+    return {arm: replace(runs, values=runs.values + setting.answer / 2) for arm, runs in by_arm.items()}
 
 
 def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
@@ -105,9 +93,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
     failures, runs = Counter[str](), Counter[str]()
-    for row, setting in zip(rows, settings, strict=True):
-        failures.update(row.failures)
+    for setting in settings:
         for (arm, _), outcomes in comparison.reads(setting.outcomes).items():
+            failures[arm] += int(outcomes.failed.sum())
             runs[arm] += len(outcomes.seeds)
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     sides = Counter(row.side for row in rows)
@@ -145,10 +133,11 @@ def trained(settings: Sequence[Setting], rows: Sequence[SettingRow], comparison:
     """The count over the seeds at which every run trained. None of failures: no run that trained says more of them."""
     if any(setting.measure == "failed" for setting in settings):
         return Trained(n=0, holds=0, median=None)
+    rule = comparison.rule
     known = [(row.trained, row.margin) for row in rows if row.trained is not None]
     return Trained(
         n=len(known),
-        holds=sum(comparison.side(*own) == comparison.holds_if for own in known),
+        holds=sum(rule.side(effect, margin) == rule.true_side for effect, margin in known),
         median=float(np.median([effect for effect, _ in known])) if known else None,
     )
 
@@ -180,7 +169,7 @@ def ceiling(settings: Sequence[Setting], rows: Sequence[SettingRow], comparison:
             continue
         runs = _with_half(guessed, setting, comparison)
         arms = [comparison.values(runs, arm).mean(1) for arm in (comparison.named_arm, comparison.baseline)]
-        pairs = np.array([pair for own in arms for pair in combinations(own, 2)])
+        pairs = np.array([pair for values in arms for pair in combinations(values, 2)])
         if not len(pairs):
             return None
         differences = (pairs[:, 0] - pairs[:, 1]) / math.sqrt(len(arms[0]))
@@ -193,10 +182,10 @@ def word_of(share: tuple[float, float]) -> str:
     within a quarter and three quarters; else undecided."""
     low, high = share
     if low > 0.5:
-        return SUPPORTED
+        return Word.SUPPORTED
     if high < 0.5:
-        return REFUTED
-    return DIVIDED if low >= QUARTERS[0] and high <= QUARTERS[1] else UNDECIDED
+        return Word.REFUTED
+    return Word.DIVIDED if low >= QUARTERS[0] and high <= QUARTERS[1] else Word.UNDECIDED
 
 
 def is_near_margin(setting: Setting, comparisons: Sequence[Comparison]) -> bool:
@@ -206,7 +195,7 @@ def is_near_margin(setting: Setting, comparisons: Sequence[Comparison]) -> bool:
     def is_near(row: SettingRow, comparison: Comparison) -> bool:
         if row.number is None or row.seeds >= MOST_SEEDS:
             return False
-        ends = [end for part in comparison.region(row.margin) for end in part]
+        ends = [end for part in comparison.rule.region(row.margin) for end in part]
         return any(abs(row.number - end) <= row.error for end in ends)  # false of an error that is no number
 
     return any(is_near(number_in(setting, comparison), comparison) for comparison in comparisons)

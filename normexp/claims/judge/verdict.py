@@ -2,8 +2,9 @@
 settings, or a judgement for each in one setting. `normexp.claims.words` says it in English."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
@@ -11,87 +12,72 @@ from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
 from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
 
-SUPPORTED, REFUTED, DIVIDED, UNDECIDED = "supported", "refuted", "divided", "undecided"
-NO_COUNTEREXAMPLE = "no counterexample"
-SEEN, NOT_SEEN = "holds here", "not shown here"
-COUNTED = "counted"  # of settings that make no word about a population
-BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
-NOT_RUN = "not yet run"
-WITHDRAWN = "withdrawn"  # as worded, by its file
-WORDS = (
-    *(SUPPORTED, REFUTED, DIVIDED, UNDECIDED, NO_COUNTEREXAMPLE, SEEN, NOT_SEEN, COUNTED, BEGUN),
-    *(NOT_RUN, WITHDRAWN),
-)
 FEWEST = 6  # drawn settings for a word
 FEWEST_FOR_INTERVAL = 3  # seeds
 FAILED = "failed"  # the side of a setting without a number
+
+
+class Word(StrEnum):
+    """What a verdict says. docs/words.md explains each."""
+
+    SUPPORTED = "supported"
+    REFUTED = "refuted"
+    DIVIDED = "divided"
+    UNDECIDED = "undecided"
+    NO_COUNTEREXAMPLE = "no counterexample"
+    SEEN = "holds here"
+    NOT_SEEN = "not shown here"
+    COUNTED = "counted"  # of settings that make no word about a population
+    BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
+    NOT_RUN = "not yet run"
+    WITHDRAWN = "withdrawn"  # as worded, by its file
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
     """In how many settings a comparison holds."""
 
-    holds: int
-    """Settings in which it holds."""
-    asked: int
-    """Settings that have a number."""
-    share: float
-    """`holds / asked`; nan of none."""
-    share_interval: Ends
-    """Clopper and Pearson's interval of the share."""
+    holds: int  # settings in which it holds
+    asked: int  # settings that have a number
+    share: float  # `holds / asked`; nan of none
+    share_interval: Ends  # Clopper and Pearson's interval of the share
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signs:
     """In how many settings the effect has the claimed sign, whatever its size. An effect of 0 has none."""
 
-    claimed: int
-    """Settings with the claimed sign."""
-    of: int
-    """Settings with a sign."""
-    p: float
-    """Exact two-sided binomial p against one half."""
+    claimed: int  # settings with the claimed sign
+    of: int  # settings with a sign
+    p: float  # exact two-sided binomial p against one half
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
     """The count over the seeds at which every compared run trained."""
 
-    n: int
-    """Settings that have such a seed."""
-    holds: int
-    """Settings in which it holds."""
-    median: float | None
-    """Of their effects; None without one."""
+    n: int  # settings that have such a seed
+    holds: int  # settings in which it holds
+    median: float | None  # of their effects; None without one
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettingRow:
     """One comparison in one setting."""
 
-    name: str
-    """Of the setting."""
+    name: str  # of the setting
+    # The effect: the mean over seeds of the arm's value minus the baseline's, or of their log ratio; a failed
+    # run counts as a guess. None if every run failed, or one did and the value of guessing is not known.
     number: float | None
-    """The effect: the mean over seeds of the arm's value minus the baseline's, or of their log ratio; a failed run
-    counts as a guess. None if every run failed, or one did and the value of guessing is not known."""
-    error: float
-    """Its standard error over seeds; nan with one seed."""
-    margin: float
-    """The smallest effect that matters here."""
-    side: str
-    """`beyond` the margin, `within`, `opposite`, or `failed` where there is no number."""
-    trained: float | None
-    """The effect over the seeds at which every run trained; None if there is none."""
-    seeds: int
-    """Number of pairs."""
-    failures: Mapping[str, int]
-    """Arm -> failed runs, over all levels."""
-    holds: bool = False
-    """Whether the comparison is true here; `side` alone does not say it of an equivalence."""
-    labels: Mapping[str, str] = field(default_factory=dict)
-    """What the setting is: data, model, depth, ..."""
-    learned: bool | None = None
-    """Whether networks learn this setting; None: not known."""
+    error: float  # its standard error over seeds; nan with one seed
+    margin: float  # the smallest effect that matters here
+    side: str  # `beyond` the margin, `within`, `opposite`, or `failed` where there is no number
+    trained: float | None  # the effect over the seeds at which every run trained; None if there is none
+    seeds: int  # number of pairs
+    failures: Mapping[str, int]  # arm -> failed runs, over all levels
+    holds: bool = False  # whether the comparison is true here; `side` alone does not say it of an equivalence
+    labels: Mapping[str, str] = field(default_factory=dict)  # data, model, depth and the like
+    learned: bool | None = None  # whether networks learn this setting; None: not known
 
     @property
     def interval(self) -> Ends:
@@ -106,44 +92,26 @@ class Count(Share):
     """One comparison over settings."""
 
     comparison: Comparison
-    n: int
-    """Settings."""
-    beyond: int
-    """Settings in which the effect lies beyond the margin, as the sentence says."""
-    within: int
-    """Settings in which it lies within."""
-    opposite: int
-    """Settings in which it lies beyond the margin the other way."""
-    failed: int
-    """Settings without a number, in which it cannot be asked."""
-    median: float | None
-    """Of the effects; None without one."""
-    median_interval: Ends | None
-    """Of the sign test."""
-    direction: Signs | None
-    """None for a sentence that claims no sign."""
-    learned: Share | None
-    """Among settings that networks learn; None where that is known of no setting."""
-    others: Share | None
-    """Among the rest."""
+    n: int  # settings
+    beyond: int  # settings in which the effect lies beyond the margin, as the sentence says
+    within: int  # settings in which it lies within
+    opposite: int  # settings in which it lies beyond the margin the other way
+    failed: int  # settings without a number, in which it cannot be asked
+    median: float | None  # of the effects; None without one
+    median_interval: Ends | None  # of the sign test
+    direction: Signs | None  # None for a sentence that claims no sign
+    learned: Share | None  # among settings that networks learn; None where that is known of no setting
+    others: Share | None  # among the rest
+    # Settings in which an arm and its copy with other seeds are expected to be equivalent; None if not asked.
     ceiling: float | None
-    """Settings in which an arm and its copy with other seeds are expected to be equivalent; None if it is not asked."""
-    moderators: tuple[Moderator, ...]
-    """What could be tested for a dependence."""
-    trained: Trained
-    """The second line, given that every run trained."""
-    failures: Mapping[str, int]
-    """Arm -> failed runs."""
-    runs: Mapping[str, int]
-    """Arm -> runs."""
-    unfitted: Mapping[str, int]
-    """Arm -> settings in which it had not learned to an end."""
-    settings: tuple[SettingRow, ...]
-    """The settings behind the counts."""
-    word: str = COUNTED
-    """Over enough drawn settings supported, refuted, divided or undecided."""
-    p: float | None = None
-    """Of the share against one half, where there is a word."""
+    moderators: tuple[Moderator, ...]  # what could be tested for a dependence
+    trained: Trained  # the second line, given that every run trained
+    failures: Mapping[str, int]  # arm -> failed runs
+    runs: Mapping[str, int]  # arm -> runs
+    unfitted: Mapping[str, int]  # arm -> settings in which it had not learned to an end
+    settings: tuple[SettingRow, ...]  # the settings behind the counts
+    word: Word = Word.COUNTED  # over enough drawn settings supported, refuted, divided or undecided
+    p: float | None = None  # of the share against one half, where there is a word
 
     @property
     def clear(self) -> tuple[int, int, int] | None:
@@ -152,37 +120,33 @@ class Count(Share):
         rows = [row for row in self.settings if row.side != FAILED]
         if not rows or min(row.seeds for row in rows) < FEWEST_FOR_INTERVAL:
             return None
-        there = sum(_lies_in(row.interval, self.comparison.region(row.margin)) for row in rows)
-        elsewhere = sum(_lies_in(row.interval, self.comparison.complement(row.margin)) for row in rows)
+        rule = self.comparison.rule
+        there = sum(_lies_in(row.interval, rule.region(row.margin)) for row in rows)
+        elsewhere = sum(_lies_in(row.interval, rule.complement(row.margin)) for row in rows)
         return there, elsewhere, len(rows) - there - elsewhere
 
 
 def _lies_in(interval: Ends, region: Region) -> bool:
-    return any(low <= interval[0] and interval[1] <= high for low, high in region) and math.isfinite(
-        interval[0]
-    )
+    first, last = interval
+    return math.isfinite(first) and any(low <= first and last <= high for low, high in region)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Count):
     """The count of a manipulation check."""
 
-    measure: str
-    """The cause that a causal sentence names."""
-    held: bool
-    """Whether it was changed: in most drawn settings, or in all hand-picked ones."""
+    measure: str  # the cause that a causal sentence names
+    held: bool  # whether it was changed: in most drawn settings, or in all hand-picked ones
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Case:
     """One single value of a universal sentence."""
 
     arm: str
-    level: Any
-    """Of the factor; "" if there is none."""
+    level: Any  # of the factor; "" if there is none
     seed: int
-    text: str
-    """What a search tried; empty of other cases."""
+    text: str  # what a search tried; empty of other cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,30 +154,26 @@ class Judgement:
     """One comparison in one setting: of a universal sentence all single values, else the mean over seeds."""
 
     comparison: Comparison
-    word: str
-    """supported, refuted or undecided."""
-    effect: float
-    """The mean; of a universal sentence the value that fails most, or passes most narrowly."""
-    interval: Ends
-    """Student's t interval of the mean; of a universal sentence the range of all values."""
-    n_seeds: int
-    """Seeds behind the effect."""
-    seeds: int
-    """Seeds that were run."""
-    trained: bool = False
-    """Whether the values are of trained networks. Else they are exact."""
+    word: Word  # supported, refuted or undecided
+    effect: float  # the mean; of a universal sentence the value that fails most, or passes most narrowly
+    interval: Ends  # Student's t interval of the mean; of a universal sentence the range of all values
+    n_seeds: int  # seeds behind the effect
+    seeds: int  # seeds that were run
+    trained: bool = False  # whether the values are of trained networks; else they are exact
+    # Whether all effects of trained networks are equal, so that the measure resolves too little.
     unresolved: bool = False
-    """Whether all effects of trained networks are equal, so that the measure resolves too little."""
-    cases: int = 0
-    """Single values of a universal sentence; 0 of another."""
-    failing: int = 0
-    """Those outside their bound."""
-    worst: Case | None = None
-    """The case that fails most, or passes most narrowly."""
-    alone: bool = False
-    """Whether all failing cases have the level of the worst one, though the factor has others."""
+    cases: int = 0  # single values of a universal sentence; 0 of another
+    failing: int = 0  # those outside their bound
+    worst: Case | None = None  # the case that fails most, or passes most narrowly
+    alone: bool = False  # whether all that fail have the level of the worst, though the factor has others
+    # Arm -> level -> smallest and largest of its single values.
     ranges: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
-    """Arm -> level -> smallest and largest of its single values."""
+
+
+def deciding(judgements: Sequence[Judgement]) -> Judgement:
+    """The judgement that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
+    order = (Word.REFUTED, Word.UNDECIDED, Word.SUPPORTED)
+    return min(judgements, key=lambda judgement: order.index(judgement.word))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,14 +206,10 @@ class Few:
     """A sample of fewer drawn settings than most claims have."""
 
     bank: str
-    cells: int
-    """Settings of the bank."""
-    fitting: int
-    """Those with the labels that the claim asks for."""
-    where: Mapping[str, tuple[str, ...]]
-    """These labels."""
-    first: int
-    """Settings that its budget of training pays for."""
+    cells: int  # settings of the bank
+    fitting: int  # those with the labels that the claim asks for
+    where: Mapping[str, tuple[str, ...]]  # these labels
+    first: int  # settings that its budget of training pays for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,16 +218,12 @@ class Limits:
 
     evidence: str
     drawn: bool
-    chosen: bool
-    """Whether somebody chose several settings."""
+    chosen: bool  # whether somebody chose several settings
     models: tuple[str, ...]
     data: tuple[str, ...]
-    sizes: Mapping[str, float]
-    """The largest value of depth, width, updates, epochs, as far as overrides say it."""
-    equal: bool
-    """Whether trained networks are claimed to be equal within a margin."""
-    own: str
-    """What else the claim's file says."""
+    sizes: Mapping[str, float]  # the largest depth, width, updates, epochs, as far as overrides say it
+    equal: bool  # whether trained networks are claimed to be equal within a margin
+    own: str  # what else the claim's file says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,58 +241,40 @@ class Verdict:
     id: str
     name: str
     sentence: str
-    measure: str
-    """The meaning of a value, in words."""
+    measure: str  # the meaning of a value, in words
     source: str
-    evidence: str
-    """law, initialization or training."""
-    kind: str | None
-    """Whose sentence it is."""
+    evidence: str  # law, initialization or training
+    kind: str | None  # whose sentence it is
     paper_effect: Mapping[str, Any]
     bank: str
     covers: tuple[str, ...]
-    means: str
-    """The note of its file."""
-    expected: str | None
-    """The word that mathematics gives."""
+    means: str  # the note of its file
+    expected: str | None  # the word that mathematics gives
     limits: Limits
-    word: str
-    level: float
-    """Of all intervals; 1 for the range of a universal sentence."""
+    word: Word
+    level: float  # of all intervals; 1 for the range of a universal sentence
+    # Arm -> setting and level -> mean value over the seeds at which it trained.
     arms: Mapping[str, Mapping[str, float]]
-    """Arm -> setting and level -> mean value over the seeds at which it trained."""
     failures: Mapping[str, Failures]
     counts: tuple[Count, ...] = ()
     judgements: tuple[Judgement, ...] = ()
-    cases: int = 0
-    """Single values of a universal sentence."""
-    searched: bool = False
-    """Whether a search chose them."""
-    drawn: bool = False
-    """Whether a written seed drew the settings from a population."""
-    early: bool = False
-    """Whether networks are asked before their final length."""
-    needed: int = 0
-    """Drawn settings without which there is no word."""
-    p: float | None = None
-    """Of the share of its one comparison, where there is a word."""
-    repeated: int = 0
-    """Draws that were the same network as an earlier one, which are passed over."""
+    cases: int = 0  # single values of a universal sentence
+    searched: bool = False  # whether a search chose them
+    drawn: bool = False  # whether a written seed drew the settings from a population
+    early: bool = False  # whether networks are asked before their final length
+    needed: int = 0  # drawn settings without which there is no word
+    p: float | None = None  # of the share of its one comparison, where there is a word
+    repeated: int = 0  # draws that were the same network as an earlier one, which are passed over
     few: Few | None = None
     manipulation: Check | None = None
-    withdrawn: str = ""
-    """Why the sentence, as worded, is."""
+    withdrawn: str = ""  # why the sentence, as worded, is withdrawn
     registered: Registered | None = None
     unregistered_because: str = ""
     late: Late | None = None
-    runs: Cost | None = None
-    """None without trained networks."""
-    numerics: tuple[int, ...] = ()
-    """Versions of arithmetic that computed them."""
-    devices: tuple[str, ...] = ()
-    """If runs of several are compared in one setting."""
-    protocol: str = ""
-    """Hash of what decides the verdict."""
+    runs: Cost | None = None  # None without trained networks
+    numerics: tuple[int, ...] = ()  # versions of arithmetic that computed them
+    devices: tuple[str, ...] = ()  # if runs of several are compared in one setting
+    protocol: str = ""  # hash of what decides the verdict
     seconds: float = 0.0
     command: str = ""
 
@@ -356,9 +290,8 @@ class Verdict:
 
     @property
     def deciding(self) -> Judgement:
-        """The judgement that decides. A sentence holds if all its comparisons hold, and falls with one of them."""
-        order = (REFUTED, UNDECIDED, SUPPORTED)
-        return min(self.judgements, key=lambda judgement: order.index(judgement.word))
+        """The judgement that decides in one setting."""
+        return deciding(self.judgements)
 
     @property
     def effect(self) -> float | None:
@@ -389,5 +322,5 @@ class Verdict:
     @property
     def as_expected(self) -> bool | None:
         """Whether it is the word that mathematics gives; None where nothing is expected, or there is no word yet."""
-        no_word = self.word in (COUNTED, BEGUN) or self.expected is None
+        no_word = self.word in (Word.COUNTED, Word.BEGUN) or self.expected is None
         return None if no_word else self.word == self.expected

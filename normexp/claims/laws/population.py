@@ -173,9 +173,9 @@ def accumulation_error(norm: NormFactory, *, seed: int, micro_batches: int, feat
     split, ghost = (nn.Parameter(sample(seed + 2, features, features)) for _ in range(2))
     layer = norm(features).double().train()
     found = []
-    for part, own in zip(x.chunk(micro_batches), upstream.chunk(micro_batches), strict=True):
+    for part, gradient in zip(x.chunk(micro_batches), upstream.chunk(micro_batches), strict=True):
         found.append(layer(part @ split.T))
-        (found[-1] * own).sum().backward()
+        (found[-1] * gradient).sum().backward()
     h = (x @ ghost.T).unflatten(0, (micro_batches, -1))  # (k, N / k, C)
     std = (h.var(1, correction=0, keepdim=True) + vars(layer)["eps"]).sqrt()
     y = ((h - h.mean(1, keepdim=True)) / std).flatten(0, 1)

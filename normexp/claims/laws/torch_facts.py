@@ -1,5 +1,4 @@
-"""Facts about torch on which sentences about normalization depend; they use no norm. `sample`, `apart` and
-`function_of` serve the other laws too."""
+"""Facts about torch on which sentences about normalization depend; they use no norm."""
 
 import math
 
@@ -93,8 +92,8 @@ def document_input(*, seed: int) -> float:
 
 def document_moment(*, seed: int, which: str) -> float:
     """`mean 1 2`: the mean of row 2 of sample 1 of document 003's input; `std 1`: the biased deviation of sample 1."""
-    name, *place = which.split()
-    x = torch.tensor(DOCUMENT_INPUT, dtype=torch.float64)[tuple(map(int, place))]
+    name, *indices = which.split()
+    x = torch.tensor(DOCUMENT_INPUT, dtype=torch.float64)[tuple(map(int, indices))]
     return float(x.mean() if name == "mean" else x.std(correction=0))
 
 

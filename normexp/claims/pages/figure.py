@@ -12,9 +12,9 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.verdict import SettingRow, Verdict
+from normexp.claims.judge.verdict import Judgement, SettingRow, Verdict
 from normexp.claims.units import SHARES, effect_name
-from normexp.claims.words import title
+from normexp.claims.words import title as title_of
 from normexp.report.drawing import new_figure
 from normexp.report.study import label
 from normexp.report.style import INK, Style, shorten
@@ -40,7 +40,17 @@ class Line(NamedTuple):
 
 def lines_of(verdict: Verdict) -> list[Line]:
     """A row per setting that has a number, and the median of drawn ones. Bars of settings are one standard error over
-    seeds. With several comparisons the effects are those of the first, as are the colors."""
+    seeds. With several comparisons the effects are those of the first, as are the colors; hand-picked settings, which
+    are few, have a row for each comparison."""
+    if len(verdict.counts) > 1 and not verdict.drawn:
+        return [
+            line_of_setting(row, count.comparison.rule.within)._replace(
+                name=effect_name(count.comparison) + (f", {row.name}" if len(count.settings) > 1 else "")
+            )
+            for count in verdict.counts
+            for row in count.settings
+            if row.number is not None
+        ]
     equal = verdict.comparison.rule.within
     lines = [line_of_setting(row, equal) for row in verdict.settings if row.number is not None]
     lines.sort(key=lambda line: line.effect)
@@ -61,42 +71,55 @@ def line_of_setting(row: SettingRow, equal: bool) -> Line:
     return Line(name, row.number, (row.number - half, row.number + half), kind, row.margin)
 
 
+def line_of_judgement(result: Judgement) -> Line:
+    """The row of a comparison in one setting."""
+    name, kind = effect_name(result.comparison), KINDS.get(result.word, "open")
+    return Line(name, result.effect, result.interval, kind, result.comparison.size, summary=True)
+
+
 def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") -> None:
     """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting, `factor` the key
     that it varies."""
     if verdict.counts:
         lines, width = lines_of(verdict), 84
-        height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
+        # Counts of several comparisons are long, and each row names its own.
+        alone = len(verdict.counts) == 1 or verdict.drawn
+        heading = wrapped(verdict, width, with_title=alone)
+        height = (
+            1.6
+            + 0.15 * max(0, heading.count("\n") - 3)
+            + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
+        )
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
-        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=True), 80), fontsize=9)
+        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
         explain(axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict.level)
     else:
-        judged = [item for item in verdict.judgements if not item.comparison.rule.universal]
+        judged = [judgement for judgement in verdict.judgements if not judgement.comparison.rule.universal]
         ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)
+        heading = wrapped(verdict, width)
         figure, columns = new_figure(len(ratios), len(ratios), panel=panel, width_ratios=ratios)
         draw_values(columns[0], table, verdict)
         if len(set(table["factor"])) > 1:
             columns[0].set_xlabel(label(factor), fontsize=9)
         if judged:
-            lines = [
-                Line(
-                    effect_name(own.comparison), own.effect, own.interval, KINDS.get(own.word, "open"),
-                    own.comparison.size, summary=True,
-                )
-                for own in judged
-            ]  # fmt: skip
+            lines = [line_of_judgement(judgement) for judgement in judged]
             draw_forest(columns[1], lines, verdict)
             level = f"{100 * verdict.level:.4g}%"
             columns[1].set_title(f"effect and {level} interval; gray: too small to matter", fontsize=9)
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
-    heading = "\n".join(textwrap.fill(text, width) for text in (verdict.sentence, title(verdict)))
     color = COLORS[KINDS.get(verdict.word, "open")]
     figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=9.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         figure.savefig(file, format="png", dpi=150)
+
+
+def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
+    """The sentence and what became of it, in lines."""
+    told = (verdict.sentence, title_of(verdict)) if with_title else (f"{verdict.id}: {verdict.sentence}",)
+    return "\n".join(textwrap.fill(text, width) for text in told)
 
 
 def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> None:
@@ -110,8 +133,8 @@ def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> Non
         text = f"median, {100 * level:.4g}% interval"
         handles.append(Line2D([], [], color=COLORS[last.kind], label=text, **look))
     handles.append(Patch(color=BAND, label="too small to matter"))
-    told = "settings; bars: one standard error"
-    axes.legend(handles=handles, title=told, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white")
+    title = "settings; bars: one standard error"
+    axes.legend(handles=handles, title=title, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white")
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: Verdict) -> None:
@@ -166,17 +189,17 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
         rows, color = finite[finite["arm"] == arm], colors[arm]
         lost = table[(table["arm"] == arm) & ~table["value"].map(math.isfinite)]
         for level, values in lost.groupby("factor", sort=False)["value"]:
-            place = index if by_arm else level if numeric else levels.index(level)
-            mark_lost(axes, place, color, infinite=bool((values == math.inf).any()))
+            x = index if by_arm else level if numeric else levels.index(level)
+            mark_lost(axes, x, color, infinite=bool((values == math.inf).any()))
         if rows.empty:
             continue
-        places = rows["factor"] if numeric else rows["factor"].map(levels.index)
-        means = rows["value"].groupby(places).mean()
+        xs = rows["factor"] if numeric else rows["factor"].map(levels.index)
+        means = rows["value"].groupby(xs).mean()
         if by_arm:
             axes.plot(index + aside(rows["value"]), rows["value"], "o", color=color, alpha=0.45, markersize=4)
             axes.plot([index], means, "_", color=color, markersize=22)
         else:
-            axes.plot(places, rows["value"], "o", color=color, alpha=0.45, markersize=4, markeredgewidth=0)
+            axes.plot(xs, rows["value"], "o", color=color, alpha=0.45, markersize=4, markeredgewidth=0)
             axes.plot(means.index, means, "-" if numeric else "_", color=color, label=arm, markersize=12)
     if by_arm:
         axes.set_xticks(range(len(arms)), arms, rotation=20 if len(arms) > 3 else 0)
@@ -197,24 +220,24 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def mark_lost(axes: Axes, place: Any, color: Any, *, infinite: bool) -> None:
+def mark_lost(axes: Axes, x: Any, color: Any, *, infinite: bool) -> None:
     """A cross outside the axis where values are not finite: above it and named for infinity, else below."""
     y = 1.02 if infinite else -0.02
-    axes.plot(place, y, "x", color=color, clip_on=False, transform=axes.get_xaxis_transform())
+    axes.plot(x, y, "x", color=color, clip_on=False, transform=axes.get_xaxis_transform())
     if infinite:
-        axes.annotate("inf", (place, y), xycoords=("data", "axes fraction"), xytext=(6, -3), fontsize=8,
+        axes.annotate("inf", (x, y), xycoords=("data", "axes fraction"), xytext=(6, -3), fontsize=8,
                       textcoords="offset points", color=color, annotation_clip=False)  # fmt: skip
 
 
 def aside(values: pd.Series) -> pd.Series:
     """How far each point stands aside of its column, so that none hides another of its value."""
-    place = values.groupby(values).cumcount()
-    return 0.05 * (place - (values.groupby(values).transform("size") - 1) / 2)
+    index = values.groupby(values).cumcount()
+    return 0.05 * (index - (values.groupby(values).transform("size") - 1) / 2)
 
 
 def effect_of(verdict: Verdict) -> Comparison:
     """The first comparison that has an effect."""
-    return next(own.comparison for own in verdict.comparisons if not own.comparison.rule.universal)
+    return next(result.comparison for result in verdict.comparisons if not result.comparison.rule.universal)
 
 
 def units_of_effect(verdict: Verdict, factor: str = "", *, named: bool = False) -> str:

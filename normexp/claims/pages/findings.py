@@ -9,10 +9,10 @@ import pandas as pd
 from normexp.claims import units, words
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.judge.settings_count import word_of
-from normexp.claims.judge.verdict import BEGUN, COUNTED, FEWEST, WITHDRAWN, Verdict
+from normexp.claims.judge.verdict import FEWEST, Verdict, Word
 from normexp.claims.pages.figure import draw
-from normexp.claims.pages.holm import Family
 from normexp.claims.pages.markdown import markdown_page, markdown_table
+from normexp.claims.pages.verdicts import Family
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, effect_name
 from normexp.runs.files import write_text
@@ -30,21 +30,25 @@ SPANS = ("updates", "batch size", "depth", "width")
 
 def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[str, Verdict]) -> str:
     """Write the page and its figures. Returns a line on it."""
-    told = {name: own for name, own in verdicts.items() if own.word not in (BEGUN, WITHDRAWN)}
-    chosen = [told[name] for name in QUESTIONS if name in told][:MOST]
+    judged = {
+        name: verdict
+        for name, verdict in verdicts.items()
+        if verdict.word not in (Word.BEGUN, Word.WITHDRAWN)
+    }
+    chosen = [judged[name] for name in QUESTIONS if name in judged][:MOST]
     family = Family.of(verdicts)
     rows = [
         finding(claims[verdict.id], verdict) | {"holm": capital(family.in_words(verdict))}
         for verdict in chosen
     ]
-    for verdict in chosen + [told[name] for name in DRAWN_TOO if name in told]:
+    for verdict in chosen + [judged[name] for name in DRAWN_TOO if name in judged]:
         claim = claims[verdict.id]
         table = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, claim)
         if table is not None:
             figure = path.parent / "images" / f"finding_{claim.id}.png"
             draw(table, verdict, figure, next(iter(claim.factor), ""))
     withdrawn = [name for name in QUESTIONS if name in claims and claims[name].withdrawn]
-    missing = [name for name in QUESTIONS if name not in told and name not in withdrawn]
+    missing = [name for name in QUESTIONS if name not in judged and name not in withdrawn]
     pages = {name: claims[name].answered_in for name in missing if name in claims}
     linked = [
         f"{name} ([asked of chosen networks]({pages[name]}))" if pages.get(name) else name for name in missing
@@ -73,23 +77,25 @@ def answer(verdict: Verdict) -> str:
     """What is known, in a few words, of several comparisons each: where networks learn, and over all drawn settings."""
     if not verdict.counts:
         return capital(verdict.word)
-    told, where_learned = [], words.learned_words(verdict)
+    answers, where_learned = [], words.learned_words(verdict)
     for result in verdict.counts:
         learned, every = result.learned, result.word
         in_all = f"{result.holds} of {result.asked}"
-        if every == COUNTED:
-            told.append(f"holds in {in_all} hand-picked settings")
+        if every == Word.COUNTED:
+            answers.append(f"holds in {in_all} hand-picked settings")
         elif learned is None or learned.asked < FEWEST:  # nobody knows it, or of too few
-            told.append(every)
+            answers.append(every)
         elif (word := word_of(learned.share_interval)) == every:
-            told.append(f"{word} where {where_learned}, and over all settings")
+            answers.append(f"{word} where {where_learned}, and over all settings")
         else:
             in_learned = f"{learned.holds} of {learned.asked}"
-            told.append(f"{word} where {where_learned} ({in_learned}), {every} over all settings ({in_all})")
-    if len(told) == 1:
-        return capital(told[0])
+            answers.append(
+                f"{word} where {where_learned} ({in_learned}), {every} over all settings ({in_all})"
+            )
+    if len(answers) == 1:
+        return capital(answers[0])
     names = [effect_name(result.comparison) for result in verdict.counts]
-    return capital("; ".join(f"{name}: {text}" for name, text in zip(names, told, strict=True)))
+    return capital("; ".join(f"{name}: {text}" for name, text in zip(names, answers, strict=True)))
 
 
 def counts(verdict: Verdict) -> str:
@@ -101,11 +107,11 @@ def counts(verdict: Verdict) -> str:
     learned = words.learned_words(verdict).replace("networks", "that networks")
     for result in verdict.counts:
         every = "all drawn" if verdict.drawn else "all hand-picked"
-        for stratum, own in {learned: result.learned, "others": result.others, every: result}.items():
-            if own and own.asked:
-                share = f"{own.share:.2f}{units.ends(own.share_interval, '.2f')}" if verdict.drawn else ""
+        for stratum, count in {learned: result.learned, "others": result.others, every: result}.items():
+            if count and count.asked:
+                share = f"{count.share:.2f}{units.ends(count.share_interval, '.2f')}" if verdict.drawn else ""
                 name = [effect_name(result.comparison)] if several else []
-                rows.append([*name, stratum, f"{own.holds} of {own.asked}", share])
+                rows.append([*name, stratum, f"{count.holds} of {count.asked}", share])
     columns = ["settings", "it holds in", f"share, {100 * verdict.level:.4g}% interval"]
     return markdown_table(["comparison", *columns] if several else columns, rows)
 
@@ -128,17 +134,17 @@ def effects(verdict: Verdict) -> list[str]:
 
 def beside(verdict: Verdict) -> list[str]:
     """What limits it, a sentence each."""
-    told = [] if verdict.counts else [capital(words.scope(verdict))]
+    lines = [] if verdict.counts else [capital(words.scope(verdict))]
     for result in verdict.counts:
         name = f"{effect_name(result.comparison)}: " if len(verdict.counts) > 1 else ""
         parts = words.beside_count(result, drawn=verdict.drawn)
-        told += [name + (part if name else capital(part)) for part in parts]
-    told.append(capital(words.note(verdict)))
+        lines += [name + (part if name else capital(part)) for part in parts]
+    lines.append(capital(words.note(verdict)))
     if verdict.late:
-        told.append(f"{capital(words.lateness(verdict))} had started, which it shares with the bank")
+        lines.append(f"{capital(words.lateness(verdict))} had started, which it shares with the bank")
     if verdict.counts and not verdict.drawn:
-        told.append("Nobody drew these settings, so this says nothing about others")
-    return [f"{text}." for text in told if text]
+        lines.append("Nobody drew these settings, so this says nothing about others")
+    return [f"{text}." for text in lines if text]
 
 
 def where(claim: Claim, verdict: Verdict) -> str:
@@ -146,9 +152,9 @@ def where(claim: Claim, verdict: Verdict) -> str:
     labels = [row.labels for row in verdict.settings]
     if not labels:
         return "A property of the layer or of a network's start, whatever it is trained on."
-    parts = [", ".join(sorted({own[key] for own in labels if key in own})) for key in ("data", "model")]
+    parts = [", ".join(sorted({row[key] for row in labels if key in row})) for key in ("data", "model")]
     for name in SPANS:
-        if numbers := [float(own[name]) for own in labels if name in own]:
+        if numbers := [float(row[name]) for row in labels if name in row]:
             ends = dict.fromkeys((min(numbers), max(numbers)))
             parts.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
     return f"{'; '.join(filter(None, parts))}."

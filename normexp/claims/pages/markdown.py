@@ -18,7 +18,7 @@ def markdown_page(template: str, **values: Any) -> str:
 
 def markdown_table(columns: Sequence[str], rows: Iterable[Sequence], numbers: Sequence[int] = ()) -> str:
     """A table in Markdown; the columns at the places `numbers` are aligned to the right."""
-    rule = "".join("--:|" if place in numbers else "---|" for place in range(len(columns)))
+    rule = "".join("--:|" if index in numbers else "---|" for index in range(len(columns)))
     return "\n".join([_row(columns), f"|{rule}", *map(_row, rows)])
 
 

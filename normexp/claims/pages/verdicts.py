@@ -2,11 +2,13 @@
 
 import json
 from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.settings_count import word_of
-from normexp.claims.judge.verdict import BEGUN, FEWEST, NOT_RUN, REFUTED, WITHDRAWN, WORDS, Verdict
-from normexp.claims.pages.holm import Family
+from normexp.claims.judge.verdict import FEWEST, Count, Verdict, Word
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
@@ -18,11 +20,47 @@ from normexp.runs.files import write_text
 ERRORS = CONFIGS.parent / "docs" / "data" / "judge_errors.json"  # of the judge
 READING = "readings that go too far"
 SOURCES = {"S": "source documents", "P": "papers", "X": "others", READING: READING}
+DEFINITIONS = ("arithmetic", "self-check")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Each comparison that has a word over drawn settings, of claims that are no arithmetic."""
+
+    tested: Mapping[tuple[str, int], Count]  # (id of a claim, part of it from 1) -> its count
+    stays: Mapping[tuple[str, int], bool]  # whether its word stays under Holm
+
+    @classmethod
+    def of(cls, verdicts: Mapping[str, Verdict]) -> "Family":
+        """The family of these verdicts."""
+        tested = {
+            (name, part): result
+            for name, verdict in verdicts.items()
+            if verdict.kind not in DEFINITIONS
+            for part, result in enumerate(verdict.counts, 1)
+            if result.p is not None
+        }
+        adjusted = holm([result.p for result in tested.values()]).tolist()
+        return cls(tested, {key: p <= ALPHA for key, p in zip(tested, adjusted, strict=True)})
+
+    def in_words(self, verdict: Verdict) -> str:
+        """Which of a claim's comparisons that are supported or refuted stay; empty if none is."""
+        if verdict.word == Word.WITHDRAWN:
+            return ""
+        parts = []
+        for part, result in enumerate(verdict.counts, 1):
+            stays = self.stays.get((verdict.id, part))
+            if stays is not None and result.word in (Word.SUPPORTED, Word.REFUTED):
+                name = f"part {part} " if len(verdict.counts) > 1 else ""
+                parts.append(f"{name}{'stays' if stays else 'falls'}")
+        if not parts:
+            return ""
+        return f"{', '.join(parts)} under Holm over {len(self.stays)} comparisons"
 
 
 def write_verdicts(path: Path, claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
     """Write the page. A claim without a verdict counts as not yet run. Returns a line on the content."""
-    begun = sum(verdict.word == BEGUN for verdict in verdicts.values())
+    begun = sum(verdict.word == Word.BEGUN for verdict in verdicts.values())
     write_text(path, page_of(claims, verdicts))
     more = f"; {begun} more have begun" if begun else ""
     return f"{path}: {len(verdicts) - begun} verdicts of {len(claims)} claims{more}"
@@ -30,17 +68,17 @@ def write_verdicts(path: Path, claims: dict[str, Claim], verdicts: dict[str, Ver
 
 def page_of(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
     """The page as text, with the judge's error rates."""
-    counts = Counter((place_of(claim, verdicts), word_in(verdicts, name)) for name, claim in claims.items())
-    rows = [(source, *(counts[place, word] for word in WORDS)) for place, source in SOURCES.items()]
+    counts = Counter((section_of(claim, verdicts), word_in(verdicts, name)) for name, claim in claims.items())
+    rows = [(source, *(counts[section, word] for word in Word)) for section, source in SOURCES.items()]
     family = Family.of(verdicts)
     trained = [verdict for verdict in verdicts.values() if verdict.evidence == "training"]
     return markdown_page(
         "verdicts.md.j2",
-        words=markdown_table(("", *WORDS), rows, range(1, len(WORDS) + 1)),
-        tables={place: table(claims, verdicts, place, family) for place in SOURCES},
+        words=markdown_table(("", *Word), rows, range(1, len(Word) + 1)),
+        tables={section: table(claims, verdicts, section, family) for section in SOURCES},
         family=family,
-        told=Counter(result.word for result in family.tested.values()),
-        withdrawn=sum(verdicts[name].word == WITHDRAWN for name, _ in family.tested),
+        counts=Counter(result.word for result in family.tested.values()),
+        withdrawn=sum(verdicts[name].word == Word.WITHDRAWN for name, _ in family.tested),
         outside=outside(verdicts, family),
         unexpected=[verdict for verdict in verdicts.values() if verdict.as_expected is False],
         shares=shares(verdicts, family),
@@ -63,27 +101,20 @@ def shares(verdicts: dict[str, Verdict], family: Family) -> str:
     rows = []
     for (key, result), one in zip(family.tested.items(), q, strict=True):
         name = key[0] if len(verdicts[key[0]].comparisons) == 1 else f"{key[0]}, part {key[1]}"
-        withdrawn = " (withdrawn)" if verdicts[key[0]].word == WITHDRAWN else ""
-        rows.append(
-            (
-                name,
-                result.word + withdrawn,
-                number(result.p),
-                number(one),
-                "yes" if family.stays[key] else "no",
-            )
-        )
+        withdrawn = " (withdrawn)" if verdicts[key[0]].word == Word.WITHDRAWN else ""
+        stays = "yes" if family.stays[key] else "no"
+        rows.append((name, result.word + withdrawn, number(result.p), number(one), stays))
     return markdown_table(("id", "verdict", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
 def word_in(verdicts: dict[str, Verdict], name: str) -> str:
     """The word of a claim; one without a verdict has not been run."""
-    return verdicts[name].word if name in verdicts else NOT_RUN
+    return verdicts[name].word if name in verdicts else Word.NOT_RUN
 
 
-def place_of(claim: Claim, verdicts: dict[str, Verdict]) -> str:
+def section_of(claim: Claim, verdicts: dict[str, Verdict]) -> str:
     """The table of a claim: by the letter of its id, unless it refutes a reading that no source holds."""
-    return READING if claim.kind == "reading" and word_in(verdicts, claim.id) == REFUTED else claim.id[0]
+    return READING if claim.kind == "reading" and word_in(verdicts, claim.id) == Word.REFUTED else claim.id[0]
 
 
 def outside(verdicts: dict[str, Verdict], family: Family) -> dict[str, str]:
@@ -97,22 +128,21 @@ def outside(verdicts: dict[str, Verdict], family: Family) -> dict[str, str]:
     }
 
 
-def table(claims: dict[str, Claim], verdicts: dict[str, Verdict], place: str, family: Family) -> str:
+def table(claims: dict[str, Claim], verdicts: dict[str, Verdict], section: str, family: Family) -> str:
     """The claims of a table, one row each, in Markdown. A page that asks the sentence, too, is linked."""
     rows = []
-    for claim in (claim for claim in claims.values() if place_of(claim, verdicts) == place):
+    for claim in (claim for claim in claims.values() if section_of(claim, verdicts) == section):
         verdict = verdicts.get(claim.id)
-        drawn = f"{NOT_RUN} over drawn settings" if claim.answered_in and claim.drawn else NOT_RUN
-        said = [f"**{cell(with_scope(verdict))}**", family.in_words(verdict)] if verdict else [drawn]
+        drawn = f"{Word.NOT_RUN} over drawn settings" if claim.answered_in and claim.drawn else Word.NOT_RUN
+        answers = [f"**{cell(with_scope(verdict))}**", family.in_words(verdict)] if verdict else [drawn]
         if page := claim.answered_in:
-            said.append(f"[{page.removesuffix('.md').replace('_', ' ')}]({page})")
-        word = "; ".join(filter(None, said))
-        says = ""
+            answers.append(f"[{page.removesuffix('.md').replace('_', ' ')}]({page})")
+        answer, says = "; ".join(filter(None, answers)), ""
         if verdict:
             numbers, beside = numbers_of(verdict, asked=False), capital(note(verdict))
             by_name = bool(by_arm(verdict))  # it begins with the name of an arm, which stays as it is
             says = ". ".join(filter(None, (numbers if by_name else capital(numbers), beside)))
-        rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", word, cell(says)))
+        rows.append((claim.id, f"{cell(claim.sentence)} *{cell(claim.source)}*", answer, cell(says)))
     return markdown_table(("id", "sentence", "verdict", "numbers"), rows)
 
 

@@ -7,10 +7,10 @@ its overrides and no more: rates and facts that are absent are found in the conf
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -59,15 +59,12 @@ class Bank:
         length = self.population and self.population.length
         return [self.cells[name].at_length(at, length.early if length else 1) for at in LENGTHS]
 
-    def with_labels(self, labels: Mapping[str, Any]) -> list[str]:
-        """Names of the cells whose labels have these values, or one of each list of values."""
-        allowed = {
-            key: [*map(str, value if isinstance(value, list) else [value])] for key, value in labels.items()
-        }
+    def with_labels(self, labels: Mapping[str, Collection[str]]) -> list[str]:
+        """Names of the cells whose labels have one of these values each."""
         return [
             name
             for name, cell in self.cells.items()
-            if all(str(cell.labels.get(key)) in values for key, values in allowed.items())
+            if all(str(cell.labels.get(key)) in values for key, values in labels.items())
         ]
 
 

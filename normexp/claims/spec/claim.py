@@ -7,9 +7,10 @@ import yaml
 from pydantic import BeforeValidator, Field, model_validator
 
 from normexp.claims.judge.comparison import Comparison, Number
-from normexp.claims.spec.bank import SMALL, Bank
+from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.cell import (
     EARLY,
+    LENGTHS,
     BankCell,
     Overrides,
     Positive,
@@ -19,6 +20,7 @@ from normexp.claims.spec.cell import (
     Whole,
     label,
     label_name,
+    labels_of,
 )
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
@@ -31,6 +33,14 @@ class Sample(Strict):
     first: Whole
     at: Literal["final", "early"] | None = None
     where: dict[str, Any] = Field(default={})
+
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """Label -> the values of which a setting has one."""
+        return {
+            key: tuple(map(str, value if isinstance(value, list) else [value]))
+            for key, value in self.where.items()
+        }
 
 
 class Range(Strict):
@@ -92,18 +102,17 @@ class Document(Strict):
     options: dict[str, Any] = Field(default={})  # keyword arguments of the function, of every arm
     factor: dict[str, Some] = Field(default={})  # one keyword, or one override, with its values
     seeds: int = 5
-    first_seed: Annotated[int, Field(ge=0)] = (
-        0  # after a change of protocol, beyond the seeds of earlier verdicts
-    )
+    first_seed: Annotated[int, Field(ge=0)] = 0  # after an amendment, beyond the seeds of earlier verdicts
     better: Literal["lower", "higher"] | None = None  # required if runs may diverge
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
     ] = Field(default=[], alias="comparison")
     expected: Literal["supported", "refuted", "undecided"] | None = None  # only if mathematics gives it
     seconds: Positive = 0.02  # rough time of one value, for the plan
+    # In any of the forms of docs/claims.md.
     asked: Sample | Annotated[list[Text | dict[str, Overrides]], Field(min_length=1)] | None = Field(
-        default=None, alias="settings"
-    )  # in any of the forms of docs/claims.md
+        None, alias="settings"
+    )
     # Of a run over settings. `own`: each seed's best on validation; else of the setting's grid, in every arm.
     rate: Literal["own", "lowest", "middle", "highest"] = "own"
     search: Search | None = None
@@ -124,9 +133,9 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         return {name: list(cell.overrides) for name, cell in self.cells.items()}
 
     @property
-    def where(self) -> Mapping[str, Any]:
-        """The labels that drawn settings have, each a value or a list of values."""
-        return self.asked.where if isinstance(self.asked, Sample) else {}
+    def where(self) -> Mapping[str, tuple[str, ...]]:
+        """The labels that drawn settings have, each with its values."""
+        return self.asked.labels if isinstance(self.asked, Sample) else {}
 
     @property
     def drawn(self) -> bool:
@@ -167,13 +176,13 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         check = self.manipulation
         if not check or self.check_of(arm) or self.metric_of(arm).startswith("logged/"):
             return self.fixed
-        return [word for word in self.fixed if not word.startswith("monitor")]
+        return [override for override in self.fixed if not override.startswith("monitor")]
 
     def labels_in(self, labels: Mapping[str, Any]) -> dict[str, Any]:
         """The labels of a setting as far as it decides them: what `fixed` sets has that value, and what arms or the
         factor set has none. A drawn setting at another batch size takes another number of updates."""
         fixed = {label_name(key): label(key, value) for key, _, value in map(_parts, self.fixed)}
-        chosen = [word for arm in self.arms.values() if isinstance(arm, list) for word in arm]
+        chosen = [override for arm in self.arms.values() if isinstance(arm, list) for override in arm]
         varied = {label_name(key) for key in (*(key for key, *_ in map(_parts, chosen)), *self.factor)}
         if self.drawn and "batch size" in varied | fixed.keys():
             varied.add("updates")
@@ -187,8 +196,8 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         return len(self.arms) * len(self.levels) * self.seeds * max(len(self.cells), 1)
 
 
-def _parts(word: str) -> tuple[str, str, str]:
-    return word.lstrip("+~").partition("=")
+def _parts(override: str) -> tuple[str, str, str]:
+    return override.lstrip("+~").partition("=")
 
 
 def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
@@ -196,3 +205,59 @@ def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
     config_overrides = [o for o in overrides if not o.startswith(OPTION)]
     given = (o.removeprefix(OPTION).partition("=") for o in overrides if o.startswith(OPTION))
     return config_overrides, {key: yaml.safe_load(value) for key, _, value in given}
+
+
+def settings_of(document: Document, bank: Bank | None, *, shipped: bool) -> dict[str, Any]:
+    """The cells that a document asks for, and their bank. Raises ValueError with one line."""
+    asked, training = document.asked, document.evidence == "training"
+    if not asked:
+        return {}
+    other = bank if bank is not None and bank.name != SMALL and training else None
+    if isinstance(asked, Sample):
+        if other and not other.drawn:
+            return {"cells": other.cells, "bank": other.name}
+        if (asked.at is not None) != training:
+            raise ValueError("settings.at: is final or early for trained networks, and absent for others")
+        if bank and bank.population and bool(bank.population.rates) == training:
+            return sample(asked, bank)
+        return sample(asked, load_bank(asked.bank))
+    if other and shipped and not any(isinstance(entry, dict) or entry in other.cells for entry in asked):
+        return {"cells": other.cells, "bank": other.name}
+    return {"cells": chosen(asked, bank or load_bank())}
+
+
+def sample(asked: Sample, bank: Bank) -> dict[str, Any]:
+    """The first settings of a bank, in the order drawn, that have certain labels. Of a claim about trained networks,
+    those with a pilot; if none has, all of them."""
+    if not bank.drawn:
+        raise ValueError(f"settings.bank={asked.bank}: is a list; name a bank that is drawn")
+    if not (names := bank.with_labels(asked.labels)):
+        raise ValueError(f"settings.where={asked.where}: no setting of bank={bank.name} has these labels")
+    if asked.first > len(names):
+        such = " with these labels" if asked.where else ""
+        raise ValueError(f"settings.first={asked.first}: bank={bank.name} has {len(names)} settings{such}")
+    cells = [bank.cells[name] for name in names[: asked.first]]
+    if asked.at and any(cell.updates for cell in cells):
+        cells = [bank.at_lengths(cell.name)[LENGTHS.index(asked.at)] for cell in cells if cell.updates]
+    named = {cell.name: cell for cell in cells}
+    return {"cells": named, "bank": bank.name, "first": asked.first, "drawn_from": bank}
+
+
+def chosen(asked: list[str | dict[str, list[str]]], bank: Bank) -> dict[str, BankCell]:
+    """The cells by name, of a list of names and of names with overrides. Names are looked up in `bank` first."""
+    cells: dict[str, BankCell] = {}
+    known = load_bank().cells | bank.cells
+    for item in asked:
+        for name, overrides in (item if isinstance(item, dict) else {item: None}).items():
+            if name in cells:
+                raise ValueError(f"settings: {name} stands there twice; keep one")
+            if overrides is not None:
+                cells[name] = BankCell(name=name, overrides=tuple(overrides), labels=labels_of(overrides))
+            elif name in known:
+                cells[name] = known[name]
+            else:
+                raise ValueError(
+                    f"settings: {name} is no cell of bank={bank.name} (its cells are {', '.join(bank.cells)}); "
+                    f"write its overrides as {{{name}: [model=mlp, ...]}}"
+                )
+    return cells

@@ -37,7 +37,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         yield f"factor={list(claim.factor)}: one factor a claim; split the claim"
     yield from _overwritten(claim)
     for key in ("data.train_size", "data.val_size", "data.split_seed"):
-        if len({value_of(key, words) for words in claim.arms.values() if not isinstance(words, dict)}) > 1:
+        if len({value_of(key, arm) for arm in claim.arms.values() if not isinstance(arm, dict)}) > 1:
             yield f"arms: {key} differs between them, and arms share their examples; write it into fixed"
     for comparison in claim.comparisons:
         yield from _comparison(claim, comparison)
@@ -46,9 +46,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
             yield f"manipulation: evidence={claim.evidence} has none; leave it out"
         yield from _comparison(claim, claim.manipulation.comparison)
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
-    if (
-        "every" in kinds and claim.expected and not shipped
-    ):  # it would make "supported" of "no counterexample"
+    if "every" in kinds and claim.expected and not shipped:  # "no counterexample" would become "supported"
         yield f"expected={claim.expected}: no cases prove a universal sentence of your own; leave it out"
     if claim.search and (over_settings or claim.factor or len(claim.arms) > 1 or kinds != {"every"}):
         yield "search: is for a universal sentence (kind: every) with one arm and without settings or factor"
@@ -61,18 +59,18 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
 def _overwritten(claim: Claim) -> Iterator[str]:
     """Words that set what the seeds set after them; in an arm or `fixed` also what the factor's levels or each seed's
     own rate do."""
-    own = {f"arms.{arm}": choice for arm, choice in claim.arms.items()} | {"fixed": claim.fixed}
+    chosen = {f"arms.{arm}": choice for arm, choice in claim.arms.items()} | {"fixed": claim.fixed}
     settings = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()}
-    for where, choice in (own | settings | {"factor": claim.factor}).items():
+    for where, choice in (chosen | settings | {"factor": claim.factor}).items():
         if "seed" in _keys(choice):
             yield (
                 f"{where}={choice!s:.60}: sets the seed, which every run has of its own; leave it out and give "
                 "first_seed and seeds"
             )
-    for where, choice in own.items():
+    for where, choice in chosen.items():
         for key in claim.factor.keys() & _keys(choice):
             yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
-    for where, choice in (own | {"factor": claim.factor}).items():
+    for where, choice in (chosen | {"factor": claim.factor}).items():
         if claim.settings and "lr" in _keys(choice):
             yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave lr out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
@@ -90,7 +88,7 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
     seen: dict[str, str] = {}
     for name, cell in claim.cells.items() if claim.evidence == "training" else ():
-        last = {word.lstrip("+").partition("=")[0]: word for word in (*cell.overrides, *claim.fixed)}
+        last = {text.lstrip("+").partition("=")[0]: text for text in (*cell.overrides, *claim.fixed)}
         if (other := seen.setdefault(str(sorted(last.values())), name)) != name and not claim.drawn:
             yield f"fixed: sets all in which settings {other} and {name} differ; keep one of them"
         if not {"model", "data"} <= cell.labels.keys():
@@ -121,8 +119,8 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
     if comparison.practical and not (claim.cells and claim.metric in OF_TEST):
-        place = f"{' and '.join(OF_TEST[:2])} over settings"
-        yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {place}; give a number"
+        metrics = " and ".join(OF_TEST[:2])
+        yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {metrics} over settings; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
         arms = list(claim.arms) if comparison.arm is None else [comparison.arm]
@@ -139,6 +137,6 @@ def _unit(metric: str) -> str:
     return group if group == "logged" else name or metric
 
 
-def _keys(words: Iterable[str]) -> set[str]:
+def _keys(overrides: Iterable[str]) -> set[str]:
     """What overrides or options set: batch_size for +batch_size=8."""
-    return {str(word).lstrip("+~").partition("=")[0] for word in words}
+    return {str(text).lstrip("+~").partition("=")[0] for text in overrides}

@@ -161,7 +161,7 @@ class Population(Strict):
         slots: list[str] = []
         while len(slots) < self.settings:
             random = _generator(self.seed, "order", len(slots)).random(len(block))
-            slots += [block[place] for place in np.argsort(random, kind="stable")]
+            slots += [block[index] for index in np.argsort(random, kind="stable")]
         return slots[: self.settings]
 
     def draw(self, stratum: str, number: int, name: str = "") -> BankCell:
@@ -169,18 +169,18 @@ class Population(Strict):
         overrides, labels = [*self.shared, *self.strata[stratum].fixed], dict[str, str]()
         for key, choice in self.choices(stratum).items():
             random = float(_generator(self.seed, stratum, number, key).random())
-            labels[key], words = choice.choose(random, labels)
-            overrides += words
+            labels[key], chosen = choice.choose(random, labels)
+            overrides += chosen
         return BankCell(name=name, draw=f"{stratum} {number}", overrides=tuple(overrides), labels=labels)
 
     def drawn(self, rejected: Collection[str]) -> Iterator[BankCell]:
         """The settings in the order drawn, without the rejected draws."""
         numbers = dict.fromkeys(self.strata, 0)
-        for place, stratum in enumerate(self.slots, 1):
+        for number, stratum in enumerate(self.slots, 1):
             numbers[stratum] += 1
             while f"{stratum} {numbers[stratum]}" in rejected:
                 numbers[stratum] += 1
-            yield self.draw(stratum, numbers[stratum], f"d{place:03d}")
+            yield self.draw(stratum, numbers[stratum], f"d{number:03d}")
 
 
 def with_pilot(cell: BankCell, pilot: Mapping[str, Any]) -> BankCell:
@@ -211,6 +211,6 @@ def learned_in(pilot: Mapping[str, Any]) -> bool | None:
     return min(end["val_loss"] for end in ends) < pilot["learned_loss"]
 
 
-def _generator(*words: Any) -> np.random.Generator:
-    digest = hashlib.sha256("/".join(map(str, words)).encode()).digest()
+def _generator(*names: Any) -> np.random.Generator:
+    digest = hashlib.sha256("/".join(map(str, names)).encode()).digest()
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))

@@ -1,18 +1,120 @@
-"""Find claims: by id, name, covered sentence, paper, kind of evidence, glob, `all`, or path of a user's own file."""
+"""Find claims, by id, name, covered sentence, paper, kind of evidence, glob, `all`, or path of a user's own file; and
+read them: a file has one document a claim, each of which is checked by itself, so a broken one stops no other."""
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import NamedTuple
 
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
-from normexp.claims.spec.claim import Claim
-from normexp.claims.spec.claim_files import documents, documents_in, read, read_all
-from normexp.config.folder import CONFIGS, brought_hint, more_folders
+from normexp.claims.spec.cell import read_as
+from normexp.claims.spec.claim import Claim, Document, settings_of
+from normexp.claims.spec.claim_checks import mistakes
+from normexp.config.folder import CONFIGS, brought_hint, more_folders, parse_yaml, read_text
 
 ENDINGS = (".yaml", ".yml")
 ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
+DOCUMENT = re.compile(r"^id:[ \t]*['\"]?(.*?)['\"]?[ \t]*(?:[ \t]#.*)?$", re.M)
+ID = re.compile(r"[\w.-]+")
+
+
+class Source(NamedTuple):
+    """The text of one claim, and where it stands; `alone`: whether its file has no other."""
+
+    name: str
+    path: Path
+    text: str
+    alone: bool
+
+
+def documents(path: Path) -> dict[str, Source]:
+    """The claims of a file by id; a file of one claim may leave `id` out, and has its own name then."""
+    texts = re.split(r"^---[ \t]*\n", read_text(path), flags=re.M)
+    found: dict[str, Source] = {}
+    for text in texts:
+        named = DOCUMENT.search(text)
+        if not named and len(texts) > 1:
+            raise ValueError(f"{path}: a file of several claims names each; write id: M1 into every document")
+        name = named[1] if named else path.stem
+        if named and not ID.fullmatch(name):
+            raise ValueError(f"{path}: id={name}: must be of letters, digits, dots, _ and -; name it M1")
+        if name in found:
+            raise ValueError(f"{path}: id={name}: stands there twice; rename one")
+        found[name] = Source(name, path, text, len(texts) == 1)
+    return found
+
+
+def documents_in(folder: Path) -> tuple[dict[str, Source], dict[str, str]]:
+    """(claims of the files of a folder by id, mistakes of files that cannot be told apart by their name)."""
+    found, broken = dict[str, Source](), dict[str, str]()
+    for path in folder.glob("*.yaml"):
+        try:
+            found |= documents(path)
+        except ValueError as error:
+            broken[path.stem] = str(error)
+    return {name: found[name] for name in sorted(found, key=natural)}, broken
+
+
+def read_all(
+    sources: Mapping[str, Source], bank: Bank | None = None
+) -> tuple[dict[str, Claim], dict[str, str]]:
+    """(readable claims by id, mistakes of the others by id). `bank` is that of `read`."""
+    claims, broken = dict[str, Claim](), dict[str, str]()
+    for name, source in sources.items():
+        try:
+            claims[name] = read(source, bank)
+        except ValueError as error:
+            broken[name] = str(error)
+    return claims, broken
+
+
+def load_each(folder: Path) -> tuple[dict[str, Claim], dict[str, str]]:
+    """(readable claims of a folder by id, mistakes of the others by id)."""
+    found, broken = documents_in(folder)
+    claims, mistakes = read_all(found)
+    return claims, broken | mistakes
+
+
+def load_claims(folder: Path) -> dict[str, Claim]:
+    """Every claim of a folder by id. Raises ValueError if one is broken."""
+    claims, broken = load_each(folder)
+    for mistake in broken.values():
+        raise ValueError(mistake)
+    return claims
+
+
+def natural(name: str) -> tuple[str, int, str]:
+    """Order by letter, number and rest: S2 before S10."""
+    match = re.fullmatch(r"([A-Z]+)(\d+)(.*)", name)
+    return (match[1], int(match[2]), match[3]) if match else ("~", 0, name)
+
+
+def read(source: Source, bank: Bank | None = None) -> Claim:
+    """The claim of a document. Raises ValueError with one line for the first mistake.
+
+    Args:
+        bank: gives the settings of a claim of the project that names none of its cells (then all of them), and the
+            cells that others name. By default the bank `small`, whose cells are always known.
+    """
+    path = source.path
+    try:
+        node = parse_yaml(source.text, path)
+        if node is None:
+            raise ValueError(
+                "is empty; write name, sentence, source, covers, evidence and what docs/claims.md says"
+            )
+        document: Document = read_as(Document, node)
+        shipped = path.parent == CONFIGS / "claims"
+        settings = settings_of(document, bank, shipped=shipped)
+        claim = Claim.model_construct(**dict(document) | {"id": source.name} | settings)
+        for mistake in mistakes(claim, shipped=shipped):
+            raise ValueError(mistake)
+        return claim
+    except ValueError as error:
+        where = path if source.alone else f"{path}: {source.name}"
+        raise ValueError(f"{where}: {str(error).removeprefix(f'{path}: ')}") from None
 
 
 def arxiv_id(word: str) -> str:
@@ -40,12 +142,11 @@ def find(text: str, bank: str = SMALL) -> tuple[list[Claim], list[str]]:
 def known_claims(text: str, bank: Bank | None = None) -> tuple[dict[str, Claim], dict[str, str]]:
     """The claims of the project, of the user's folder and of allowed packages by id, and the mistakes of unreadable
     files by id. Where each word of a list is an id, only these are read: reading all takes half a second."""
-    requested = {word.lower() for word in words(text)}
+    requested = {word.lower() for word in parts_of(text)}
     folders = [folder / "claims" for folder in (CONFIGS, *more_folders())]
     found = {folder: documents_in(folder) for folder in folders}
-    all_of_them = not requested <= {
-        own for sources, _ in found.values() for name in sources for own in _ids(name)
-    }
+    known = {word for sources, _ in found.values() for name in sources for word in _ids(name)}
+    all_of_them = not requested <= known
     claims, broken = dict[str, Claim](), dict[str, str]()
     for folder, (sources, unclear) in found.items():
         asked = {name: source for name, source in sources.items() if all_of_them or _ids(name) & requested}
@@ -62,7 +163,7 @@ def own_claims(text: str, bank: Bank | None = None) -> tuple[str, dict[str, Clai
     for a missing file, for a file that is no claim, and for two files with one name."""
     claims: dict[str, Claim] = {}
     ids = []
-    for word in words(text):
+    for word in parts_of(text):
         if not word.endswith(ENDINGS):
             ids.append(word)
             continue
@@ -94,7 +195,7 @@ def select(
     """
     chosen: dict[str, Claim] = {}
     broken = broken or {}
-    for word in words(text):
+    for word in parts_of(text):
         matches = [claims[word]] if word in from_files else _claims_named(claims.values(), word.lower())
         left_out = unreadable(broken, word)
         if left_out and (not matches or word.upper() in {name.upper() for name in broken}):
@@ -119,14 +220,14 @@ def _hint(claims: dict[str, Claim], word: str) -> str:
     return f"no such claim; {near}--help lists all"
 
 
-def words(text: str) -> list[str]:
+def parts_of(text: str) -> list[str]:
     """The parts of a text between commas, without spaces and empty parts."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def unreadable(broken: dict[str, str], text: str) -> list[str]:
     """The mistakes in the broken files that the list names by id, by glob or by `all`."""
-    requested = [word.lower() for word in words(text)]
+    requested = [word.lower() for word in parts_of(text)]
     return [
         mistake
         for name, mistake in broken.items()
