@@ -120,7 +120,10 @@ def size_of(batch: Any) -> int | None:
 def leading_size(batch: Any) -> int:
     """Samples in a batch. Raises ValueError if they cannot be counted."""
     if (size := size_of(batch)) is None:
-        raise ValueError("samples of the batch cannot be counted; give tensors with one row for each")
+        kind = type(batch).__name__
+        raise ValueError(
+            f"samples of the batch cannot be counted ({kind}); give tensors with one row for each"
+        )
     return size
 
 
