@@ -11,9 +11,9 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
 from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
+from normexp.runs.table import FEWEST_FOR_INTERVAL
 
 FEWEST = 6  # drawn settings for a word
-FEWEST_FOR_INTERVAL = 3  # seeds
 FAILED = "failed"  # the side of a setting without a number
 
 
