@@ -323,7 +323,7 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
     word, where = verdict.word, scope(verdict)
     if word == Word.COUNTED:
         return where
-    if word in (Word.SEEN, Word.NOT_SEEN):
+    if word in (Word.HOLDS_HERE, Word.NOT_SHOWN_HERE):
         where = f"{verdict.n_seeds} seeds"
         effect = f"{number(verdict.effect)}{ends(verdict.interval)}, "
         # On the screen the line of the effect follows.

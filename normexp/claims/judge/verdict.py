@@ -25,8 +25,8 @@ class Word(StrEnum):
     DIVIDED = "divided"
     UNDECIDED = "undecided"
     NO_COUNTEREXAMPLE = "no counterexample"
-    SEEN = "holds here"
-    NOT_SEEN = "not shown here"
+    HOLDS_HERE = "holds here"
+    NOT_SHOWN_HERE = "not shown here"
     COUNTED = "counted"  # of settings that make no word about a population
     BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
     NOT_RUN = "not yet run"
