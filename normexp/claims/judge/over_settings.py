@@ -82,6 +82,6 @@ def _check(claim: "Claim", settings: Sequence[Setting], level: float) -> Check |
     cause = claim.manipulation
     if cause is None:
         return None
-    counts = count(settings, cause.comparison, level)
-    held = counts.share_interval[0] > 0.5 if claim.drawn else counts.holds == counts.n
-    return Check(**vars(counts), measure=cause.measure, held=held)
+    result = count(settings, cause.comparison, level)
+    held = result.share_interval[0] > 0.5 if claim.drawn else result.holds == result.n
+    return Check(**vars(result), measure=cause.measure, held=held)
