@@ -191,8 +191,8 @@ def scope(verdict: Verdict) -> str:
 
 def lateness(verdict: Verdict) -> str:
     """Of drawn settings, whether the protocol was fixed before the runs; empty if it was."""
-    if verdict.late:
-        return f"registered after {verdict.late.early:,} of {verdict.late.of:,} runs"
+    if runs := verdict.before_registration:
+        return f"registered after {runs.started:,} of {runs.of:,} runs"
     return "" if verdict.registered or not verdict.drawn else "unregistered"
 
 

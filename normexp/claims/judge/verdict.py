@@ -194,11 +194,11 @@ class Registered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Late:
+class RunsBeforeRegistration:
     """Runs, at all rates, that had started before the row was written."""
 
-    early: int
-    of: int
+    started: int
+    of: int  # all runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ class Verdict:
     withdrawn: str = ""  # why the sentence, as worded, is withdrawn
     registered: Registered | None = None
     unregistered_because: str = ""
-    late: Late | None = None
+    before_registration: RunsBeforeRegistration | None = None
     runs: Cost | None = None  # None without trained networks
     numerics: tuple[int, ...] = ()  # versions of arithmetic that computed them
     devices: tuple[str, ...] = ()  # if runs of several are compared in one setting
