@@ -166,7 +166,9 @@ class Pilot:
         self.cell = cell
         self.found: dict[PilotRun, dict[str, Any]] = {}  # finished runs
         built = [build(self.specs(norm, 1, [cell.rates[0]])[0]) for norm in self.norms]
-        seconds = statistics.mean(timed(step_of(parts)) for parts in built)
+        seconds = statistics.mean(
+            timed(step_of(parts, parts.make_trainer(enable_checkpointing=False))[0]) for parts in built
+        )
         self.values, self.counts = fewest_values(built[-1]), self.counts_of(built[0].data)
         start = max(
             self.length.updates, math.ceil(self.length.passes * len(built[0].data.train_dataloader()))
