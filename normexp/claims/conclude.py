@@ -21,7 +21,7 @@ from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.judge.over_settings import judge_settings
-from normexp.claims.judge.verdict import Cost, Late, Verdict
+from normexp.claims.judge.verdict import Cost, RunsBeforeRegistration, Verdict
 from normexp.claims.spec.claim import Claim
 
 Concluded = tuple[pd.DataFrame, Verdict]  # the table that was judged, and the verdict
@@ -65,7 +65,7 @@ def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Conclud
     every = finished_settings(claim, evidence.grid, evidence.table)
     runs = compared_runs(claim, every)
     row, why = registration(claim, registries)
-    late = None
+    started_before = None
     if row and len(runs):
         early = before(row, runs)
         asked = early & ~runs["asked_by"].str.contains(OF_BANK, regex=False)
@@ -73,9 +73,9 @@ def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Conclud
             why = f"{asked.sum()} of {len(runs)} runs started before row {row.number} was registered"
             row = None
         elif (early := before(row, every)).any():  # at all rates
-            late = Late(early=int(early.sum()), of=len(every))
+            started_before = RunsBeforeRegistration(started=int(early.sum()), of=len(every))
     verdict = judge_settings(
-        claim, settings(claim, runs), row=row, unregistered_because=why, late=late,
+        claim, settings(claim, runs), row=row, unregistered_because=why, before_registration=started_before,
         manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else (),
     )  # fmt: skip
     values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *(["check"] if claim.manipulation else [])]]

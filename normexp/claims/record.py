@@ -19,6 +19,7 @@ OVER_SETTINGS = {  # fields that a verdict in one setting has not
     "late",
 }  # fmt: skip
 IN_ONE_SETTING = {"cases", "searched"}
+KEYS = {"before_registration": "late", "started": "early"}  # fields that have another name in the file
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
@@ -57,7 +58,9 @@ def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {
+        KEYS.get(field.name, field.name): getattr(value, field.name) for field in dataclasses.fields(value)
+    }
 
 
 def plain(value: Any) -> Any:
@@ -95,10 +98,12 @@ def from_json(node: Mapping[str, Any]) -> Verdict:
         {"word": result.get("verdict")} | result | {"comparison": Comparison.of_shown(result["comparison"])}
         for result in node["comparisons"]
     ]
-    check = node.get("manipulation")
+    check, late = node.get("manipulation"), node.get("late")
     read = {**node, "word": node["verdict"], "counts" if "share" in node else "judgements": results}
     if check:
         read["manipulation"] = {**check, "comparison": Comparison.of_shown(check["comparison"])}
+    if late:
+        read["before_registration"] = {"started": late.get("early"), "of": late.get("of")}
     return _adapter().validate_python(read)
 
 

@@ -191,8 +191,8 @@ def scope(verdict: Verdict) -> str:
 
 def lateness(verdict: Verdict) -> str:
     """Of drawn settings, whether the protocol was fixed before the runs; empty if it was."""
-    if verdict.late:
-        return f"registered after {verdict.late.early:,} of {verdict.late.of:,} runs"
+    if runs := verdict.before_registration:
+        return f"registered after {runs.started:,} of {runs.of:,} runs"
     return "" if verdict.registered or not verdict.drawn else "unregistered"
 
 
@@ -323,7 +323,7 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
     word, where = verdict.word, scope(verdict)
     if word == Word.COUNTED:
         return where
-    if word in (Word.SEEN, Word.NOT_SEEN):
+    if word in (Word.HOLDS_HERE, Word.NOT_SHOWN_HERE):
         where = f"{verdict.n_seeds} seeds"
         effect = f"{number(verdict.effect)}{ends(verdict.interval)}, "
         # On the screen the line of the effect follows.

@@ -72,14 +72,14 @@ def mean_field_explosion(lab: Lab) -> Plot:
 @figure
 def rank_and_cosine(lab: Lab) -> Plot:
     """Mean cosine between samples, and the effective rank of a batch, after each activation."""
-    from normexp.claims.laws.sites import noise, observed
+    from normexp.claims.laws.sites import input_batch, observed
     from normexp.monitors.representation import geometry
 
     depth, batch = lab.size(40, 6), lab.size(64, 8)
     cosines, ranks = [], []
     for norm in NORMS:
         network = lab.network(f"norm={norm} model=mlp model.depth={depth} model.width=128")
-        geometries = [geometry(y) for y in observed(network, noise(network, 0, batch), "activation")]
+        geometries = [geometry(y) for y in observed(network, input_batch(network, 0, batch), "activation")]
         cosine, rank = ([float(row[name]) for row in geometries] for name in ("c_value", "effective_rank"))
         cosines.append(Line(norm, places(cosine), cosine))
         ranks.append(Line(norm, places(rank), rank))

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.one_setting import judge_values
-from normexp.claims.pages.figure import aside, draw
+from normexp.claims.judge.verdict import Word
+from normexp.claims.pages.figure import COLORS, KINDS, aside, draw
 
 COMPARISON = Comparison(kind="smaller", arm="batchnorm", baseline="none", margin=2.0)
 CLAIM = altered(
@@ -41,6 +42,16 @@ def test_figure_has_sentence_word_and_units(tmp_path, figures):
     assert [tick.get_text() for tick in effects.get_yticklabels()] == ["batchnorm against none"]
     points = values.lines[0]
     assert len(set(points.get_xdata())) == 5  # equal values do not hide one another
+
+
+def test_every_word_in_favor_or_against_has_its_color():
+    in_favor = {Word.SUPPORTED, Word.NO_COUNTEREXAMPLE, Word.HOLDS_HERE}
+    neither = {
+        Word.DIVIDED, Word.UNDECIDED, Word.NOT_SHOWN_HERE, Word.COUNTED, Word.BEGUN, Word.NOT_RUN, Word.WITHDRAWN,
+    }  # fmt: skip
+    assert {*KINDS} == {*Word} - neither
+    assert {word for word in Word if KINDS.get(word) == "for"} == in_favor
+    assert {*KINDS.values()} | {"open"} == {*COLORS}
 
 
 def test_only_equal_points_are_moved_apart():

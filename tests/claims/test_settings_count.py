@@ -12,10 +12,12 @@ from scipy import optimize, special
 
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
+from normexp.claims.judge.moderators import SIDES
 from normexp.claims.judge.outcomes import Outcomes, Setting
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.settings_count import count, is_near_margin, number_in, word_of
 from normexp.claims.judge.verdict import Trained
+from normexp.claims.spec.bank import load_bank
 from normexp.claims.units import ends
 from normexp.claims.words import note, paragraph, scope, with_scope
 
@@ -179,6 +181,12 @@ def test_settings_that_networks_learn_are_counted_beside_the_rest():
     assert (found.others.holds, found.others.asked) == (0, 3)
     assert found.learned.share_interval == share_interval(4, 5, 0.95)
     assert count(family([1.0]), MORE, 0.95).learned is None
+
+
+def test_the_sides_of_moderators_are_labels_of_the_drawn_settings():
+    cells = load_bank("drawn").cells.values()
+    for label, (values, *_) in SIDES.items():
+        assert {*values} < {cell.labels[label] for cell in cells if label in cell.labels}
 
 
 def test_moderators_are_tested_by_all_ways_to_deal_out_the_settings():

@@ -13,8 +13,8 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.one_setting import judge_comparisons, judge_values
 from normexp.claims.judge.settings_count import count
-from normexp.claims.judge.verdict import Few, Limits
-from normexp.claims.record import table_of_settings, to_json
+from normexp.claims.judge.verdict import Few, Limits, RunsBeforeRegistration
+from normexp.claims.record import from_json, table_of_settings, to_json
 from normexp.claims.words import (
     by_arm,
     does_not_show,
@@ -141,6 +141,14 @@ def test_repeated_draws_and_late_rows_are_told():
         "beyond the margin in 6 of 6 drawn settings, unregistered",
     )
     assert to_json(found)["late"] is None
+
+
+def test_runs_before_the_registration_are_told_and_keep_their_keys():
+    before = RunsBeforeRegistration(started=3, of=1200)
+    found = judge(family([1.0] * 6), claim(MORE), before_registration=before)
+    assert lateness(found) == "registered after 3 of 1,200 runs"
+    assert to_json(found)["late"] == {"early": 3, "of": 1200}
+    assert from_json(to_json(found)).before_registration == before
 
 
 def test_arms_that_were_not_trained_to_an_end_are_told():

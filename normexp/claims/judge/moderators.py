@@ -11,7 +11,7 @@ from normexp.claims.judge.estimate import ALPHA, holm
 FEWEST_A_SIDE = 3  # settings
 SIDES = {  # label -> its values on the first side, and the names of both
     "model": (("CNN", "ResNet"), "with", "without"),
-    "activation": (("sigmoid", "tanh", "hardtanh"), "saturating", "other"),
+    "activation": (("sigmoid", "tanh"), "saturating", "other"),
 }
 Labels = Sequence[Mapping[str, str]]
 

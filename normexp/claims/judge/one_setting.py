@@ -31,8 +31,8 @@ def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
     if universal and word == Word.SUPPORTED and claim.expected != Word.SUPPORTED:
         word = Word.NO_COUNTEREXAMPLE
     elif claim.evidence != "law" and not universal:
-        unseen = Word.NOT_SEEN if math.isfinite(decides.effect) else Word.UNDECIDED
-        word = Word.SEEN if word == Word.SUPPORTED else unseen
+        not_shown = Word.NOT_SHOWN_HERE if math.isfinite(decides.effect) else Word.UNDECIDED
+        word = Word.HOLDS_HERE if word == Word.SUPPORTED else not_shown
     return Verdict(
         **head(claim),
         word=word,

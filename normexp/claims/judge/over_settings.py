@@ -8,7 +8,15 @@ from normexp.claims.judge.estimate import ALPHA, p_of_share
 from normexp.claims.judge.head import arm_means, few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import count, word_of
-from normexp.claims.judge.verdict import FEWEST, Check, Count, Late, Registered, Verdict, Word
+from normexp.claims.judge.verdict import (
+    FEWEST,
+    Check,
+    Count,
+    Registered,
+    RunsBeforeRegistration,
+    Verdict,
+    Word,
+)
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.registry import Row
@@ -21,7 +29,7 @@ def judge_settings(
     *,
     row: "Row | None" = None,
     unregistered_because: str = "",
-    late: Late | None = None,
+    before_registration: RunsBeforeRegistration | None = None,
     repeated: int = 0,
     manipulation: Sequence[Setting] = (),
 ) -> Verdict:
@@ -64,7 +72,7 @@ def judge_settings(
         withdrawn=claim.withdrawn,
         registered=Registered(row=row.number, date=row.date, alpha=row.alpha) if row else None,
         unregistered_because=unregistered_because,
-        late=late,
+        before_registration=before_registration,
     )
 
 
@@ -82,6 +90,6 @@ def _check(claim: "Claim", settings: Sequence[Setting], level: float) -> Check |
     cause = claim.manipulation
     if cause is None:
         return None
-    counts = count(settings, cause.comparison, level)
-    held = counts.share_interval[0] > 0.5 if claim.drawn else counts.holds == counts.n
-    return Check(**vars(counts), measure=cause.measure, held=held)
+    result = count(settings, cause.comparison, level)
+    held = result.share_interval[0] > 0.5 if claim.drawn else result.holds == result.n
+    return Check(**vars(result), measure=cause.measure, held=held)

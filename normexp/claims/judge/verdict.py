@@ -11,9 +11,9 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
 from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
+from normexp.runs.table import FEWEST_FOR_INTERVAL
 
 FEWEST = 6  # drawn settings for a word
-FEWEST_FOR_INTERVAL = 3  # seeds
 FAILED = "failed"  # the side of a setting without a number
 
 
@@ -25,8 +25,8 @@ class Word(StrEnum):
     DIVIDED = "divided"
     UNDECIDED = "undecided"
     NO_COUNTEREXAMPLE = "no counterexample"
-    SEEN = "holds here"
-    NOT_SEEN = "not shown here"
+    HOLDS_HERE = "holds here"
+    NOT_SHOWN_HERE = "not shown here"
     COUNTED = "counted"  # of settings that make no word about a population
     BEGUN = "begun"  # fewer drawn settings are finished than the claim asks for
     NOT_RUN = "not yet run"
@@ -194,11 +194,11 @@ class Registered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Late:
+class RunsBeforeRegistration:
     """Runs, at all rates, that had started before the row was written."""
 
-    early: int
-    of: int
+    started: int
+    of: int  # all runs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ class Verdict:
     withdrawn: str = ""  # why the sentence, as worded, is withdrawn
     registered: Registered | None = None
     unregistered_because: str = ""
-    late: Late | None = None
+    before_registration: RunsBeforeRegistration | None = None
     runs: Cost | None = None  # None without trained networks
     numerics: tuple[int, ...] = ()  # versions of arithmetic that computed them
     devices: tuple[str, ...] = ()  # if runs of several are compared in one setting

@@ -9,7 +9,7 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.sites import SiteNetwork, drawn, modules_of, noise, observed
+from normexp.claims.laws.sites import SiteNetwork, batch_of_examples, input_batch, modules_of, observed
 
 
 def moment_shift(
@@ -55,10 +55,10 @@ def two_definitions(
 def labelled(network: SiteNetwork, seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
     """Noise with random classes, or examples with their own classes."""
     if network.examples is not None:
-        return drawn(network.examples, seed, batch_size)
+        return batch_of_examples(network.examples, seed, batch_size)
     generator = torch.Generator().manual_seed(seed)
     classes = torch.randint(0, network.num_classes, (batch_size,), generator=generator)
-    return noise(network, seed, batch_size), classes
+    return input_batch(network, seed, batch_size), classes
 
 
 def moved(network: SiteNetwork, batch: Tensor, classes: Tensor, lr: float | None, step: float) -> SiteNetwork:

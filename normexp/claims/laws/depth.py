@@ -6,14 +6,18 @@ tokens, or a batch of the data set that the caller set. The loss is a random lin
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.common import function_of, gradient_of
-from normexp.claims.laws.sites import SiteNetwork, linear_outputs, noise, observed
+from normexp.claims.laws.sites import SiteNetwork, input_batch, linear_outputs, observed
+from normexp.format import require_choice
+
+Place = Literal["last", "first"]
+Order = Literal["norm last", "norm first"]
 
 
 def gradient_profile(network: SiteNetwork, *, seed: int, batch_size: int) -> Tensor:
@@ -50,14 +54,15 @@ def gradient_imbalance(network: SiteNetwork, *, seed: int, batch_size: int) -> f
 
 def signal_magnitude(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """|log10 of the root mean square| of the last hidden linear map's output: 0 is a healthy scale of 1."""
-    last = observed(network, noise(network, seed, batch_size), "linear")[-2]
+    last = observed(network, input_batch(network, seed, batch_size), "linear")[-2]
     return float((last.double().square().mean().log() / 2 / math.log(10)).abs())
 
 
-def cosine_similarity(network: SiteNetwork, *, seed: int, batch_size: int, place: str = "last") -> float:
+def cosine_similarity(network: SiteNetwork, *, seed: int, batch_size: int, place: Place = "last") -> float:
     """Mean |cosine| between different samples at the last (or first) activation. It is 1 if depth has made all samples
-    parallel (rank collapse)."""
-    found = observed(network, noise(network, seed, batch_size), "activation")
+    parallel (rank collapse). Raises ValueError for another place."""
+    require_choice("place", place, get_args(Place))
+    found = observed(network, input_batch(network, seed, batch_size), "activation")
     x = found[-1 if place == "last" else 0].flatten(1).double()
     cosine = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(x, dim=1).T
     n = len(x)
@@ -66,7 +71,8 @@ def cosine_similarity(network: SiteNetwork, *, seed: int, batch_size: int, place
 
 def orthogonality_gap(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """V = ||K / tr K - I / n||_F of the last activation's Gram matrix K (Daneshmand et al. 2021); 0 is orthogonal."""
-    x = observed(network, noise(network, seed, batch_size), "activation")[-1].flatten(1).double()  # (N, C)
+    last = observed(network, input_batch(network, seed, batch_size), "activation")[-1]
+    x = last.flatten(1).double()  # (N, C)
     gram = x @ x.T
     return float((gram / gram.trace() - torch.eye(len(x), dtype=x.dtype) / len(x)).norm())
 
@@ -75,7 +81,7 @@ def direction(network: SiteNetwork, *, seed: int, batch_size: int, **others: Any
     """A number that tells networks apart, however their weights are scaled: the output of each linear map as a unit
     vector, seen along a random direction, summed over the maps. Networks whose measure is saturated differ in it."""
     total = torch.zeros((), dtype=torch.float64)
-    for layer, h in enumerate(observed(network, noise(network, seed, batch_size), "linear")):
+    for layer, h in enumerate(observed(network, input_batch(network, seed, batch_size), "linear")):
         generator = torch.Generator().manual_seed(seed + 1000 * (layer + 1) + 3_000_000)
         along = torch.randn(h.numel(), generator=generator, dtype=torch.float64)
         total += nn.functional.normalize(h.double().flatten(), dim=0) @ along
@@ -102,12 +108,15 @@ def cosine_map(activation: str, cosine: float) -> float:
 
 @torch.no_grad()
 def isometry_decay(
-    norm: Callable[..., nn.Module], *, seed: int, activation: str, order: str = "norm last", depth: int = 4
+    norm: Callable[..., nn.Module], *, seed: int, activation: str, order: Order = "norm last", depth: int = 4
 ) -> float:
     """How fast the isometry gap of 16 inputs of cosine 0.5 falls in an MLP with normal weights: the logarithm of its
     fall, over that of the Hermite expansion's `cosine_map`. Layers are norm(f(W x)) for `norm last`, and f(norm(W x))
     for `norm first`; of the latter, log(first gap / last gap) a layer is returned. For normal weights, W x has
-    independent units of covariance x x^T / d, and is drawn so. The width d is 65,536, with hardly any noise."""
+    independent units of covariance x x^T / d, and is drawn so. The width d is 65,536, with hardly any noise.
+
+    Raises ValueError for another order."""
+    require_choice("order", order, get_args(Order))
     width, cosine = 65_536, 0.5
     generator = torch.Generator().manual_seed(seed)
 

@@ -1,16 +1,24 @@
 """What a gain, a running estimate or a decay can be folded into, and what remains of it in training."""
 
+from typing import Literal, get_args
+
 import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.common import NormFactory, draw_gain, relative, sample
+from normexp.format import require_choice
+
+Place = Literal["input", "output"]
 
 
 @torch.no_grad()
-def fold_error(norm: NormFactory, *, seed: int, place: str, features: int = 64) -> float:
+def fold_error(norm: NormFactory, *, seed: int, place: Place, features: int = 64) -> float:
     """What remains when the gain g of a norm is folded into a linear map W, relative to the output. At the `input` of a
     branch, W norm(x) against (W diag g) norm'(x), norm' without its gain. At the `output`, norm(W x) against
-    c norm'(diag(g) W x) with the best number c: the only map there stands before the norm."""
+    c norm'(diag(g) W x) with the best number c: the only map there stands before the norm.
+
+    Raises ValueError for another place."""
+    require_choice("place", place, get_args(Place))
     layer, plain = norm(features).double(), norm(features).double()
     gain = draw_gain(layer, seed)
     x, weight = sample(seed, 32, features), sample(seed + 1, features, features) / features**0.5

@@ -31,11 +31,11 @@ def modules_of(network: SiteNetwork, kind: str) -> list[nn.Module]:
     return [site.module for site in network.sites() if site.kind == kind]
 
 
-def noise(network: SiteNetwork, seed: int, batch_size: int) -> Tensor:
+def input_batch(network: SiteNetwork, seed: int, batch_size: int) -> Tensor:
     """A batch of inputs. The network's attributes `input_shape`, `num_classes` and `examples`, set by the builder, say
     what it takes."""
     if network.examples is not None:
-        return drawn(network.examples, seed, batch_size)[0]
+        return batch_of_examples(network.examples, seed, batch_size)[0]
     generator = torch.Generator().manual_seed(seed + 1_000_000)
     shape = (batch_size, *network.input_shape)
     if network.accepts == "text":
@@ -43,7 +43,7 @@ def noise(network: SiteNetwork, seed: int, batch_size: int) -> Tensor:
     return torch.randn(shape, generator=generator)
 
 
-def drawn(examples: tuple[Tensor, Tensor], seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
+def batch_of_examples(examples: tuple[Tensor, Tensor], seed: int, batch_size: int) -> tuple[Tensor, Tensor]:
     """A batch of the examples, each at most once. Raises ValueError for a batch larger than the data."""
     inputs, classes = examples
     if batch_size > len(inputs):
@@ -83,7 +83,7 @@ def linear_outputs(network: SiteNetwork, seed: int, batch_size: int) -> list[Ten
     """Outputs of every linear map, with `.grad`, after a forward and a backward pass in training mode."""
     network.train()
     with outputs(network, "linear") as found:
-        y = network(noise(network, seed, batch_size))
+        y = network(input_batch(network, seed, batch_size))
         generator = torch.Generator().manual_seed(seed + 2_000_000)
         (y * torch.randn(y.shape, generator=generator)).sum().backward()
     return found

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 
 from normexp.claims.laws.common import gradient_of
-from normexp.claims.laws.sites import SiteNetwork, linear_outputs, modules_of, noise, observed, outputs
+from normexp.claims.laws.sites import SiteNetwork, input_batch, linear_outputs, modules_of, observed, outputs
 
 
 def stream_norms(network: SiteNetwork, *, seed: int, batch_size: int) -> Tensor:
     """Mean squared length of a token's vector in the residual stream, divided by the width: at the embedding, then
     after each branch, (2 L + 1,)."""
-    stream = observed(network, noise(network, seed, batch_size), "residual")
+    stream = observed(network, input_batch(network, seed, batch_size), "residual")
     return torch.stack([x.double().square().mean() for x in stream])  # E||x||^2 / d = mean of squares
 
 
@@ -42,13 +42,13 @@ def unit_drift(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
 def branches(network: SiteNetwork, seed: int, batch_size: int) -> tuple[list[Tensor], list[Tensor], bool]:
     """(the stream at the embedding and after each branch, outputs of the norms, whether it is Post-LN)."""
     with outputs(network.train(), "residual") as stream, outputs(network, "norm") as norms:
-        network(noise(network, seed, batch_size))
+        network(input_batch(network, seed, batch_size))
     return stream, norms, len(norms) == len(stream) - 1  # no norm behind the last block, which ends in one
 
 
 def branch_input_std(network: SiteNetwork, *, seed: int, batch_size: int) -> float:
     """Standard deviation of a token's values after the norms: the value farthest from 1 over all norms."""
-    norms = observed(network, noise(network, seed, batch_size), "norm")
+    norms = observed(network, input_batch(network, seed, batch_size), "norm")
     stds = torch.stack([y.std(-1, correction=0).mean() for y in norms])
     return float(stds[(stds - 1).abs().argmax()])
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.verdict import Judgement, SettingRow, Verdict
+from normexp.claims.judge.verdict import Judgement, SettingRow, Verdict, Word
 from normexp.claims.units import SHARES, effect_name
 from normexp.claims.words import title as title_of
 from normexp.report.drawing import new_figure
@@ -21,7 +21,12 @@ from normexp.report.style import INK, Style, shorten
 from normexp.runs.files import atomic_write
 
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666"}
-KINDS = {"supported": "for", "no counterexample": "for", "holds here": "for", "refuted": "against"}
+KINDS = {
+    Word.SUPPORTED: "for",
+    Word.NO_COUNTEREXAMPLE: "for",
+    Word.HOLDS_HERE: "for",
+    Word.REFUTED: "against",
+}
 WORDS = {"for": "holds", "against": "the opposite", "open": "neither"}  # of a setting
 BAND = "#e6e6e6"  # of effects that are too small to matter
 MOST_NAMED = 40  # rows; the names of more would overlap

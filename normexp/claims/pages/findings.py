@@ -140,7 +140,7 @@ def beside(verdict: Verdict) -> list[str]:
         parts = words.beside_count(result, drawn=verdict.drawn)
         lines += [name + (part if name else capital(part)) for part in parts]
     lines.append(capital(words.note(verdict)))
-    if verdict.late:
+    if verdict.before_registration:
         lines.append(f"{capital(words.lateness(verdict))} had started, which it shares with the bank")
     if verdict.counts and not verdict.drawn:
         lines.append("Nobody drew these settings, so this says nothing about others")

@@ -37,7 +37,7 @@ def test_gradient_growth_finds_a_factor_that_was_put_in():
 def test_gradient_profile_is_the_gradient_by_a_perturbation_of_each_layer():
     network = mlp(LayerNorm, activation="tanh", depth_=3)
     profile = depth.gradient_profile(network, seed=0, batch_size=4)
-    x = depth.noise(network, 0, 4)
+    x = depth.input_batch(network, 0, 4)
     direction = torch.randn(4, 10, generator=torch.Generator().manual_seed(2_000_000))
     added = torch.zeros(4, 16, requires_grad=True)
     hook = network.layers[1].linear.register_forward_hook(lambda module, inputs, output: output + added)
@@ -49,7 +49,7 @@ def test_gradient_profile_is_the_gradient_by_a_perturbation_of_each_layer():
 def test_cosine_similarity_matches_a_loop_over_pairs():
     network = mlp(Identity, activation="relu")
     found = depth.cosine_similarity(network, seed=0, batch_size=5)
-    x = depth.noise(network, 0, 5).flatten(1)
+    x = depth.input_batch(network, 0, 5).flatten(1)
     for layer in network.layers:
         x = layer(x)
     rows = x.detach().double().numpy()
@@ -65,7 +65,7 @@ def test_orthogonality_gap_is_zero_for_orthogonal_samples_and_known_for_equal_on
     nn.init.zeros_(identity.bias)
     network.layers[0].linear = identity
     equal = torch.ones(4, 1, 4, 4)
-    monkeypatch.setattr(depth, "noise", lambda *_: equal)
+    monkeypatch.setattr(depth, "input_batch", lambda *_: equal)
     found = depth.orthogonality_gap(network, seed=0, batch_size=4)
     assert found == pytest.approx(math.sqrt(1 - 1 / 4), rel=1e-5)
 
@@ -94,7 +94,7 @@ def test_measures_of_a_network_leave_a_transformer_usable_and_read_tokens():
     torch.manual_seed(0)
     network = GPT((8,), 11, LayerNorm, depth=2, width=16, heads=2, initialization="xavier")
     network.input_shape, network.num_classes, network.examples = (8,), 11, None
-    assert depth.noise(network, 0, 3).shape == (3, 8)
+    assert depth.input_batch(network, 0, 3).shape == (3, 8)
     profile = depth.gradient_profile(network, seed=0, batch_size=3)
     assert profile.isfinite().all()
     assert not any(site.module._forward_hooks for site in network.sites())
@@ -118,11 +118,12 @@ def test_a_network_with_examples_draws_each_once_and_keeps_their_labels():
     network = mlp(Identity)
     network.examples = torch.arange(20.0)[:, None, None, None] * torch.ones(20, 1, 4, 4), torch.arange(20)
     batch, classes = covariate_shift.labelled(network, 3, 8)
-    assert batch[:, 0, 0, 0].tolist() == classes.tolist() == depth.noise(network, 3, 8)[:, 0, 0, 0].tolist()
+    assert batch[:, 0, 0, 0].tolist() == classes.tolist()
+    assert depth.input_batch(network, 3, 8).tolist() == batch.tolist()
     assert len(set(classes.tolist())) == 8
-    assert depth.noise(network, 4, 8).tolist() != batch.tolist()
+    assert depth.input_batch(network, 4, 8).tolist() != batch.tolist()
     with pytest.raises(ValueError, match="batch_size=21: the data has 20 examples"):
-        depth.noise(network, 0, 21)
+        depth.input_batch(network, 0, 21)
 
 
 @pytest.mark.parametrize("n", [4, 16, 64])
