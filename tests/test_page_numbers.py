@@ -188,6 +188,40 @@ def test_the_study_of_noise():
     check(whole, ((table["BatchNorm"] - table["no norm"]).mean(),))
 
 
+def test_the_study_of_initial_weights():
+    arms = {
+        "Xavier's": {"norm=none"},
+        "Xavier's, BatchNorm": {"norm=batchnorm"},
+        "Xavier's, LayerNorm": {"norm=layernorm"},
+        "Xavier's times 4": {"norm=none", "model.gain=4"},
+        "Xavier's times 4, centered": {"norm=none", "model.gain=4", "model.centered=true"},
+        "each unit fitted to one batch": {"norm=none", "model.fit=units"},
+        "orthogonal": {"norm=none", "model.initialization=orthogonal"},
+        "orthogonal, each layer fitted (LSUV)": {
+            "norm=none",
+            "model.initialization=orthogonal",
+            "model.fit=layers",
+        },
+    }
+    table = study_values("I1", arms)
+    assert table.shape == (3, 8)
+    _, *rows = rows_of("studies/initialization/README.md", "initial weights")
+    assert {row[0] for row in rows} == {*arms}
+    for name, accuracy, difference in rows:
+        check(accuracy, tuple(table[name]) if accuracy.count("%") == 3 else (table[name].mean(),))
+        if difference:
+            check(difference, student(table[name] - table["Xavier's, BatchNorm"]))
+    text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
+    found = numbers(
+        text,
+        r"reach ([\d.]+)%, as BatchNorm does \(([\d.]+)%\).*?network, ([\d.]+)% \(([-+.\d]+), ([.\d]+) to ([.\d]+)\)",
+    )
+    names = ("Xavier's times 4", "Xavier's, BatchNorm", "Xavier's times 4, centered")
+    check(" ".join(found[:3]), tuple(table[name].mean() for name in names))
+    check(" ".join(found[3:]), student(table[names[2]] - table[names[1]]))
+    check(*numbers(text, r"on one batch, ([\d.]+)%"), (table["each unit fitted to one batch"].mean(),))
+
+
 def student(values: pd.Series) -> tuple[float, ...]:
     """Mean and 95% interval by Student's t."""
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)

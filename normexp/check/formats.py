@@ -13,26 +13,22 @@ from normexp.check.result import Finding, Result, show
 from normexp.check.rules import require_known
 from normexp.format import printable
 
-# severity -> the word of each format
 GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
-SARIF = {"error": "error", "warning": "warning", "note": "note"}
 PARAMETERS = {"%": "%25", "\r": "%0D", "\n": "%0A", ":": "%3A", ",": "%2C"}
 
 
 def to_github(result: Result) -> str:
     """A line `::warning file=net.py,line=14,title=...::...` for each finding, and the headline."""
-    return "\n".join([*map(_annotation(result), result.findings), printable(result.headline())])
+    lines = [_annotation(result, finding) for finding in result.findings]
+    return "\n".join([*lines, printable(result.headline())])
 
 
-def _annotation(result: Result) -> Any:
-    def line(finding: Finding) -> str:
-        file, number = result.source_of(finding)
-        place = {"file": file, "line": str(number)} if file else {}
-        words = place | {"title": f"normexp {finding.id}"}
-        said = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in words.items())
-        return f"::{GITHUB[finding.severity]} {said}::{_escaped(message(finding))}"
-
-    return line
+def _annotation(result: Result, finding: Finding) -> str:
+    file, number = result.source_of(finding)
+    place = {"file": file, "line": str(number)} if file else {}
+    words = place | {"title": f"normexp {finding.id}"}
+    said = ",".join(f"{key}={_escaped(value, ':,')}" for key, value in words.items())
+    return f"::{GITHUB[finding.severity]} {said}::{_escaped(message(finding))}"
 
 
 def _escaped(text: str, more: str = "") -> str:
@@ -86,7 +82,7 @@ def _row(result: Result, finding: Finding, ids: list[str]) -> dict[str, Any]:
     return {
         "ruleId": finding.id,
         "ruleIndex": ids.index(finding.id),
-        "level": SARIF[finding.severity],
+        "level": finding.severity,
         "message": {"text": message(finding)},
         "locations": [location],
         "partialFingerprints": {"layers/v1": same[:32]},

@@ -1,30 +1,23 @@
 """What a user gives, made into one form: a module with a `training_step`, and two batches."""
 
 import contextlib
-import inspect
-import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from types import SimpleNamespace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
-from pytorch_lightning.utilities.seed import isolate_rng
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from normexp.check.result import NotChecked
 from normexp.format import require_at_least, require_choice
 from normexp.models.sites import EMBEDDINGS, LINEAR_MAPS
-from normexp.monitors.batches import Batches
-from normexp.monitors.guard import to_module
+from normexp.monitors.batches import Batches, Step, first_batches, rows_of, size_of
+from normexp.monitors.guard import same_random, to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
 MOST_TEXTS = 8  # made up, as attention takes much memory
-PROBE = "a fixed random sum of the outputs, since no loss is known"
 TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64": torch.float64}
 PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
 HALF = (torch.float16, torch.bfloat16)
@@ -39,18 +32,10 @@ NEEDED = {
 
 @dataclass
 class CheckOptions:
-    """What the user says of the training. None where nothing was said.
+    """What the user says of the training, see `normexp.check`. None where nothing was said.
 
     Attributes:
-        optimizer: of the training; its groups tell which norms decay.
-        precision: of the training, as Lightning names it: 16-mixed, bf16-mixed, 16-true, ...
-        accumulate: batches per step of the optimizer.
-        devices: processes that train together, each with a batch of the loader's size.
-        averaged: averaged weights (EMA, SWA): a module such as `AveragedModel`, or a state dict.
-        state_dict: what is saved, such as an adapter's state dict.
-        mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
-        steps: batches before the first validation. Known of a DataLoader.
-        seed: of every pass and of the order of a loader, so that an equal network gives equal numbers.
+        broadcasts: whether processes share their buffers; None if DistributedDataParallel does not wrap the network.
     """
 
     optimizer: Any = None
@@ -62,6 +47,7 @@ class CheckOptions:
     mask: Any = None
     steps: int | None = None
     seed: int = 0
+    broadcasts: bool | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.precision is not None:
@@ -81,8 +67,8 @@ class CheckOptions:
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Random numbers from a seed in this context; afterwards the generators of Python, NumPy and torch go on as if
-    nothing had been drawn, unless an error passes through."""
-    with isolate_rng():
+    nothing had been drawn."""
+    with same_random():
         seed_all(seed)
         yield
 
@@ -94,103 +80,9 @@ def seed_all(seed: int) -> None:
     torch.manual_seed(seed % 2**63)
 
 
-class Step(nn.Module):
-    """A network without a `training_step`, and the loss of one batch.
-
-    Attributes:
-        origin.how: how the loss is computed, in words; empty until the first pass.
-    """
-
-    def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None) -> None:
-        super().__init__()
-        self.model, self.loss = network, loss
-        # A pass works on copies of a module's lists and dictionaries, so what it writes into them is lost.
-        self.origin = SimpleNamespace(how="")
-
-    def training_step(self, batch: Any) -> dict[str, Tensor]:
-        inputs, target = split(batch, self.model)
-        loss, self.origin.how = loss_of_output(called_with(self.model, inputs), target, self.loss)
-        return {"loss": loss}
-
-
-def needed(network: nn.Module) -> list[str]:
-    """The arguments that a network's forward cannot do without."""
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = inspect.signature(network.forward).parameters.values()
-    return [p.name for p in parameters if p.kind in kinds and p.default is p.empty]
-
-
-def called_with(network: nn.Module, inputs: Any) -> Any:
-    """The output of a network for its inputs: by name if they have the names of its arguments, by position if they are
-    as many as it needs, else as one."""
-    names = needed(network)
-    if isinstance(inputs, Mapping) and all(name in inputs for name in names):
-        return network(**inputs)
-    several = isinstance(inputs, (tuple, list)) and len(inputs) == len(names) > 1
-    return network(*inputs) if several else network(inputs)
-
-
 def root_of(step: nn.Module) -> nn.Module:
     """The user's module."""
     return step.model if isinstance(step, Step) else step
-
-
-def as_step(module: nn.Module, loss: Callable[..., Tensor] | None) -> nn.Module:
-    """A module with `training_step`: the user's LightningModule, or the network with its loss."""
-    own = loss is None and callable(getattr(module, "training_step", None))
-    return module if own else Step(module, loss)
-
-
-def split(batch: Any, network: nn.Module) -> tuple[Any, Any]:
-    """(inputs, target) of a batch: a tensor, (x, y, ...), a mapping, whose names the network takes, or a class of one's
-    own. A network that needs two inputs gets the first two."""
-    if isinstance(batch, Mapping):
-        return dict(batch), batch.get("labels")
-    if isinstance(batch, (tuple, list)):
-        count = len(needed(network))
-        if isinstance(batch[0], Tensor) and 1 < count <= len(batch):
-            return tuple(batch[:count]), batch[count] if len(batch) > count else None
-        return batch[0], batch[1] if len(batch) > 1 else None
-    return batch, None
-
-
-def tensor_of(output: Any) -> Tensor:
-    """The tensor of numbers in a network's output: its `logits`, else the first one inside.
-
-    Raises ValueError if there is none.
-    """
-    waiting = [getattr(output, "logits", None), getattr(output, "last_hidden_state", None), output]
-    while waiting:  # the outer ones first
-        value = waiting.pop(0)
-        if isinstance(value, Tensor) and value.is_floating_point():
-            return value
-        inside = value.values() if isinstance(value, Mapping) else value
-        waiting += inside if isinstance(value, (Mapping, tuple, list)) else ()
-    kind = type(output).__name__
-    raise ValueError(f"module: its output {kind} holds no tensor of numbers; pass a LightningModule")
-
-
-def loss_of_output(output: Any, target: Any, loss: Callable[..., Tensor] | None = None) -> tuple[Tensor, str]:
-    """(loss, how it is computed): the user's, that of the output, cross-entropy for classes, squared error for numbers,
-    else a fixed random sum."""
-    if loss is not None:
-        return loss(output, target), getattr(loss, "__name__", type(loss).__name__)
-    if isinstance(returned := getattr(output, "loss", None), Tensor):
-        return returned, "the loss that the network returns"
-    y = tensor_of(output)
-    if isinstance(target, Tensor) and not target.is_floating_point() and target.dtype != torch.bool:
-        for axis in (-1, 1):  # (N, ..., K) or (N, K, ...)
-            if y.dim() > axis % y.dim() > 0 and (x := y.movedim(axis, -1)).shape[:-1] == target.shape:
-                entropy = F.cross_entropy(x.flatten(0, -2).float(), target.flatten())
-                return entropy, "cross-entropy, guessed from the targets"
-    if isinstance(target, Tensor) and target.is_floating_point() and target.shape == y.shape:
-        return F.mse_loss(y, target), "mean squared error, guessed from the targets"
-    return (y * random_signs(y.shape[1:], y)).mean(), PROBE
-
-
-def random_signs(shape: Sequence[int], like: Tensor) -> Tensor:
-    """1 and -1 at random, always the same ones."""
-    return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(like) * 2 - 1
 
 
 @dataclass
@@ -217,7 +109,7 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     if data is None:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
-    found = [data] if is_batch(data) else first_batches(data, 2, seed)
+    found = [data] if is_batch(data) else drawn(data, 2, seed)
     if not found:
         raise ValueError("loader: gives no batch; pass a loader with at least one")
     whole = Batches(held_out=to_module(found[-1], module), training=to_module(found[0], module))
@@ -226,17 +118,22 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
     if size is not None and size > samples:
         said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
-    return Data(Batches(*(first_rows(batch, samples) for batch in whole)), whole, size, said)
+    return Data(Batches(*(cut(batch, samples) for batch in whole)), whole, size, said)
 
 
-def first_batches(data: Any, count: int, seed: int) -> list[Any]:
+def cut(batch: Any, samples: int | None) -> Any:
+    """At most so many samples of a batch; the whole batch if they cannot be counted, or None is asked."""
+    return batch if samples is None or size_of(batch) is None else rows_of(batch, 0, samples)
+
+
+def drawn(data: Any, count: int, seed: int) -> list[Any]:
     """The first batches of a loader or data module; all of a list. Random states stay."""
     with seeded(seed):
         if hasattr(data, "train_dataloader"):
             data.prepare_data()
             data.setup("fit")
             data = data.train_dataloader()
-        return list(data) if isinstance(data, (list, tuple)) else list(itertools.islice(iter(data), count))
+        return list(data) if isinstance(data, (list, tuple)) else first_batches(data, count)
 
 
 def is_batch(data: Any) -> bool:
@@ -250,24 +147,6 @@ def is_batch(data: Any) -> bool:
         pair = len(data) == 2 and all(isinstance(x, Tensor) for x in data)
         return pair and data[0].dim() > data[1].dim()
     return not any(hasattr(data, name) for name in ("__iter__", "__getitem__", "train_dataloader"))
-
-
-def size_of(batch: Any) -> int | None:
-    """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
-    a class of one's own hides them."""
-    if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
-        return None  # of samples that nothing has stacked
-    sizes: set[int] = set()
-    apply_to_collection(batch, Tensor, lambda x: sizes.add(len(x)) if x.dim() else None)
-    sizes = sizes - {1} or sizes
-    return sizes.pop() if len(sizes) == 1 else None
-
-
-def first_rows(batch: Any, samples: int) -> Any:
-    """At most so many samples of a batch; the whole batch if they cannot be counted."""
-    if size_of(batch) is None:
-        return batch
-    return apply_to_collection(batch, Tensor, lambda x: x[:samples] if x.dim() else x)
 
 
 def made_up(module: nn.Module, samples: int) -> Any:

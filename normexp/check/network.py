@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -13,30 +14,15 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
-from normexp.check.inputs import (
-    HALF,
-    PRECISIONS,
-    PROBE,
-    CheckOptions,
-    Step,
-    called_with,
-    first_batches,
-    first_rows,
-    is_batch,
-    root_of,
-    seeded,
-    size_of,
-    split,
-    tensor_of,
-)
+from normexp.check.inputs import HALF, PRECISIONS, CheckOptions, cut, drawn, is_batch, root_of, seeded
 from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
-from normexp.check.trace import Call, Trace, copied, trace
-from normexp.monitors.batches import Batches
-from normexp.monitors.guard import loss_of, to_module, untouched, weights
+from normexp.check.trace import Call, Trace, trace
+from normexp.monitors.batches import PROBE, Batches, Step, called_with, size_of, tensor_of
+from normexp.monitors.guard import copied_batch, loss_of, to_module, untouched, weights
 from normexp.monitors.listen import NORMS, CalledFunction
 
-ANEW = 8  # batches from which statistics are estimated anew
+ENOUGH = 256  # samples that judge running statistics, in at least 8 batches
 
 
 @dataclass
@@ -110,7 +96,6 @@ class Network:
         """The module in a copy of its state, in training mode (layers that are frozen in eval mode stay so while the
         rest trains) or in eval mode; some norms may be made the identity, and `wide` leaves autocast out. Afterwards
         everything is put back."""
-        error: Exception | None = None
         with seeded(self.options.seed), untouched(self.step), self.autocast(not wide):
             if not train:
                 self.step.eval()
@@ -119,13 +104,8 @@ class Network:
             for place in without:
                 place.module.register_forward_hook(keep_input)
             functions = {place.module.name for place in without if isinstance(place.module, CalledFunction)}
-            try:
-                with Skipped(functions, self.places) if functions else contextlib.nullcontext():
-                    yield self.step
-            except Exception as raised:  # seeded puts nothing back behind an error
-                error = raised
-        if error is not None:
-            raise error
+            with Skipped(functions, self.places) if functions else contextlib.nullcontext():
+                yield self.step
 
     def autocast(self, enabled: bool = True) -> contextlib.AbstractContextManager:
         """The precision of the training, where autocast makes it. Nothing is cached: passes take other weights."""
@@ -196,19 +176,20 @@ class Network:
 
     @cached_property
     def others(self) -> list[Any]:
-        """Batches from which statistics may be estimated anew: not the held-out one, unless there is no other."""
+        """Batches besides the held-out one, from which statistics may be estimated anew; that one if there is no
+        other."""
         if self.data is None or is_batch(self.data):
             return [self.batches.training]
-        drawn = first_batches(self.data, ANEW + 1, self.options.seed)
-        held_out = len(drawn) - 1 if isinstance(self.data, (list, tuple)) else 1
-        drawn = (drawn[:held_out] + drawn[held_out + 1 :])[:ANEW]
-        cut = [batch if self.cut is None else first_rows(batch, self.cut) for batch in drawn]
-        return [to_module(batch, self.step) for batch in cut] or [self.batches.training]
+        count = max(8, ENOUGH // (self.samples or ENOUGH))
+        batches = drawn(self.data, count + 1, self.options.seed)
+        held_out = len(batches) - 1 if isinstance(self.data, (list, tuple)) else 1
+        batches = (batches[:held_out] + batches[held_out + 1 :])[:count]
+        return [to_module(cut(b, self.cut), self.step) for b in batches] or [self.batches.training]
 
-    def losses(self) -> list[tuple[float, float]]:
-        """(loss with the running statistics, with the batch's own) of the held-out batch, and of the others that can
+    def judged(self) -> Iterator[tuple[Any, float, float]]:
+        """(batch, its loss with the running statistics, with its own) for the held-out batch, and the others that can
         train: one of a single sample may not."""
-        losses = [(self.modes.running, self.modes.batch)]
+        yield self.batches.held_out, self.modes.running, self.modes.batch
         for batch in self.others:
             with self.quiet(train=False) as step, torch.no_grad():
                 passed = trace(step, batch, self.tracked)
@@ -217,19 +198,22 @@ class Network:
                     place.module.train()
                 passed = trace(step, batch, self.tracked)
             if not (failed or passed.error or passed.skipped):
-                losses.append((running, passed.loss))
-        return losses
+                yield batch, running, passed.loss
 
-    @cached_property
-    def precise(self) -> float:
-        """The loss of the held-out batch with running statistics that are estimated anew from the others."""
-        with self.quiet(train=False) as step, torch.no_grad():
-            return loss_anew(step, self.others, self.batches.held_out, self.tracked)
+    def loss_anew(self, batches: list[Any]) -> float:
+        """The mean loss of batches with running statistics that are estimated anew: for each half from the other."""
+        halves, losses = [batches[::2], batches[1::2] or batches[::2]], []
+        for judged, others in (halves, halves[::-1]):
+            with self.quiet(train=False) as step, torch.no_grad():
+                estimate_anew(step, others, self.tracked)
+                losses += [float(loss_of(step, batch)) for batch in judged]
+        return fmean(losses)
 
     def forward(self, batch: Any) -> Tensor:
-        """The tensor that the network itself gives for a batch, from copies of the weights. Call it in `quiet`."""
+        """The tensor that the network itself gives for a copy of a batch, from copies of the weights. Call it in
+        `quiet`."""
         with weights({p: p.data.clone() for p in self.root.parameters()}):
-            return tensor_of(called_with(self.root, split(batch, self.root)[0]))
+            return tensor_of(called_with(self.root, copied_batch(batch))[0])
 
     def output(self, batch: Any) -> Tensor:
         """The output in float64, a row for each sample.
@@ -237,7 +221,7 @@ class Network:
         Raises NotChecked if the network takes something else, or gives none.
         """
         try:
-            y = self.forward(copied(batch))
+            y = self.forward(batch)
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
             raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
         if y.dim() < 2 or len(y) != self.samples or len(y) < 2:
@@ -323,7 +307,7 @@ def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
 
 def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
     """See `Modes`. Call it on a copy in eval mode."""
-    running = float(loss_of(step, copied(batches.held_out)))
+    running = float(loss_of(step, batches.held_out))
     result = Modes(running, running)
     running_now = {place: _running(place) for place in tracked}
     result.moments = moments(step, batches.training, tracked)[1]
@@ -356,9 +340,9 @@ def moments(
     return passed.loss, found
 
 
-def loss_anew(step: nn.Module, others: list[Any], judged: Any, tracked: list[Place]) -> float:
-    """The loss of a batch with running statistics that other batches give, each with the same weight and variances of
-    correction 1, as `update_bn` estimates them. Call it on a copy in eval mode."""
+def estimate_anew(step: nn.Module, others: list[Any], tracked: list[Place]) -> None:
+    """Set running statistics to those that batches give, each with the same weight and variances of correction 1, as
+    `update_bn` estimates them. Call it on a copy in eval mode."""
     found: dict[Place, list[tuple[Tensor, Tensor]]] = defaultdict(list)
     for batch in others:
         for place in tracked:
@@ -372,4 +356,3 @@ def loss_anew(step: nn.Module, others: list[Any], judged: Any, tracked: list[Pla
         means, variances = (torch.stack(parts) for parts in zip(*calls, strict=True))
         place.module.running_mean.copy_(means.mean(0))
         place.module.running_var.copy_(variances.mean(0))
-    return float(loss_of(step, copied(judged)))

@@ -10,9 +10,10 @@ from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
+from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, as_step, matched, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, matched, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import flat, joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
@@ -20,6 +21,7 @@ from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
 from normexp.format import require_at_least
+from normexp.monitors.batches import Step, as_step
 from normexp.monitors.guard import passes_as_in
 
 
@@ -34,34 +36,17 @@ def check(
     baseline: str | Path | None = None,
     **options: Any,
 ) -> Result:
-    """Find what is wrong with the norms of a network, by a few passes on a copy of its state. The network, its buffers,
-    its gradients and all random states stay as they are.
-
-    Args:
-        module: a network, or a LightningModule, whose `training_step` is used.
-        loader: a loader, a data module, or one batch: a tensor, (inputs, targets), or a mapping that the network takes
-            by name. Without it, random images, rows or tokens are made up.
-        loss: `loss(output, target)`. Without it: the loss that the network returns, cross-entropy for targets of whole
-            numbers, squared error for targets in the output's shape.
-        samples: batches are cut to this many samples.
-        select: ids of the findings that are asked; all by default.
-        ignore: ids of findings that do not count, everywhere or at some layers: `small_batch`, `small_batch@stem.*`.
-        baseline: a file of `normexp check --write-baseline`; what it has does not count.
-        options: what is known of the training: optimizer, precision, accumulate, devices, averaged, state_dict, mask,
-            steps, seed; see `normexp.check.inputs.CheckOptions`.
-
-    Raises:
-        ValueError: an unknown precision or id, a baseline that cannot be read, no parameter or no norm in the network,
-            no samples, or a module whose input is not known.
-        TypeError: another option.
-    """
-    begun, given, name = time.perf_counter(), CheckOptions(**options), type(module).__name__
+    """`normexp.check`, see there. `options` are those of `CheckOptions`; an unknown one raises TypeError."""
+    begun, given = time.perf_counter(), CheckOptions(**options)
+    if isinstance(module, DistributedDataParallel):  # its passes would wait for the other processes
+        module, given.broadcasts = module.module, module.broadcast_buffers
+    name = type(module).__name__
     rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
     require_at_least("samples", samples, 1)
     require_module(module, loss)
     if given.averaged is not None and not matched(given.averaged, module):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
-    step = as_step(module, loss)
+    step = as_step(module, loss, probe=True)
     data = two_batches(loader, module, samples, given.seed)
     absent = ""
     if given.optimizer is None:
@@ -125,7 +110,8 @@ def require_module(module: Any, loss: Any) -> None:
 
 
 class CheckNorms(Callback):
-    """Checks the network with the first batch of `fit` and says what it found. The training keeps its bits.
+    """Checks the network with the first batch of `fit`, or of a loop of one's own under
+    `normexp.watch(model, monitors=[CheckNorms()])`, and says what it found. The training keeps its bits.
 
     Args:
         strict: stop with an error if there is an error or a warning.
@@ -153,8 +139,13 @@ class CheckNorms(Callback):
                 "accumulate": trainer.accumulate_grad_batches,
                 "steps": steps if isinstance(steps, int) else None,
             }
+            network: nn.Module = module
+            if isinstance(module, Step):  # of a loop
+                network, known["loss"] = module.model, module.loss
+            elif isinstance(wrapped := trainer.strategy.model, DistributedDataParallel):
+                network = wrapped
             with passes_as_in(trainer):
-                self.result = check(module, [batch], **known | self.options)
+                self.result = check(network, [batch], **known | self.options)
         except Exception as error:  # an instrument ends no training
             if self.strict:
                 raise

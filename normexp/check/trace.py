@@ -1,14 +1,12 @@
 """One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
-import copy
 import functools
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
@@ -166,7 +164,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
         handles += [handle, register_module_forward_hook(made)]
     try:
-        loss = step_output(step, copied(batch))["loss"]
+        loss = step_output(step, batch)["loss"]
         seen.loss = float(loss.detach())
         for each in handles:
             each.remove()  # a checkpointed part is computed again, and not seen again
@@ -225,10 +223,3 @@ def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:
         training=place.module.training, learns=torch.is_grad_enabled(),
         autocast=torch.is_autocast_enabled(x.device.type),
     )  # fmt: skip
-
-
-def copied(batch: Any) -> Any:
-    """A batch that a network may write into."""
-    if isinstance(batch, (Tensor, Mapping, tuple, list)):
-        return apply_to_collection(batch, Tensor, torch.clone)
-    return copy.deepcopy(batch)  # a class of one's own

@@ -1,9 +1,11 @@
-"""The two batches on which monitors measure, what all processes of a run have of them together, and the loss of a
-network that has no step of its own."""
+"""Batches: the two on which monitors measure, their samples, what all processes of a run have of them together, and the
+loss that a network without a step of its own has of one."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
+from itertools import islice
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -41,18 +43,25 @@ def last_training_batch(trainer: Trainer) -> Any:
     return data.last_training_batch() if hasattr(data, "last_training_batch") else None
 
 
-def first_batch(loader: Any) -> Any:
-    """The first batch of a loader. It uses no random number, also of the loader's own generators."""
+def first_batches(loader: Any, count: int) -> list[Any]:
+    """The first batches of a loader. They use no random number, also of the loader's own generators."""
     parts = [loader, *(getattr(loader, name, None) for name in ("sampler", "batch_sampler", "dataset"))]
     parts += [getattr(part, "sampler", None) for part in parts]
     own = [getattr(part, "generator", None) for part in parts]
     states = {g: g.get_state() for g in own if isinstance(g, torch.Generator)}
     try:
         with same_random():  # a DataLoader draws a seed when it starts
-            return next(iter(loader))
+            return list(islice(iter(loader), count))
     finally:
         for generator, state in states.items():
             generator.set_state(state)
+
+
+def first_batch(loader: Any) -> Any:
+    """The first batch of a loader, see `first_batches`. Raises ValueError if it gives none."""
+    if not (batches := first_batches(loader, 1)):
+        raise ValueError("loader: gives no batch; pass a loader with at least one")
+    return batches[0]
 
 
 def batches_of(data: Any, size: int) -> Batches:
@@ -94,94 +103,153 @@ def norms_over_processes(norms: Tensor) -> Tensor:
     return squared.sqrt() / processes()
 
 
-def leading_size(batch: object) -> int:
-    """Number of samples in a batch: the size of the first axis of all its tensors.
-
-    Raises ValueError if they have none in common, or if the batch is of a class that may hold others.
-    """
+def size_of(batch: Any) -> int | None:
+    """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
+    a class of one's own, or a list of samples that nothing has stacked, hides them."""
+    if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
+        return None
     leaves = tree_leaves(batch if not is_dataclass(batch) else list(vars(batch).values()))
     leaves = [x for leaf in leaves for x in (leaf.values() if isinstance(leaf, Mapping) else [leaf])]
-    other = [leaf for leaf in leaves if not isinstance(leaf, (Tensor, str, bytes, int, float, type(None)))]
+    if not all(isinstance(leaf, (Tensor, str, bytes, int, float, type(None))) for leaf in leaves):
+        return None
     sizes = {len(x) for x in leaves if isinstance(x, Tensor) and x.ndim}
-    if other or len(sizes) != 1:
-        kind = (
-            type(other[0]).__name__ if other else "its tensors have different sizes" if sizes else "no tensor"
-        )
+    sizes = sizes - {1} or sizes
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+def leading_size(batch: Any) -> int:
+    """Samples in a batch. Raises ValueError if they cannot be counted."""
+    if (size := size_of(batch)) is None:
+        kind = type(batch).__name__
         raise ValueError(
             f"samples of the batch cannot be counted ({kind}); give tensors with one row for each"
         )
-    return sizes.pop()
+    return size
 
 
-def rows_of(batch: object, start: int, stop: int) -> object:
-    """Samples `start` to `stop` of every tensor of a batch."""
-    return apply_to_collection(batch, Tensor, lambda x: x[start:stop] if x.ndim else x, allow_frozen=True)
+def rows_of(batch: Any, start: int, stop: int) -> Any:
+    """Samples `start` to `stop` of every tensor of a batch; one of length 1 serves all."""
+    return apply_to_collection(
+        batch, Tensor, lambda x: x[start:stop] if x.ndim and len(x) > 1 else x, allow_frozen=True
+    )
+
+
+PROBE = "a fixed random sum of the outputs, since no loss is known"
 
 
 class Step(nn.Module):
-    """A network without a `training_step`, and its loss of one batch.
+    """A network without a `training_step`, and its loss of one batch, see `loss_of_output`.
 
     Args:
-        loss: `loss(output, target)`. By default the `loss` in the network's output, else cross-entropy for targets
-            that are classes, (N, ...) of outputs (N, K, ...) or (N, ..., K), or mean squared error for targets of the
-            output's shape.
+        loss: `loss(output, target)`.
+        probe: whether a fixed random sum of the outputs stands for a loss that nobody knows, instead of NoLoss.
+
+    Attributes:
+        origin.how: how the loss is computed, in words; empty until the first pass.
     """
 
     automatic_optimization = True
 
-    def __init__(self, network: nn.Module, loss: Callable[..., Tensor] | None = None) -> None:
+    def __init__(
+        self, network: nn.Module, loss: Callable[..., Tensor] | None = None, *, probe: bool = False
+    ) -> None:
         super().__init__()
-        self.model, self.loss = network, loss
+        self.model, self.loss, self.probe = network, loss, probe
+        # A pass works on copies of a module's lists and dictionaries, so what it writes into them is lost.
+        self.origin = SimpleNamespace(how="")
 
-    def training_step(self, batch: Any) -> dict[str, Any]:
-        args, named, target = arguments(self.model, batch)
-        output = self.model(*args, **named)
-        loss = self.loss(output, target) if self.loss else guessed_loss(output, target)
+    def training_step(self, batch: Any) -> dict[str, Tensor]:
+        output, target = called_with(self.model, batch)
+        loss, self.origin.how = loss_of_output(output, target, self.loss)
+        if loss is None and self.probe:
+            y = tensor_of(output)
+            loss, self.origin.how = (y * random_signs(y.shape[1:], y)).mean(), PROBE
         if loss is None:
             raise NoLoss("no loss is known: pass loss=(output, target), and batches with their targets")
         return {"loss": loss}
 
 
-def as_step(module: nn.Module, loss: Callable[..., Tensor] | None = None) -> nn.Module:
+def as_step(
+    module: nn.Module, loss: Callable[..., Tensor] | None = None, *, probe: bool = False
+) -> nn.Module:
     """A module with `training_step`: the user's, or its network with a loss."""
-    return module if loss is None and hasattr(module, "training_step") else Step(module, loss)
+    own = loss is None and callable(getattr(module, "training_step", None))
+    return module if own else Step(module, loss, probe=probe)
 
 
 def arguments(network: nn.Module, batch: Any) -> tuple[tuple, dict[str, Any], Any]:
     """What a network is called with, by position and by name, and the target: of a tensor, (x, y), (x1, x2, y) for a
-    network that takes two, a mapping of its arguments' names, or whatever else it takes whole."""
+    network that takes two, ((x1, x2), y), a mapping of its arguments' names, or whatever else it takes whole."""
     signature = inspect.signature(network.forward)
-    kinds = [parameter.kind for parameter in signature.parameters.values()]
-    if isinstance(batch, Mapping):
+    parameters = signature.parameters.values()
+    count = len([p for p in parameters if p.default is p.empty and p.kind <= p.POSITIONAL_OR_KEYWORD])
+    several = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    inputs, target = batch, None
+    if isinstance(batch, (tuple, list)):
+        first = count if count > 1 else len(batch) - 1 if several else 1
+        flat = 1 < first <= len(batch) and isinstance(batch[0], Tensor)
+        inputs, rest = (tuple(batch[:first]), batch[first:]) if flat else (batch[0], batch[1:])
+        target = rest[0] if rest else None
+    if isinstance(inputs, Mapping):
+        target = inputs.get("labels") if target is None else target
         try:
-            signature.bind(**batch)
+            signature.bind(**inputs)
+            return (), dict(inputs), target
         except TypeError:  # it takes the mapping itself
-            return (batch,), {}, batch.get("labels")
-        return (), dict(batch), batch.get("labels")
-    if not isinstance(batch, (tuple, list)):
-        return (batch,), {}, None
-    if isinstance(batch[0], (tuple, list)):
-        return tuple(batch[0]), {}, batch[1] if len(batch) > 1 else None
-    needed = [
-        p for p in signature.parameters.values() if p.default is p.empty and p.kind <= p.POSITIONAL_OR_KEYWORD
-    ]
-    several = inspect.Parameter.VAR_POSITIONAL in kinds and len(batch) > 1
-    count = len(batch) - 1 if several else max(1, len(needed))
-    return tuple(batch[:count]), {}, batch[count] if len(batch) > count else None
+            return (inputs,), {}, target
+    if isinstance(inputs, (tuple, list)) and (several or len(inputs) == count > 1):
+        return tuple(inputs), {}, target
+    return (inputs,), {}, target
 
 
-def guessed_loss(output: Any, target: Any) -> Tensor | None:
-    """The loss of an output, see `Step`; None if nothing tells it."""
+def called_with(network: nn.Module, batch: Any) -> tuple[Any, Any]:
+    """(the output of a network for a batch, the target)."""
+    args, named, target = arguments(network, batch)
+    return network(*args, **named), target
+
+
+def tensor_of(output: Any) -> Tensor:
+    """The tensor of numbers in a network's output: its `logits`, else the first one inside.
+
+    Raises ValueError if there is none.
+    """
+    waiting = [getattr(output, "logits", None), getattr(output, "last_hidden_state", None), output]
+    while waiting:  # the outer ones first
+        value = waiting.pop(0)
+        if isinstance(value, Tensor) and value.is_floating_point():
+            return value
+        inside = [value.get("logits"), *value.values()] if isinstance(value, Mapping) else value
+        waiting += inside if isinstance(value, (Mapping, tuple, list)) else ()
+    kind = type(output).__name__
+    raise ValueError(f"module: its output {kind} holds no tensor of numbers; pass a LightningModule")
+
+
+def loss_of_output(
+    output: Any, target: Any, loss: Callable[..., Tensor] | None = None
+) -> tuple[Tensor | None, str]:
+    """(loss, how it is computed): the user's, that of the output, cross-entropy for targets that are classes, (N, ...)
+    of outputs (N, K, ...) or (N, ..., K), squared error for numbers in the output's shape; None if nothing tells it."""
+    if loss is not None:
+        return loss(output, target), getattr(loss, "__name__", type(loss).__name__)
     given = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
-    y = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", output)
-    if isinstance(given, Tensor) or not (isinstance(y, Tensor) and isinstance(target, Tensor)):
-        return given
-    if target.is_floating_point():
-        return F.mse_loss(y, target) if y.shape == target.shape else None
-    for axis in (1, -1):
-        if y.ndim == target.ndim + 1 > 1 and y.movedim(axis, -1).shape[:-1] == target.shape:
-            return F.cross_entropy(y.movedim(axis, 1), target)
-    return None
+    if isinstance(given, Tensor):
+        return given, "the loss that the network returns"
+    if not isinstance(target, Tensor):
+        return None, ""
+    y = tensor_of(output)
+    if target.is_floating_point() and y.shape == target.shape:
+        return F.mse_loss(y, target), "mean squared error, guessed from the targets"
+    if not (target.is_floating_point() or target.dtype == torch.bool) and y.ndim == target.ndim + 1 > 1:
+        for axis in (1, -1):
+            if y.movedim(axis, -1).shape[:-1] == target.shape:
+                y = y if y.element_size() > 2 else y.float()
+                return F.cross_entropy(y.movedim(axis, 1), target), "cross-entropy, guessed from the targets"
+    return None, ""
+
+
+def random_signs(shape: Sequence[int], like: Tensor) -> Tensor:
+    """1 and -1 at random, always the same ones."""
+    return torch.randint(0, 2, shape, generator=torch.Generator().manual_seed(0)).to(like) * 2 - 1
 
 
 WITH_ACCURACY = "return {'loss': ..., 'batch_accuracy': ...} from training_step"

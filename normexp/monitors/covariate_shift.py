@@ -21,6 +21,7 @@ from normexp.monitors.guard import (
     flat,
     gradients_of,
     loss_of,
+    own_buffers,
     reached_gradients,
     to_module,
     trained_parameters,
@@ -191,15 +192,11 @@ def shifted_gradients(
 
 @contextlib.contextmanager
 def _next_noise(norms: list[nn.Module]) -> Iterator[None]:
-    kept = [(norm._buffers, dict(norm._buffers)) for norm in norms]
-    for norm in norms:
-        norm._buffers.update({name: x if x is None else x.clone() for name, x in norm._buffers.items()})
-        norm.next_noise()
-    try:
+    with contextlib.ExitStack() as kept:
+        for norm in norms:
+            kept.enter_context(own_buffers(norm))
+            norm.next_noise()
         yield
-    finally:
-        for buffers, original in kept:
-            buffers.update(original)
 
 
 def plain_step(module: LightningModule, batch: Any, rate: float = 0.1) -> tuple[Weights, Weights]:

@@ -154,7 +154,7 @@ def step_output(module: nn.Module, batch: Any) -> dict[str, Any]:
     kinds = [parameter.kind for parameter in inspect.signature(module.training_step).parameters.values()]
     count = 2 if inspect.Parameter.VAR_POSITIONAL in kinds else len(kinds)
     precision = _precision[-1].train_step_context() if _precision else contextlib.nullcontext()
-    with same_random(), _own_buffers(module), _own_parameters(module), precision:
+    with same_random(), own_buffers(module), _own_parameters(module), precision:
         output = module.training_step(*(batch, 0)[:count])
     output = output if isinstance(output, Mapping) else {"loss": output}
     if not isinstance(output.get("loss"), Tensor):
@@ -178,8 +178,9 @@ def copied_batch(batch: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _own_buffers(module: nn.Module) -> Iterator[None]:
-    # Pass copies of the buffers instead of restoring them later: autograd keeps the tensors that a pass used.
+def own_buffers(module: nn.Module) -> Iterator[None]:
+    """In this context a module works on copies of its buffers. They are not restored later, since autograd keeps the
+    tensors that a pass used."""
     originals = [(child._buffers, dict(child._buffers)) for child in module.modules() if child._buffers]
     # A buffer of two layers stays one.
     own = {id(b): b.clone() for buffers, _ in originals for b in buffers.values() if b is not None}

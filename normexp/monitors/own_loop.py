@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from pytorch_lightning import Callback
 from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -15,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from normexp.format import require_at_least
 from normexp.monitors.activations import Activations
 from normexp.monitors.base import Monitor
-from normexp.monitors.batches import Step, guessed_loss
+from normexp.monitors.batches import Step, loss_of_output, processes
 from normexp.monitors.charts import Charts
 from normexp.monitors.gradients import Gradients
 from normexp.monitors.guard import guard_depth
@@ -30,13 +31,21 @@ class Watch:
     """
 
     accumulate_grad_batches = 1  # the loop's own loss says how it counts micro-batches
-    estimated_stepping_batches = float("inf")
-    datamodule = None
+    estimated_stepping_batches = num_training_batches = float("inf")
+    datamodule = strategy = precision = None
+    optimizers = ()
 
     def __init__(
-        self, model: nn.Module, monitors: Sequence[Monitor], to: str | Path | None, loss: Any, validation: Any
+        self,
+        model: nn.Module,
+        callbacks: Sequence[Callback],
+        to: str | Path | None,
+        loss: Any,
+        validation: Any,
     ) -> None:
-        self.model, self.monitors, self.step_of = model, list(monitors), Step(model, loss)
+        self.model, self.callbacks, self.step_of = model, list(callbacks), Step(model, loss)
+        self.monitors = [one for one in callbacks if isinstance(one, Monitor)]
+        self.world_size = processes()
         self.loggers: list[Logger] = []
         self.val_dataloaders, self.global_step = validation, 0
         # Passes run in the loop's own context, with its autocast.
@@ -87,8 +96,8 @@ class Watch:
             logger.finalize("success")
 
     def _call(self, hook: str, *args: Any) -> None:
-        for monitor in self.monitors:
-            getattr(monitor, hook)(self, self.step_of, *args)
+        for callback in self.callbacks:
+            getattr(callback, hook)(self, self.step_of, *args)
 
     def _before(self, model: nn.Module, args: tuple, named: dict) -> None:
         # Not of a copy, which takes the hooks along, nor in validation or a pass of a monitor.
@@ -105,7 +114,7 @@ class Watch:
     def _after(self, model: nn.Module, args: tuple, output: Any) -> None:
         if model is self.model and self._hearing and not guard_depth():
             self._hearing.pop().__exit__(None, None, None)
-            self._has_loss |= isinstance(guessed_loss(output, None), Tensor)
+            self._has_loss |= loss_of_output(output, None)[0] is not None
 
     def _updates(self, optimizer: torch.optim.Optimizer) -> bool:
         own = {id(p) for p in self.model.parameters()}
@@ -129,7 +138,7 @@ def watch(
     *,
     every: int = 100,
     to: str | Path | None = None,
-    monitors: Sequence[Monitor] | None = None,
+    monitors: Sequence[Callback] | None = None,
     loss: Callable[[Any, Any], Tensor] | None = None,
     validation: Any = None,
     only: str | Sequence[str] | None = None,
@@ -151,22 +160,22 @@ def watch(
     Args:
         every: steps from one measurement to the next.
         to: folder of a TensorBoard log.
-        monitors: with a pace of their own; by default `Activations` and `Gradients`. Those that make passes of their
-            own need the loss: the network's output has it, as in Hugging Face, or `loss` computes it and the loop runs
-            over `w.over(loader)`. `w.step(loss)` logs the loss.
+        monitors: with a pace of their own; by default `Activations` and `Gradients`. `normexp.check.CheckNorms()`
+            checks the network once, before the first step. Those that make passes of their own need the loss: the
+            network's output has it, as in Hugging Face, or `loss` computes it and the loop runs over `w.over(loader)`.
+            `w.step(loss)` logs the loss.
         loss: `loss(output, target)`; see `monitors.batches.Step`.
         validation: a loader, whose first batch is held out; by default the batch of the step.
         only: globs of the tags to record, such as `gradient_norm/*`.
         strict: whether a monitor that fails ends the loop. By default it is said once, and the loop goes on.
     """
     require_at_least("every", every, 1)
-    chosen = (
-        [Activations(every_n_steps=every), Gradients(every_n_steps=every)] if monitors is None else monitors
-    )
-    for monitor in chosen:
+    usual = [Activations(every_n_steps=every), Gradients(every_n_steps=every)]
+    watched = Watch(model, usual if monitors is None else monitors, to, loss, validation)
+    for monitor in watched.monitors:
         monitor.only = [only] if isinstance(only, str) else only or monitor.only
         monitor.strict |= strict
-    return Watch(model, chosen, to, loss, validation)
+    return watched
 
 
 def trainer_callback(**options: Any) -> Any:

@@ -30,7 +30,7 @@ from torch import nn
 from torch_audit import audit
 
 import normexp
-from normexp.check.inputs import called_with, loss_of_output, split
+from normexp.monitors.batches import Step, arguments
 
 ROOT = Path(__file__).parents[2]
 ROWS, FILE = ROOT / "outputs" / "check_rates", ROOT / "docs" / "data" / "check_rates.json"
@@ -69,9 +69,8 @@ def update(model: nn.Module, make: Callable) -> int:
     for step in range(UPDATES):
         if time.process_time() - begun > SECONDS / 2:
             return step
-        inputs, target = split(make(), model)
         optimizer.zero_grad()
-        loss_of_output(called_with(model, inputs), target)[0].backward()
+        Step(model, probe=True).training_step(make())["loss"].backward()
         optimizer.step()
     return UPDATES
 
@@ -113,7 +112,8 @@ def others(model: nn.Module, make: Callable) -> dict:
     except Exception as error:
         said["torch_audit"] = {f"fails: {type(error).__name__}": 1}
     try:
-        inputs = split(batch, model)[0]
+        args, named, _ = arguments(model, batch)
+        inputs = named or (args[0] if len(args) == 1 else args)
         report = check_inference_contract(model.eval(), inputs, raise_on_failure=False)
         said["pytest_torch"] = [check.name for check in report.failures]
     except Exception as error:

@@ -148,7 +148,7 @@ def _():
     "A chain of 20 BatchNorms, in batches of 4: eval mode divides by a variance over n - 1, training over n."
     chain = [nn.BatchNorm1d(6, affine=False) for _ in range(20)]
     model = train(Seq(*chain, nn.Linear(6, 2)), lambda: rows(4), 200)
-    return model, [rows(4) for _ in range(12)], {}
+    return model, [rows(4) for _ in range(64)], {}
 
 
 @fault("open-mmlab/mmdetection#2924", "mode_gap", "1")

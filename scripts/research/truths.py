@@ -10,15 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from normexp.check.inputs import called_with, loss_of_output, split
 from normexp.check.result import Finding
+from normexp.monitors.batches import Step, called_with, leading_size, rows_of
 
 BATCHES = 6  # fresh ones, for rules about losses
 
 
 def loss(model: nn.Module, batch: Any) -> Tensor:
-    inputs, target = split(batch, model)
-    return loss_of_output(called_with(model, inputs), target)[0]
+    return Step(model, probe=True).training_step(batch)["loss"]
 
 
 @contextlib.contextmanager
@@ -188,15 +187,10 @@ def types(finding: Finding, model: nn.Module, batches: list, make: Callable, opt
 
 def batch_in_eval(finding: Finding, model: nn.Module, batches: list, make: Callable, options: dict) -> bool:
     """In eval mode the output for the first half of a batch is another without the second half."""
-    inputs = split(batches[0], model)[0]
-    half = (
-        {k: v[: len(v) // 2] for k, v in inputs.items()}
-        if isinstance(inputs, dict)
-        else inputs[: len(inputs) // 2]
-    )
+    half = rows_of(batches[0], 0, leading_size(batches[0]) // 2)
     model.eval()
     with torch.no_grad():
-        whole, part = (first(called_with(model, x)) for x in (inputs, half))
+        whole, part = (first(called_with(model, batch)[0]) for batch in (batches[0], half))
     model.train()
     return float((whole[: len(part)] - part).norm() / part.norm()) > 1e-3
 

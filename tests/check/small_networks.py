@@ -5,6 +5,13 @@ from torch import nn
 from torch.nn import functional as F
 
 
+def command(*words):
+    """`normexp check WORDS`, in this process."""
+    from normexp.cli.main import run
+
+    return run("check", list(words))
+
+
 def rows(n=32, features=6, classes=3):
     return torch.randn(n, features), torch.randint(0, classes, (n,))
 

@@ -11,8 +11,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+import normexp
 from normexp.check import CheckNorms
 from normexp.check.run import check
+from normexp.monitors import Gradients
 
 
 class Lit(pl.LightningModule):
@@ -101,6 +103,29 @@ def test_strict_callback_stops(tmp_path):
     with pytest.raises(ValueError, match=r"Lit: .* warning"):
         fit([CheckNorms(strict=True)], tmp_path)
     assert len(fit([CheckNorms(strict=True)], tmp_path, nn.LayerNorm).losses) == 10
+
+
+@pytest.mark.parametrize("target", [True, False])
+def test_loop_is_checked_once_and_keeps_its_bits(target):
+    def looped(callback):
+        torch.manual_seed(0)
+        model = Lit().model
+        optimizer, loader = torch.optim.SGD(model.parameters(), 0.1), DataLoader(data(), 8, shuffle=True)
+        with normexp.watch(model, monitors=[callback, Gradients(every_n_steps=2)]) as w:
+            for x, y in w.over(loader) if target else loader:
+                F.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        assert len(w.recorded["gradient_norm/network"]) == 3
+        return model.state_dict()
+
+    alone, callback = looped(pl.Callback()), CheckNorms(steps=5, devices=2)
+    assert all(map(torch.equal, alone.values(), looped(callback).values()))
+    assert "statistics_unused" in callback.result  # before the first batch
+    assert callback.result["small_batch"].number == 8
+    assert ("cross-entropy" if target else "random sum") in callback.result.facts[0]
+    with pytest.raises(ValueError, match="warning"):
+        looped(CheckNorms(strict=True, steps=5))
 
 
 class Writes(nn.Module):

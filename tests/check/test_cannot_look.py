@@ -109,6 +109,7 @@ CASES = {
         lambda: (mlp(), [(rows()[0], torch.randn(5))], {}, "cannot be counted"),
     ],
     "frozen_thaws": [lambda: (Fails(True), rows(), {}, "fails")],
+    "buffers_apart": [lambda: (mlp(), rows(), {"devices": 2}, "DistributedDataParallel")],
     "stale_average": [lambda: (mlp(), rows(), {}, "averaged=")],
     "last_batch_of_one": [
         lambda: (mlp(), rows(), {}, "DataLoader"),

@@ -1,6 +1,5 @@
 """A check for other programs and for the clipboard: SARIF, annotations, plain output, sources, explanations."""
 
-import importlib
 import inspect
 import io
 import json
@@ -15,6 +14,7 @@ from typing import get_args
 import pytest
 import torch
 from rich.console import Console
+from small_networks import command
 from torch import nn
 
 from normexp.check.finding import KINDS, declared
@@ -57,37 +57,22 @@ def bare():
 """
 
 
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-    (tmp_path / "own_formats.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_formats", raising=False)  # of another test's folder
-    return importlib.import_module("own_formats")
-
-
-def command(*words):
-    from normexp.cli.main import run as run_command
-
-    return run_command("check", list(words))
-
-
 def line_of(text):
     return next(n for n, line in enumerate(OWN.splitlines(), 1) if text in line)
 
 
 def test_finding_names_the_line_in_which_its_layer_is_written(own):
     result = check(own.Net(), torch.randn(4, 6))
-    assert result.source_of(result["small_batch"]) == ("own_formats.py", line_of("self.norm"))
-    assert result.source_of(result["eps"]) == ("own_formats.py", line_of("class OwnNorm"))
+    assert result.source_of(result["small_batch"]) == ("own_net.py", line_of("self.norm"))
+    assert result.source_of(result["eps"]) == ("own_net.py", line_of("class OwnNorm"))
     file, line = inspect.getsourcefile(nn.BatchNorm1d), inspect.getsourcelines(nn.BatchNorm1d)[1]
     bare = check(own.bare(), torch.randn(4, 6))
     assert bare.source_of(bare["small_batch"]) == (file, line)
 
 
 def test_network_of_a_function_is_at_its_line(own, capsys):
-    assert command("own_formats:bare", "--data", "4x6", "--format", "github") == 0
-    annotation = f"::warning file=own_formats.py,line={line_of('def bare')},title=normexp small_batch::"
+    assert command("own_net:bare", "--data", "4x6", "--format", "github") == 0
+    annotation = f"::warning file=own_net.py,line={line_of('def bare')},title=normexp small_batch::"
     assert annotation in capsys.readouterr().out
 
 
@@ -118,7 +103,7 @@ def valid(text):
 
 
 def test_sarif_is_valid_and_has_every_finding_at_its_line(own, capsys):
-    call = ("own_formats:Net", "--data", "4x6", "--ignore", "eps")
+    call = ("own_net:Net", "--data", "4x6", "--ignore", "eps")
     assert command(*call, "--format", "sarif") == 0
     (run,) = valid(capsys.readouterr().out)["runs"]
     rows = {row["ruleId"]: row for row in run["results"]}
@@ -128,7 +113,7 @@ def test_sarif_is_valid_and_has_every_finding_at_its_line(own, capsys):
     assert [id for id, row in rows.items() if "suppressions" in row] == ["eps"]
     place = rows["small_batch"]["locations"][0]["physicalLocation"]
     assert place == {
-        "artifactLocation": {"uri": "own_formats.py"}, "region": {"startLine": line_of("self.norm")},
+        "artifactLocation": {"uri": "own_net.py"}, "region": {"startLine": line_of("self.norm")},
     }  # fmt: skip
     assert [run["tool"]["driver"]["rules"][row["ruleIndex"]]["id"] for row in rows.values()] == list(rows)
 
@@ -177,7 +162,7 @@ def test_fix_can_be_copied_at_any_width(width):
 
 
 def test_output_of_a_pipe_has_a_line_for_each_thing(own):
-    words = [sys.executable, "-m", "normexp", "check", "own_formats:Net", "--data", "4x6"]
+    words = [sys.executable, "-m", "normexp", "check", "own_net:Net", "--data", "4x6"]
     out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert out.isascii()
     result = check(own.Net(), torch.randn(4, 6))

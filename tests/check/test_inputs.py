@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from normexp.check import CheckNorms
-from normexp.check.inputs import first_rows, size_of
 from normexp.check.run import check
+from normexp.monitors.batches import rows_of, size_of
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_batch_without_a_count_is_used_whole(loader, read):
 def test_batch_is_cut_where_its_tensors_agree():
     batch = {"x": torch.randn(40, 6), "one": torch.ones(1, 3), "number": torch.tensor(2.0)}
     assert size_of(batch) == 40
-    assert {name: x.shape for name, x in first_rows(batch, 8).items()} == {
+    assert {name: x.shape for name, x in rows_of(batch, 0, 8).items()} == {
         "x": (8, 6),
         "one": (1, 3),
         "number": (),

@@ -1,6 +1,5 @@
 """What counts of a check: ids that are asked or ignored, layers, a baseline, and the project's table."""
 
-import importlib
 import inspect
 import json
 import sys
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_networks import command
 from torch import nn
 
 import normexp
@@ -50,22 +50,7 @@ def padded():
 def real(batch):
     return batch[..., 0] != 0
 """
-CALL = ("own_rules:Net", "--data", "own_rules:batch")
-
-
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-    (tmp_path / "own_rules.py").write_text(OWN)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_rules", raising=False)  # of another test's folder
-    return importlib.import_module("own_rules")
-
-
-def command(*words):
-    from normexp.cli.main import run as run_command
-
-    return run_command("check", list(words))
+CALL = ("own_net:Net", "--data", "own_net:batch")
 
 
 def found(capsys, *words):
@@ -113,7 +98,7 @@ def test_baseline_fails_on_what_is_new_alone(own, capsys):
     assert command(*CALL, "--baseline", "known.json") == 0
     result = found(capsys, "--baseline", "known.json")
     assert {f["id"] for f in result["ignored"]} == {"small_batch", "statistics_unused", "bias_cancelled"}
-    other = ("own_rules:Eps", "--data", "own_rules:batch", "--baseline", "known.json")
+    other = ("own_net:Eps", "--data", "own_net:batch", "--baseline", "known.json")
     capsys.readouterr()
     assert command(*other, "--json") == 1
     told = json.loads(capsys.readouterr().out)
@@ -161,7 +146,7 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('loss = "own_rules:batch"', "loss: no such key"),
+        ('loss = "own_net:batch"', "loss: no such key"),
         ("ignroe = []", "did you mean ignore?"),
         ('ignore = "eps"', "must be a list of ids"),
         ('ignore = ["epps"]', "did you mean eps?"),
@@ -181,7 +166,9 @@ def test_package_takes_what_the_function_and_its_options_take():
     own = inspect.signature(normexp.check).parameters
     of_function = {key: p.default for key, p in inspect.signature(run.check).parameters.items()}
     del of_function["options"]
-    expected = of_function | {key: f.default for key, f in CheckOptions.__dataclass_fields__.items()}
+    expected = of_function | {
+        key: f.default for key, f in CheckOptions.__dataclass_fields__.items() if f.init
+    }
     assert {key: p.default for key, p in own.items()} == expected
     assert all(f"\n    {key}: " in normexp.check.__doc__ for key in own)
 
@@ -240,19 +227,19 @@ def test_optimizer_that_asks_for_a_trainer_is_not_checked_and_said():
 
 def test_mask_of_the_command_line_is_that_of_python(own, capsys):
     capsys.readouterr()
-    call = ("own_rules:Tokens", "--data", "own_rules:padded", "--json")
+    call = ("own_net:Tokens", "--data", "own_net:padded", "--json")
     assert command(*call) == 0
     assert "padding_counted" in json.loads(capsys.readouterr().out)["not_checked"]
-    assert command(*call, "--mask", "own_rules:real") == 0
+    assert command(*call, "--mask", "own_net:real") == 0
     assert "padding_counted" in [f["id"] for f in json.loads(capsys.readouterr().out)["findings"]]
-    assert command(*call, "--mask", "own_rules:unreal") == 2
+    assert command(*call, "--mask", "own_net:unreal") == 2
 
 
 def test_two_batches_are_the_training_batch_and_the_held_out_one(own, capsys, monkeypatch):
     seen = []
     real = run.two_batches
     monkeypatch.setattr(run, "two_batches", lambda *given: seen.append(real(*given)) or seen[-1])
-    command("own_rules:Net", "--data", "own_rules:batch,own_rules:held_out")
+    command("own_net:Net", "--data", "own_net:batch,own_net:held_out")
     batches = seen[0].batches
     assert len(batches.training[0]) == 4
     assert len(batches.held_out[0]) == 9

@@ -44,18 +44,16 @@ def test_samples_are_counted_and_cut(kind):
 
 
 NOT_COUNTED = {
-    "of its own": (lambda: Graphs(x(), x()), "Graphs"),
-    "one of its own inside": (lambda: (x(), Graphs(x(), x())), "Graphs"),
-    "no tensor": (lambda: {"a": "text"}, "no tensor"), "a number alone": (lambda: torch.tensor(1.0), "no tensor"),
-    "different sizes": (lambda: (x(3), x(4)), "different sizes"),
+    "of its own": lambda: Graphs(x(), x()), "one of its own inside": lambda: (x(), Graphs(x(), x())),
+    "no tensor": lambda: {"a": "text"}, "a number alone": lambda: torch.tensor(1.0),
+    "different sizes": lambda: (x(3), x(4)), "samples": lambda: [(x()[0], torch.tensor(1))] * 5,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", NOT_COUNTED)
 def test_what_cannot_be_counted_says_so(kind):
-    make, reason = NOT_COUNTED[kind]
-    with pytest.raises(ValueError, match=f"samples of the batch cannot be counted .*{reason}"):
-        leading_size(make())
+    with pytest.raises(ValueError, match="samples of the batch cannot be counted"):
+        leading_size(NOT_COUNTED[kind]())
 
 
 def first_tensor_of(batch):

@@ -240,20 +240,22 @@ def test_a_network_with_its_loss_in_its_output_needs_nothing_else():
     assert [step for step, _ in watched.recorded["input_std/layer00_model_a"]] == [0, 1, 2]
 
 
-def test_the_loop_of_the_docs(tmp_path, monkeypatch):
-    page = (Path(__file__).parents[2] / "docs" / "monitors.md").read_text()
-    snippet = page.split("<!-- tested loop -->\n```python\n")[1].split("```")[0]
+@pytest.mark.parametrize("page", ["monitors.md", "own_networks.md"])
+def test_the_loop_of_the_docs(page, tmp_path, monkeypatch):
+    kind = "loop" if page == "monitors.md" else "accelerate"
+    if kind == "accelerate":
+        pytest.importorskip("accelerate")
+    text = (Path(__file__).parents[2] / "docs" / page).read_text()
+    snippet = text.split(f"<!-- tested {kind} -->\n```python\n")[1].split("```")[0]
     monkeypatch.chdir(tmp_path)
     model = network()
-    names = {
-        "model": model,
-        "loader": batches(3),
-        "F": F,
-        "optimizer": torch.optim.SGD(model.parameters(), 0.1),
-    }
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    names = {"model": model, "loader": batches(3), "F": F, "optimizer": optimizer}
     exec(snippet, names)
-    assert [step for step, _ in names["w"].recorded["gradient_norm/network"]] == [0]
+    assert names["w"].recorded["gradient_norm/network"][0][0] == 0
     assert EventAccumulator(str(tmp_path / "runs" / "x")).Reload().Tags()["scalars"]
+    if kind == "accelerate":
+        assert "cross_entropy" in names["watched"][0].result.facts[0]
 
 
 def test_watch_is_part_of_the_api():

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from normexp.check.inputs import split
 from normexp.check.network import Network
 from normexp.check.trace import Call
+from normexp.monitors.batches import arguments
 from normexp.monitors.sites import first_tensor
 
 
@@ -21,10 +21,10 @@ class Mask(NamedTuple):
 
 def first_input(network: Network) -> Tensor | None:
     """The first tensor that the network is called with; None if a class of one's own hides it."""
-    inputs, _ = split(network.batches.training, network.root)
-    if isinstance(inputs, (tuple, list)):
-        return first_tensor(tuple(inputs), {})
-    return first_tensor((), inputs if isinstance(inputs, Mapping) else {"": inputs})
+    args, named, _ = arguments(network.root, network.batches.training)
+    inside = args[0] if args and isinstance(args[0], (Mapping, tuple, list)) else ()
+    args = (*args, *(inside.values() if isinstance(inside, Mapping) else inside))
+    return first_tensor(args, named)
 
 
 def mask_of(network: Network) -> Mask | None:
@@ -33,8 +33,8 @@ def mask_of(network: Network) -> Mask | None:
     if given is not None:
         mask = torch.as_tensor(given(batch) if callable(given) else given)
         return Mask((mask if network.samples is None else mask[: network.samples]).bool(), "mask=")
-    inputs, _ = split(batch, network.root)
-    named, x = inputs if isinstance(inputs, Mapping) else {}, first_input(network)
+    args, named, _ = arguments(network.root, batch)
+    named, x = args[0] if args and isinstance(args[0], Mapping) else named, first_input(network)
     attended, lengths = named.get("attention_mask"), named.get("lengths")
     if isinstance(attended, Tensor) and attended.dim() == 2:
         return Mask(attended.bool(), "attention_mask")

@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterable
+from itertools import islice
 from statistics import fmean, stdev
 from types import SimpleNamespace
 from typing import Any, cast
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
+from scipy.special import stdtrit
 from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.replacement import swap_code
-from normexp.check.inputs import PROBE, matched
-from normexp.check.network import Modes, Network, loss_anew, modes
+from normexp.check.inputs import matched
+from normexp.check.network import Modes, Network, estimate_anew, modes
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
+from normexp.monitors.batches import PROBE
+from normexp.monitors.guard import loss_of
 from normexp.norms.layers import BATCH
 
 DRAWS = 8  # of dropout, where one pass showed a difference
@@ -40,17 +44,20 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked("the running statistics have seen no batch; check again after some training")
     if network.loss == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
-    measured = network.modes
-    gap, finite = measured.running - measured.batch, math.isfinite(measured.running)
-    # What one batch shows may be chance, so the gap must be there in the mean of all batches, too.
-    if finite and not (is_gap(gap, measured.batch, limit) and is_mean_gap(network, limit)):
+    measured, judged = network.modes, network.judged()
+    # What a few batches show may be chance: where they have a gap, many more are asked.
+    rows = list(islice(judged, 1 + len(network.others) // 8))
+    if not is_gap(rows, limit) or not is_gap(rows := [*rows, *judged], limit, chance=True):
         return
+    batches, *losses = zip(*rows, strict=True)
+    running, batch, precise = *map(fmean, losses), network.loss_anew(list(batches))
+    gap = running - batch
     worst = sorted(measured.apart, key=measured.apart.__getitem__, reverse=True)[:WORST]
     by_path = {place.path: place for place in network.tracked}
     fused = [path for path in worst if is_normalized_already(by_path[path], measured, limit)]
     apart = {p: d for p, calls in measured.moments.items() if (d := distance(calls)) > limit.calls}
-    words: dict[str, Any] = {"running": measured.running, "batch": measured.batch, "precise": network.precise}
-    case = "closed" if words["precise"] - measured.batch < limit.closed * gap or not finite else "open"
+    words: dict[str, Any] = {"running": running, "batch": batch, "precise": precise, "batches": len(rows)}
+    case = "open" if precise - batch >= limit.closed * gap else "closed"
     if fused:
         yield Found(fused, gap, "fused", **words)
     elif apart and case == "open":
@@ -70,20 +77,15 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 STORED = " torch normalizes with a variance over n and stores one over n - 1, which counts at {n} samples."
 
 
-def is_gap(gap: float, loss: float, limit: SimpleNamespace) -> bool:
-    """Whether a gap is more than the limit's share of a loss; one that is no number is."""
-    return not gap <= limit.gap * abs(loss) + limit.floor
-
-
-def is_mean_gap(network: Network, limit: SimpleNamespace) -> bool:
-    """Whether the mean gap of all batches, less its standard error where three or more show a spread, is one, or the
-    gap of one batch is not finite."""
-    losses = network.losses()
-    gaps = [running - batch for running, batch in losses]
+def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chance: bool = False) -> bool:
+    """Whether the mean gap of some batches is more than the limit's share of their loss, or is no number. With `chance`
+    it is the lower end of its one-sided interval of 90% (Student's t), where three batches or more show a spread."""
+    gaps, loss = [running - own for _, running, own in rows], fmean(own for *_, own in rows)
     if not all(map(math.isfinite, gaps)):
         return True
-    error = stdev(gaps) / math.sqrt(len(gaps)) if len(gaps) > 2 else 0.0
-    return is_gap(fmean(gaps) - error, fmean(batch for _, batch in losses), limit)
+    n = len(gaps)
+    error = stdev(gaps) / math.sqrt(n) * stdtrit(n - 1, 0.9) if chance and n > 2 else 0.0
+    return fmean(gaps) - error > limit.gap * abs(loss) + limit.floor
 
 
 def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
@@ -214,6 +216,19 @@ def moves(call: Call) -> float:
 
 
 @finding
+def buffers_apart(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
+    """Without `broadcast_buffers` each process keeps the running statistics of the batches that it saw alone. They
+    differ, and validation and checkpoints take those of one process, or another set on each."""
+    alone = [place for place in network.tracked if place.follows_batches and not place.synced]
+    if not alone:
+        return
+    if network.options.broadcasts is None and (network.options.devices or 1) > 1:
+        raise NotChecked("pass the network as DistributedDataParallel wraps it, or use CheckNorms")
+    if network.options.broadcasts is False:
+        yield Found(alone)
+
+
+@finding
 def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Averaging weights (EMA, SWA) does not average what the weights make of the data: the copy's running
     statistics belong to other weights until they are estimated anew. How much that costs is not yet judged here."""
@@ -226,7 +241,8 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         # into attributes that `quiet` puts back
         network.root.load_state_dict(copies, strict=False, assign=True)
         measured = modes(step, network.batches, network.tracked)
-        precise = loss_anew(step, network.others, network.batches.held_out, network.tracked)
+        estimate_anew(step, network.others, network.tracked)
+        precise = float(loss_of(step, network.batches.held_out))
     losses = f" The copy's loss is {measured.running:.4g}, and {precise:.4g} with statistics estimated anew."
     stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     own = max(theirs.values(), default=0.0)

@@ -4,16 +4,15 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import first_input
-from normexp.check.findings.tokens import altered
+from normexp.check.findings.tokens import altered, output_at
 from normexp.check.network import Network
 from normexp.check.places import HELD, Place, gain_type
 from normexp.check.result import NotChecked
-from normexp.check.trace import TINY, copied
+from normexp.check.trace import TINY
 from normexp.models.sites import LINEAR_MAPS
 from normexp.norms.layers import NormLayer
 
@@ -142,12 +141,7 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float | None:
     """Change of the output by another input, share of its size, with some norms made the identity; None for 0."""
-    outputs = []
-    for inputs in (x, altered(x, torch.ones_like(x, dtype=torch.bool))):
-        batch = apply_to_collection(
-            network.batches.training, Tensor, lambda t, new=inputs: new if t is x else t
-        )
-        with network.quiet(train=True, without=without), torch.no_grad():
-            outputs.append(network.forward(copied(batch)).double())
+    other = altered(x, torch.ones_like(x, dtype=torch.bool))
+    outputs = [output_at(network, inputs, without) for inputs in (x, other)]
     size = float(outputs[0].norm())
     return float((outputs[1] - outputs[0]).norm()) / size if size > TINY else None

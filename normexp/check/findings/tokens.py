@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
+from typing import cast
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -10,11 +11,11 @@ from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import first_input, laid, mask_of
-from normexp.check.inputs import tensor_of
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
-from normexp.check.trace import TINY, Call, copied
+from normexp.check.trace import TINY, Call
+from normexp.monitors.batches import tensor_of
 
 
 @finding
@@ -106,23 +107,24 @@ def altered(x: Tensor, where: Tensor) -> Tensor:
     return torch.where(where, torch.where(other == x, x.flip(0, 1), other), x)
 
 
+def output_at(network: Network, x: Tensor, without: list[Place]) -> Tensor:
+    """The output of a training pass with x in place of the first input; some norms may be made the identity."""
+    batch, first = network.batches.training, first_input(network)
+    batch = apply_to_collection(batch, Tensor, lambda t: x if t is first else t)
+    with network.quiet(train=True, without=without), torch.no_grad():
+        return network.forward(batch).double()
+
+
 def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
     """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
     Share of its size. The norms in `without` are made the identity. Not a number if input and
     output have no axis of positions in common."""
-    batch, x = network.batches.training, first_input(network)
-
-    def output(inputs: Tensor) -> Tensor:
-        replaced = apply_to_collection(batch, Tensor, lambda t: inputs if t is x else t)
-        with network.quiet(train=True, without=without), torch.no_grad():
-            torch.manual_seed(0)
-            return network.forward(copied(replaced)).double()
-
-    plain, shares = output(x), []
+    x = cast(Tensor, first_input(network))
+    plain, shares = output_at(network, x, without), []
     for into in (1, 2) if x.dim() == 3 else (1,):
         axes = [axis for axis in (1, 2) if plain.dim() == 3 and plain.shape[axis] == x.shape[into] > 2]
         if axes:
-            other = output(altered(x, parted(x, into, earlier)))
+            other = output_at(network, altered(x, parted(x, into, earlier)), without)
             for axis in axes:
                 kept = ~parted(plain, axis, earlier)
                 shares.append(float((other - plain)[kept].norm() / plain[kept].norm().clamp_min(TINY)))

@@ -10,11 +10,12 @@ import torch
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import mask_of, real_statistics
 from normexp.check.findings.replacement import swap_code
-from normexp.check.inputs import HALF, PRECISIONS, Step, tensor_of
+from normexp.check.inputs import HALF, PRECISIONS
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
+from normexp.monitors.batches import Step, tensor_of
 from normexp.norms.layers import NormLayer
 from normexp.norms.layers.recognize import EPS
 
