@@ -1,11 +1,13 @@
 """Every file under configs/ is a choice that composes, validates and builds: a new one is covered when it is added."""
 
+import inspect
 from pathlib import Path
 
 import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
+from normexp import norms
 from normexp.config.checks import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
@@ -41,6 +43,15 @@ def test_every_choice_validates_and_norms_share_one_eps(group):
         config = resolved(cfg)
         if group == "norm":  # the annotated form's eps is part of its name
             assert (config["norm"].get("eps", 0.125) == 0.125) == (name != "layernorm_annotated"), name
+
+
+def test_norms_built_by_hand_have_the_eps_of_a_run():
+    signatures = [inspect.signature(vars(norms)[name]).parameters for name in norms.__all__]
+    defaults = [
+        of["eps"].default for of in signatures if "eps" in of and of["eps"].default
+    ]  # Norm alone has 0
+    assert len(defaults) > 10
+    assert set(defaults) == {OmegaConf.load(CONFIGS / "train.yaml").eps} == {norms.base.DEFAULT_EPS}
 
 
 def test_every_choice_starts_with_a_comment_that_explains_it():

@@ -1,15 +1,15 @@
-"""A check's result for other programs: annotations of GitHub's actions, and SARIF; and what one finding means."""
+"""The formats of a check's result, with GitHub's annotations and SARIF; and what one finding means."""
 
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import normexp
 from normexp.check.finding import KINDS, declared
-from normexp.check.result import Finding, Result
+from normexp.check.result import Finding, Result, show
 from normexp.check.rules import require_known
 from normexp.format import printable
 
@@ -87,6 +87,15 @@ def _row(result: Result, finding: Finding, ids: list[str]) -> dict[str, Any]:
         "locations": [location],
         "partialFingerprints": {"layers/v1": same[:32]},
     }
+
+
+# `--format` of normexp check -> what prints a result; normexp/cli/check.py says what each is for
+FORMATS: dict[str, Callable[[Result], None]] = {
+    "text": show,
+    "json": lambda result: print(result.to_json()),
+    "github": lambda result: print(to_github(result)),
+    "sarif": lambda result: print(to_sarif(result)),
+}
 
 
 def explained(id: str) -> str:

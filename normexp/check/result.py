@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from normexp.format import printable
-from normexp.runs.files import write_text
+from normexp.runs.files import finite_json, write_text
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
@@ -147,8 +147,7 @@ class Result:
 
     def to_json(self) -> str:
         """Everything as JSON. A number that is not finite becomes null."""
-        text = json.dumps({"schema": SCHEMA} | asdict(self) | {"ok": self.ok})
-        return json.dumps(json.loads(text, parse_constant=lambda _: None), indent=1)
+        return json.dumps(finite_json({"schema": SCHEMA} | asdict(self) | {"ok": self.ok}), indent=1)
 
     def page(self, folder: str | Path = "outputs/check", *, made_by: str = "normexp.check(...)") -> Path:
         """Write the table as `index.html` under a folder. Returns its path."""

@@ -83,10 +83,10 @@ def check(
         raise ValueError("name one network, such as my_package:Model; --help explains")
     if write_baseline and not baseline:
         raise ValueError("--write-baseline: no file; add --baseline FILE")
-    from normexp.check import formats, run
+    from normexp.check import run
+    from normexp.check.formats import FORMATS
     from normexp.check.inputs import matched, seed_all
     from normexp.check.resolve import data_named, imported, made, network_named, source_named, state_named
-    from normexp.check.result import show
     from normexp.check.rules import write_baseline as write
 
     seed_all(seed)
@@ -119,12 +119,7 @@ def check(
         write(baseline, result.findings)
         tell(f"baseline: {baseline}: {len(result.findings)} findings are known from now on")
         return 0
-    texts = {"json": result.to_json, "github": lambda: formats.to_github(result)}
-    texts["sarif"] = lambda: formats.to_sarif(result)
-    if text := texts.get("json" if json else format):
-        print(text())
-    else:
-        show(result)
+    FORMATS["json" if json else format](result)
     if page:
         print(f"page: {result.page(page, made_by=typed(sys.argv))}", file=sys.stderr)
     return FOUND if (strict or baseline) and not result.ok else 0

@@ -46,14 +46,15 @@ def new(kind: str = "", name: str = "", /) -> None:
     here = kind in PARTS and is_checkout(Path())
     train = "python train.py" if here else "normexp train --config-dir configs"
     use = f"{train} {USE[kind]}" if kind in PARTS else "normexp verify claim=$name.yaml"
-    use += " allow_targets=[$name]" * (kind in PARTS and not here)
+    if kind in PARTS and not here:
+        use += " allow_targets=[$name]"
     tell(
         *map(str, paths),
         f"test:  python -m pytest {paths[-1]}",
         f"use:   {Template(use).substitute(name=name)}",
     )
     if here:
-        tests = f"pytest tests/{kind}s tests/test_config.py"
+        tests = f"pytest tests/{kind}s tests/test_configs.py"
         tell(f"next:  CONTRIBUTING.md, recipes; `{tests}` says what is missing")
 
 

@@ -108,7 +108,7 @@ def _remedy(one: Any, model: "type[BaseModel]", path: str) -> str:
         known = _keys_at(model, above)
         around = "".join(f"{part}." for part in (path, _key(above)) if part)
         near = difflib.get_close_matches(str(word), known, n=1)
-        some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
+        some = ", ".join([*known[:8], "..."] if len(known) > 8 else known)
         hint = f"did you mean {around}{near[0]}?" if near else f"the keys are: {some}"
         return f"no such key; {hint}"
     if kind == "literal_error":

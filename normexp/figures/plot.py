@@ -1,6 +1,5 @@
 """A figure as plain numbers, panels of lines and maps, and its drawing in the style of the report."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from normexp.report.drawing import new_figure
 from normexp.report.style import INK, Style, label_lines, plain_log_scale, plain_ticks, shade
+from normexp.runs.files import finite_json
 
 Numbers = Sequence[float]
 HEIGHTS = {1: 3.6, 2: 3.4}  # inches, by the number of panels in a row
@@ -65,8 +65,7 @@ class Plot:
 
     def numbers(self) -> dict[str, Any]:
         """The numbers as JSON has them: None for what is not finite."""
-        written = json.dumps({"seen": self.seen, "panels": [asdict(panel) for panel in self.panels]})
-        return json.loads(written, parse_constant=lambda _: None)
+        return finite_json({"seen": self.seen, "panels": [asdict(panel) for panel in self.panels]})
 
 
 def draw(plot: Plot) -> Figure:

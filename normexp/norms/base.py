@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from normexp.format import require_at_least, require_choice
 
+DEFAULT_EPS = 1e-5  # of every norm that has one, and of a run: `eps` of configs/train.yaml
 Affine = Literal["trained", "frozen", "none", "gain", "bias"]
 EpsPosition = Literal["inside", "outside"]
 Deviation = Literal["l2", "l1", "linf"]

@@ -9,7 +9,15 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from normexp.format import require_at_least, require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import Affine, Deviation, EpsPosition, Norm, check_kept, evaluation_mode
+from normexp.norms.base import (
+    DEFAULT_EPS,
+    Affine,
+    Deviation,
+    EpsPosition,
+    Norm,
+    check_kept,
+    evaluation_mode,
+)
 
 PopulationStatistics = Literal["ema", "cumulative", "precise"]
 Moments = tuple[int, Tensor, Tensor]  # count, mean and variance (correction 0) of each channel
@@ -136,7 +144,7 @@ class BatchNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from normexp.format import require_at_least
 from normexp.norms import functional
-from normexp.norms.base import Affine, EpsPosition
+from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition
 from normexp.norms.batch_norm import BatchNorm, PopulationStatistics
 from normexp.norms.functional import inverse_deviation
 
@@ -31,7 +31,7 @@ class BatchRenorm(BatchNorm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",
@@ -89,7 +89,7 @@ class SyncBatchNorm(BatchNorm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         affine: Affine = "trained",
         ema_keep: float = 0.9,
     ) -> None:
@@ -138,7 +138,7 @@ class NoisyBatchNorm(BatchNorm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",

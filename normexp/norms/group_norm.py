@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from normexp.norms import functional, kernels
-from normexp.norms.base import Affine, EpsPosition, Norm
+from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm
 
 
 class GroupNorm(Norm):
@@ -24,7 +24,7 @@ class GroupNorm(Norm):
         *,
         layer: int = 1,
         num_groups: int = 32,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",
@@ -59,7 +59,7 @@ class InstanceNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from normexp.format import require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import Affine, EpsPosition, Norm
+from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm
 
 Detach = Literal["none", "mean", "std", "both"]
 
@@ -33,7 +33,7 @@ class LayerNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         affine: Affine = "trained",
@@ -92,7 +92,7 @@ class AdaNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         correction: int = 0,
         eps_position: EpsPosition = "inside",
         k: float = 0.1,

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from normexp.format import require_at_least
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm, check_kept
+from normexp.norms.base import DEFAULT_EPS, Affine, Norm, check_kept
 
 
 class PowerNorm(Norm):
@@ -36,7 +36,7 @@ class PowerNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         affine: Affine = "trained",
         ema_keep: float = 0.9,
         gradient_keep: float = 0.9,

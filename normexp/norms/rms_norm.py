@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from normexp.format import require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import Affine, Norm
+from normexp.norms.base import DEFAULT_EPS, Affine, Norm
 
 Gain = Literal["vector", "scalar", "one_plus", "none"]
 Rounding = Literal["after_gain", "before_gain"]
@@ -35,7 +35,7 @@ class RMSNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         affine: Affine = "gain",
         fraction: float = 1.0,
         gain: Gain = "vector",
@@ -106,7 +106,7 @@ class ScaleNorm(RMSNorm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         affine: Affine = "gain",
     ) -> None:
         super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine="none")

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from normexp.format import pluralize
+
 
 @dataclass(frozen=True)
 class Swap:
@@ -58,7 +60,7 @@ class SwapTable(Sequence[Swap]):
                 found[f"{row.old} stays: {row.note}"] += 1
             else:
                 found.update(note for note in row.note.split("; ") if note)
-        return [f"{note} ({n} layer{'s' * (n > 1)})" for note, n in found.items()]
+        return [f"{note} ({pluralize(n, 'layer')})" for note, n in found.items()]
 
     def __str__(self) -> str:
         head = ("path", "old", "new", "carried over", "note")

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from normexp.norms import functional
-from normexp.norms.base import Affine, Norm, check_kept
+from normexp.norms.base import DEFAULT_EPS, Affine, Norm, check_kept
 
 Statistics = Literal["instance", "layer", "batch"]
 
@@ -33,7 +33,7 @@ class SwitchableNorm(Norm):
         channel_dim: int = 1,
         *,
         layer: int = 1,
-        eps: float = 1e-5,
+        eps: float = DEFAULT_EPS,
         affine: Affine = "trained",
         combine: Sequence[str] = ("instance", "layer", "batch"),
         ema_keep: float = 0.9,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize
 
 from normexp.norms import kernels
+from normexp.norms.base import DEFAULT_EPS
 
 
 class WeightStandardization:
@@ -24,7 +25,7 @@ class WeightStandardization:
     Raises ValueError for a gain other than 1 without `scaled`, which has the only gain.
     """
 
-    def __init__(self, *, eps: float = 1e-5, scaled: bool = False, gain: float = 1.0) -> None:
+    def __init__(self, *, eps: float = DEFAULT_EPS, scaled: bool = False, gain: float = 1.0) -> None:
         if gain != 1 and not scaled:
             raise ValueError(f"gain={gain}: plain weight standardization has none; set scaled=true")
         self.eps, self.scaled, self.gain = eps, scaled, float(gain)

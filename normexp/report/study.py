@@ -257,7 +257,8 @@ def check_data(path: Path, summaries: pd.DataFrame) -> None:
     """Refuse runs that saw different contents of their data. Options of the data may decide the content; so may the
     seed, where a user's own class draws it."""
     by = [name for name in varying(summaries) if name.startswith("data.")]
-    by += ["seed"] if "data.kind" in summaries else []  # normexp.data.OwnData
+    if "data.kind" in summaries:  # normexp.data.OwnData
+        by.append("seed")
     if (summaries.assign(all=0).groupby(["all", *by], dropna=False)["fingerprint"].nunique() > 1).any():
         raise ValueError(
             f"path={path}: its runs saw several contents of the data, as if files had changed between two launches; "

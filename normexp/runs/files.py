@@ -48,6 +48,11 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def finite_json(content: Any) -> Any:
+    """Plain values as JSON gives them back, with None for each number that is not finite: JSON has no NaN."""
+    return json.loads(json.dumps(content), parse_constant=lambda name: None)
+
+
 def write_json(path: Path, content: Any, *, indent: int = 2) -> None:
     """Write JSON whole or not at all. Numbers must be finite, because JSON has no NaN."""
     write_text(path, json.dumps(content, indent=indent, allow_nan=False) + "\n")

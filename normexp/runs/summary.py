@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from normexp.runs.files import write_json
+from normexp.runs.files import finite_json, write_json
 
 SUMMARY = "summary.json"
 # Behind the name of a metric: with running statistics that are estimated anew in eval mode.
@@ -20,7 +20,7 @@ NEEDED = {"status", "hash", "choices", "config", "metrics", "convergence", "exec
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
     """Write `summary.json` last and atomically: its presence means that the run is complete. Numbers that are not
     finite become null, because JSON has no NaN; the status says that the run diverged."""
-    write_json(folder / SUMMARY, json.loads(json.dumps(summary), parse_constant=lambda name: None))
+    write_json(folder / SUMMARY, finite_json(summary))
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:

@@ -135,17 +135,23 @@ def choose_place(options: Options, jobs: Sequence[Job], folder: Path) -> Place:
     """The place that the options name, for these jobs; its files go to the `folder` of the launch. Raises ValueError
     with one line if it cannot be used here."""
     threads = max(job.threads for job in jobs)
-    if options.place == "ray":
-        from normexp.sweeps.clusters import RayCluster
+    match options.place:
+        case "here" if options.workers == 0:
+            return Inside()
+        case "here":
+            trainers = [job.spec.config["trainer"] for job in jobs]
+            return ThisMachine(slots(trainers, options, threads)[: len(jobs)])
+        case "slurm" | "local":
+            from normexp.sweeps.clusters import SubmititJobs
 
-        return RayCluster(options, threads)
-    if options.place != "here":
-        from normexp.sweeps.clusters import SubmititJobs
+            return SubmititJobs(options, folder / options.place, threads)
+        case "ray":
+            from normexp.sweeps.clusters import RayCluster
 
-        return SubmititJobs(options, folder / options.place, threads)
-    if options.workers == 0:
-        return Inside()
-    return ThisMachine(slots([job.spec.config["trainer"] for job in jobs], options, threads)[: len(jobs)])
+            return RayCluster(options, threads)
+    raise ValueError(
+        f"place={options.place}: has no class; name it in choose_place of normexp/sweeps/places.py"
+    )
 
 
 def slots(trainers: Sequence[Mapping[str, Any]], options: Options, threads: int) -> list[dict[str, str]]:

@@ -66,7 +66,8 @@ def threads() -> str:
 
     count = torch.get_num_threads()
     passive = count > 1 and os.environ.get("OMP_WAIT_POLICY", "").upper() == "PASSIVE"
-    return pluralize(count, "thread") + " that wait asleep (OMP_WAIT_POLICY=PASSIVE)" * passive
+    said = pluralize(count, "thread")
+    return f"{said} that wait asleep (OMP_WAIT_POLICY=PASSIVE)" if passive else said
 
 
 def _norms(parts: "Parts") -> str:

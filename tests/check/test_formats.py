@@ -9,6 +9,7 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from small_networks import command
 from torch import nn
 
 from normexp.check.finding import KINDS, declared
-from normexp.check.formats import to_github, to_sarif
+from normexp.check.formats import FORMATS, to_github, to_sarif
 from normexp.check.result import Finding, Result, show
 from normexp.check.run import check
 
@@ -73,6 +74,14 @@ def test_network_of_a_function_is_at_its_line(own, capsys):
     assert command("own_net:bare", "--data", "4x6", "--format", "github") == 0
     annotation = f"::warning file=own_net.py,line={line_of('def bare')},title=normexp small_batch::"
     assert annotation in capsys.readouterr().out
+
+
+def test_the_command_takes_the_formats_that_there_are_and_no_other():
+    from normexp.cli.check import check as command_check
+
+    assert get_args(inspect.signature(command_check).parameters["format"].annotation) == tuple(FORMATS)
+    with pytest.raises(ValueError, match="format=xml: choose from text, json, github, sarif"):
+        command("own_formats:bare", "--format", "xml")
 
 
 def schema():

@@ -21,9 +21,11 @@ from pathlib import Path
 
 import torch
 import torch.utils.tensorboard
+import yaml
 from results import difference, results
 
 from normexp.config.errors import one_line_errors
+from normexp.config.folder import CONFIGS
 from normexp.config.run_spec import specs
 from normexp.training import checkpoint
 from normexp.training.build import build
@@ -32,14 +34,10 @@ from normexp.training.train import launch
 
 SMALL = ["trainer=cpu", "outputs=o", "data.eval_batch_size=512", "batch_size=256", "log_every_n_steps=3"]
 MLP = [*SMALL, "model.width=8", "model.depth=2", "max_epochs=2"]
-OFTEN = [
-    f"monitor.{name}.every_n_steps={steps}"
-    for name, steps in (
-        ("activations", 2), ("gradients", 2), ("covariate_shift", 3), ("internal_covariate_shift", 3),
-        ("covariate_shift_proxies", 3), ("smoothness", 4), ("hessian", 4), ("gradient_noise", 2),
-        ("batch_statistics", 2), ("representation", 4),
-    )
-]  # fmt: skip
+PACES = {"covariate_shift": 3, "internal_covariate_shift": 3, "covariate_shift_proxies": 3,
+         "smoothness": 4, "hessian": 4, "representation": 4}  # fmt: skip
+FULL = yaml.safe_load((CONFIGS / "monitor" / "full.yaml").read_text())
+OFTEN = [f"monitor.{name}.every_n_steps={PACES.get(name, 2)}" for name in FULL if name != "defaults"]
 SCENARIOS = {
     "mlp": [*MLP, "norm=batchnorm"],
     "full": [*MLP, "norm=batchnorm", "monitor=full", *OFTEN],

@@ -1,12 +1,15 @@
 """When monitors measure, and that a measurement leaves no trace in the module."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import pytorch_lightning as pl
 import torch
+from hydra.utils import get_class
+from omegaconf import OmegaConf
 from small_module import Small, batches, fit
 from torch import nn
 
@@ -14,18 +17,26 @@ import normexp.monitors as monitors
 from normexp.monitors.base import USUAL, a_twentieth
 from normexp.monitors.guard import loss_of, untouched
 
-EVERY = {
-    "activations": lambda n: monitors.Activations(every_n_steps=n),
-    "gradients": lambda n: monitors.Gradients(every_n_steps=n, per_parameter=True),
-    "covariate_shift": lambda n: monitors.CovariateShift(every_n_steps=n),
-    "internal_covariate_shift": lambda n: monitors.InternalCovariateShift(every_n_steps=n),
-    "covariate_shift_proxies": lambda n: monitors.CovariateShiftProxies(every_n_steps=n),
-    "smoothness": lambda n: monitors.Smoothness(every_n_steps=n),
-    "hessian": lambda n: monitors.HessianTopEigenvalue(every_n_steps=n, iterations=3),
-    "gradient_noise": lambda n: monitors.GradientNoiseScale(every_n_steps=n),
-    "batch_statistics": lambda n: monitors.BatchStatistics(every_n_steps=n, batch_size=16),
-    "representation": lambda n: monitors.Representation(every_n_steps=n),
+CONFIGS = Path(__file__).parents[2] / "configs" / "monitor"
+LEFT_OUT = {
+    "none", "light", "full",  # name several or none
+    "charts",  # draws what others measure
+    "adaptation", "adversarial_noise",  # need images
+    "stream",  # needs a transformer
+}  # fmt: skip
+OPTIONS = {
+    "gradients": {"per_parameter": True},
+    "hessian": {"iterations": 3},
+    "batch_statistics": {"batch_size": 16},
 }
+
+
+def maker(name):
+    kind = get_class(OmegaConf.load(CONFIGS / f"{name}.yaml")[name]["_target_"])
+    return lambda n: kind(every_n_steps=n, **OPTIONS.get(name, {}))
+
+
+EVERY = {name: maker(name) for name in sorted({path.stem for path in CONFIGS.glob("*.yaml")} - LEFT_OUT)}
 
 
 def hooks(module):

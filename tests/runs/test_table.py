@@ -2,10 +2,13 @@
 
 import shutil
 
+import pandas as pd
 import pytest
 from fabricated import LAYERS, STEPS, edit_summary, write_run, write_study
 
 from normexp.runs import load, load_summaries
+from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns
+from normexp.runs.summary import flat, read_summary
 
 GRID = {"norm": ["none", "batchnorm"], "batch_size": [2, 8], "seed": range(2)}
 
@@ -36,6 +39,15 @@ def test_table_holds_every_metric_at_every_step_of_every_run(study):
     assert list(curve.step) == list(STEPS)
     assert list(curve.samples) == [8 * step for step in STEPS]
     assert curve.value.iloc[0] == pytest.approx(0.1)
+
+
+def test_what_tells_runs_apart_is_what_was_chosen_and_no_result(tmp_path):
+    summary = read_summary(write_run(tmp_path, "batchnorm", 8, 0))
+    chosen = summary["choices"].keys() | flat(summary["config"], targets=True).keys()
+    row = flatten(summary, "a run")
+    # the contents of the data, and how many processes share a batch
+    assert set(identity_columns(pd.DataFrame([row]))) <= chosen | {"fingerprint", "processes"}
+    assert {*RESULTS, *DERIVED} <= row.keys()
 
 
 def test_identity_comes_from_the_summary_and_not_from_the_folder(study):

@@ -1,9 +1,11 @@
 """The flags of all commands that run many, and the places that they name."""
 
+import importlib.util
 import re
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -81,6 +83,14 @@ def test_place_whose_extra_is_absent_says_what_to_install(place, package, monkey
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ValueError, match=rf"place={place}: needs {package}; {re.escape(installs(place))}"):
         choose_place(Options(place=place), [RUN], tmp_path)
+
+
+def test_every_place_has_a_class_and_no_name_goes_to_that_of_another(tmp_path):
+    for place in get_args(Options.model_fields["place"].annotation):
+        if place not in ("slurm", "local") or importlib.util.find_spec("submitit"):
+            choose_place(Options(place=place, plan=True), [RUN], tmp_path)
+    with pytest.raises(ValueError, match="place=moon: has no class"):
+        choose_place(Options().model_copy(update={"place": "moon"}), [RUN], tmp_path)
 
 
 def test_slurm_where_there_is_none_is_one_line(monkeypatch, tmp_path):

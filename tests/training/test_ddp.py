@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
+import yaml
+
+from normexp.config.folder import CONFIGS
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
@@ -61,11 +64,8 @@ def test_monitors_of_two_processes_measure_what_one_does(norm, tmp_path):
         "log_every_n_steps=2",
         "trainer.precision=64-true",
     ]
-    for name in (
-        "activations", "gradients", "covariate_shift", "internal_covariate_shift", "covariate_shift_proxies",
-        "smoothness", "hessian", "gradient_noise", "batch_statistics", "representation",
-    ):  # fmt: skip
-        options.append(f"monitor.{name}.every_n_steps=2")
+    full = yaml.safe_load((CONFIGS / "monitor" / "full.yaml").read_text())
+    options += [f"monitor.{name}.every_n_steps=2" for name in full if name != "defaults"]
     finish(start(tmp_path / "one", *options))
     finish(start(tmp_path / "two", *options, "trainer=ddp"))
     one, two = rows(tmp_path / "one"), rows(tmp_path / "two")

@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from normexp.config.folder import CONFIGS
 
 ROOT = Path(__file__).parents[2]
 RUN = [
     "trainer=cpu", "norm=batchnorm", "monitor=full", "monitor.charts=null", "model.width=8", "model.depth=3",
     "max_steps=4", "batch_size=256", "log_every_n_steps=2", "val_every_n_steps=2",
-    "monitor.activations.every_n_steps=2", "monitor.gradients.every_n_steps=2", "monitor.smoothness.every_n_steps=2",
-    "monitor.hessian.every_n_steps=4", "monitor.representation.every_n_steps=2",
 ]  # fmt: skip
+FULL = yaml.safe_load((CONFIGS / "monitor" / "full.yaml").read_text())
+RUN += [f"monitor.{name}.every_n_steps=2" for name in FULL if name != "defaults"]
 CODE = "import sys; from normexp.config.run_spec import specs; from normexp.training.train import train; "
 CODE += "print({'order of a set': list(set(map(str, range(20))))}); train(*specs(sys.argv[1:]))"
 

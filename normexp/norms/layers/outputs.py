@@ -247,8 +247,10 @@ class Probe:
             FORMS[form](of_module[name], size) if name else None
             for name, form in (gain or NONE, shift or NONE)
         )
-        unknown = "multiplies" * (gain is None) or "adds" * (shift is None)
-        stays = f"{unknown} something that is none of its parameters" if unknown else ""
+        stays = ""
+        if gain is None or shift is None:
+            unknown = "multiplies" if gain is None else "adds"
+            stays = f"{unknown} something that is none of its parameters"
         if len(self.size) > 1 and (gains is not None or shifts is not None):
             stays = f"has a gain of shape {self.size}, not one value a channel"
         return replace(layer, gain=gains, shift=shifts, stays=stays)

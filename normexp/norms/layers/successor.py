@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from normexp.format import pluralize
 from normexp.norms.layers.layer import NormLayer
 from normexp.norms.layers.outputs import answer, inputs, same_output, twin_of
 from normexp.norms.layers.recognize import norm_layer
@@ -48,7 +49,7 @@ def successor(
         notes.append("has no shift, as before")
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
     if groups and known.num_features % asked:
-        said = f"{groups} group{'s' * (groups > 1)}"
+        said = pluralize(groups, "group")
         notes.append(f"{asked} groups do not divide its {known.num_features} channels: {said}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]
