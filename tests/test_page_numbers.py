@@ -222,6 +222,29 @@ def test_the_study_of_initial_weights():
     check(*numbers(text, r"on one batch, ([\d.]+)%"), (table["each unit fitted to one batch"].mean(),))
 
 
+def test_the_study_of_layers_steps():
+    first, last = (f'optimizer.part="{part} half"' for part in ("first", "last"))
+    arms = {
+        ("none", "SGD"): {"optimizer=sgd"},
+        ("first half", "gradients"): {"optimizer=equal_gradients", first},
+        ("last half", "gradients"): {"optimizer=equal_gradients", last},
+        ("all", "gradients"): {"optimizer=equal_gradients"},
+        ("all", "the whole gradient clipped"): {"optimizer=sgd", "trainer.gradient_clip_val=0.1"},
+        ("all", "the whole gradient of length 1"): {"optimizer=normalized_sgd"},
+        ("first half", "Adam"): {"optimizer=adam_part", first},
+        ("last half", "Adam"): {"optimizer=adam_part", last},
+        ("all", "Adam"): {"optimizer=adam_part"},
+    }
+    table = study_values("L1", {" ".join(name): words for name, words in arms.items()})
+    assert table.shape == (3, 9), table
+    _, *rows = rows_of("studies/layer_steps/README.md", "layers that differ")
+    for (layers, how, accuracy), (place, named) in zip(rows, arms, strict=True):
+        assert (layers, how.startswith(named)) == (place, True)
+        found = sorted(table[f"{place} {named}"])
+        check(accuracy, tuple(found) if accuracy.count("%") == 3 else (found[0],))
+        assert accuracy.count("%") == 3 or found[0] == found[-1]
+
+
 def student(values: pd.Series) -> tuple[float, ...]:
     """Mean and 95% interval by Student's t."""
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
