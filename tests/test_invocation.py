@@ -2,7 +2,10 @@
 
 import inspect
 import pkgutil
+import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from command_words import options_of
@@ -15,6 +18,7 @@ from normexp.cli.main import COMMANDS, run
 from normexp.cli.verify import verify
 from normexp.config import process as invocation
 
+ROOT = Path(__file__).parents[1]
 INSTALLED = ["/usr/bin/normexp", "C:\\Scripts\\normexp.exe" if sys.platform == "win32" else "normexp"]
 
 
@@ -113,3 +117,12 @@ def test_a_word_of_another_kind_is_one_line(command, word, said):
     with pytest.raises(ValueError, match=f"^{word}: {said}") as refused:
         options_of(command, ["net", word])
     assert "\n" not in str(refused.value)
+
+
+def test_a_python_without_the_packages_is_told_how_to_install_them():
+    command = [sys.executable, "-S", str(ROOT / "train.py"), "norm=layernorm"]  # -S: no site-packages
+    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(
+        r"Error: \w+ is not installed in this Python \(.*\): pip install -e \.\n", done.stderr
+    )

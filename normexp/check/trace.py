@@ -1,6 +1,7 @@
 """One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
 import functools
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from normexp.check.inputs import root_of
 from normexp.check.places import OTHERWISE, Place, heard_place
+from normexp.check.result import NotChecked
 from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
@@ -97,6 +99,23 @@ class Trace:
     heard: list[Place] = field(default_factory=list)
     error: Exception | None = None
     inside: str = ""
+
+    def learning(self) -> dict[str, float | None]:
+        """`gradients`, where they can tell something of single layers. Raises NotChecked where no parameter is trained,
+        or the loss gives none of them a gradient, gradients of 0 alone, or one that is no number."""
+        sizes = [size for size in self.gradients.values() if size is not None]
+        if not self.gradients:
+            raise NotChecked("no parameter is trained")
+        if not any(sizes) or not all(map(math.isfinite, sizes)):
+            how = (
+                "no gradient"
+                if not sizes
+                else "gradients of 0"
+                if not any(sizes)
+                else "gradients that are no numbers"
+            )
+            raise NotChecked(f"pass another loss= or other batches: this loss gives parameters {how}")
+        return self.gradients
 
     @property
     def without_gradient(self) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from normexp import __version__
 from normexp.config.process import BAD_INPUT, end, fail
-from normexp.format import tell
+from normexp.format import installs, tell
 
 # name -> function, and a line about it
 COMMANDS = {
@@ -48,7 +48,10 @@ def run(name: str, arguments: Sequence[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
             stream.reconfigure(errors="replace")  # of what the terminal cannot encode
-    function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
+    try:
+        function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
+    except ModuleNotFoundError as missing:
+        fail(f"{missing.name} is not installed in this Python ({sys.prefix}): {installs()}", BAD_INPUT)
     if name == "train":
         return function(arguments)
     from normexp.cli.words import app_of, call

@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import os
 import re
+import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any, get_args
 from normexp.config import process
 from normexp.config.folder import brought_hint
 from normexp.config.options import OF_TRAINER, keys, no_such_choice
-from normexp.format import printable
+from normexp.format import installs, printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+# What normexp cannot begin without.
+NEEDED = ("hydra", "omegaconf", "torch", "torchvision", "pytorch_lightning", "pydantic", "pandas")
 # Types of pydantic's errors -> what a value must be.
 MUST = {
     "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
@@ -167,4 +170,6 @@ def one_line(error: BaseException) -> str:
         return f"{error.filename or 'standard output'}: {error.strerror}"
     if is_bad_input(error):
         return line
+    if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
+        return f"{error.name} is not installed in this Python ({sys.prefix}): {installs()}"
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"

@@ -226,7 +226,10 @@ class _Mode(TorchFunctionMode):
 
     def _before(self, func: Callable, args: tuple, kwargs: dict) -> list[Callable[[Tensor], None]]:
         x, here = args[0] if args else kwargs.get("input"), self.open[-1]
-        if here.path is None or not isinstance(x, Tensor) or not x.is_floating_point():
+        weights = here.path is not None and "parametrizations" in here.path.split(
+            "."
+        )  # spectral_norm, for one
+        if here.path is None or weights or not isinstance(x, Tensor) or not x.is_floating_point():
             return []
         name = FUNCTIONS[func] if func in FUNCTIONS else NORMS[func][0]
         module = CalledFunction(func, name, here.path, args[1:], kwargs, x)

@@ -497,3 +497,14 @@ def test_swap_composes_a_norm_of_ones_own(tmp_path, monkeypatch):
     assert type(net[0]).__module__ == "strange"
     with pytest.raises(ValueError, match="norm=mine: no such choice"):  # the folder was for one call
         norm_named("mine")
+
+
+@pytest.mark.parametrize("width", [16, 32])
+def test_groupnorm_of_few_channels_keeps_more_than_one_in_a_group(width):
+    """A group of one channel without positions outputs its shift, so the network would be constant."""
+    net = nn.Sequential(nn.LayerNorm(width))
+    (row,) = swap(net, "groupnorm")
+    y = net(torch.randn(4, width))
+    assert not torch.allclose(y, y[:1].expand_as(y))
+    assert (y.std() > 0.5).item()
+    assert "channel" in row.note

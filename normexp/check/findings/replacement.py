@@ -41,7 +41,9 @@ def groups_of(call: Call, asked: int | None) -> int:
     layer = call.place.layer
     if asked is None and isinstance(layer, NormLayer) and layer.kind == "group":
         return layer.groups
-    return math.gcd(asked or USUAL, call.x.shape[call.place.channel_dim(call.x.dim())])
+    channels = call.x.shape[call.place.channel_dim(call.x.dim())]
+    groups = math.gcd(asked or USUAL, channels)
+    return math.gcd(USUAL, max(channels // 8, 1)) if asked is None and groups == channels else groups
 
 
 def values_in_layer_norm(call: Call) -> int:

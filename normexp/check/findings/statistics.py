@@ -47,6 +47,10 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     measured, judged = network.modes, network.judged()
     # What a few batches show may be chance: where they have a gap, many more are asked.
     rows = list(islice(judged, 1 + len(network.others) // 8))
+    if not all(math.isfinite(own) for *_, own in rows):
+        raise NotChecked(
+            "pass another loss= or other batches: the loss is no number with batch statistics, too"
+        )
     if not is_gap(rows, limit) or not is_gap(rows := [*rows, *judged], limit, chance=True):
         return
     batches, *losses = zip(*rows, strict=True)

@@ -76,7 +76,7 @@ def name_of(kind: torch.dtype | None) -> str:
 def bias_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm over the batch or the pixels takes the mean of each channel away, and a bias before it with the mean. Its
     own shift does the bias's work; the bias takes memory and steps for nothing."""
-    sizes, found = network.trace.gradients, []
+    sizes, found = network.trace.learning(), []
     for call in network.calls:
         before = network.modules.get(call.before)
         if call.place.kind in ("batch", "instance") and isinstance(before, LINEAR_MAPS):

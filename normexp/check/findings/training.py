@@ -104,6 +104,7 @@ def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm whose gain and shift get no gradient stays as it was made: the forward pass does not reach it, or records
     no gradient there."""
+    network.trace.learning()
     lost, silent = network.trace.without_gradient, []
     for place in network.places:
         own = {f"{place.path}.{name}" for name, p in place.module.named_parameters() if p.requires_grad}

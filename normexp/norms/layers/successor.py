@@ -51,6 +51,8 @@ def successor(
     if groups and known.num_features % asked:
         said = pluralize(groups, "group")
         notes.append(f"{asked} groups do not divide its {known.num_features} channels: {said}")
+    elif groups and known.kind != "group" and groups < asked:
+        notes.append(f"{asked} groups would have one channel each: {pluralize(groups, 'group')}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]
     new.train(old.training)
@@ -85,6 +87,9 @@ def _kept_options(make: functools.partial, old: NormLayer, chosen: Options) -> O
     if (groups := _option(make, "num_groups")) is not None:
         own = old.kind == "group" and "num_groups" not in chosen
         kept["num_groups"] = old.groups if own else math.gcd(groups, old.num_features)
+        if kept["num_groups"] == old.num_features and "num_groups" not in chosen and not own:
+            # A group of one channel has one value where there are no positions, and outputs its shift.
+            kept["num_groups"] = math.gcd(groups, max(old.num_features // 8, 1))
     return kept
 
 
