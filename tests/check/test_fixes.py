@@ -308,7 +308,8 @@ def test_norm_that_a_fix_proposes_has_enough_values_on_rows(id, width):
 def test_norms_of_single_samples_stay_where_a_fix_replaces_the_others():
     model = nn.Sequential(nn.Linear(6, 32), nn.LayerNorm(32), nn.Linear(32, 32), nn.BatchNorm1d(32))
     finding, _ = fixed("small_batch", model, rows(4))
-    assert "num_groups=4, where=['3']" in finding.fix
+    assert "swap(model, \"groupnorm\", where=['3'])" in finding.fix
+    assert model[3].num_groups == 4
     assert type(model[1]) is nn.LayerNorm
 
 

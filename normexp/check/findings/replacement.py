@@ -29,7 +29,8 @@ def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups
         return ""
     where = "" if set(places) == set(network.places) else f", where={listed(places, id)}"
     for asked in (None, 16, 8, 4, 2) if groups else ():
-        if min(math.prod(call.x.shape[1:]) // groups_of(call, asked) for call in calls) >= ENOUGH:
+        sizes = [(math.prod(call.x.shape[1:]), groups_of(call, asked)) for call in calls]
+        if min(size // groups for size, groups in sizes) >= ENOUGH and min(groups for _, groups in sizes) > 1:
             options = "" if asked is None else f", num_groups={asked}"
             return f'normexp.norms.swap(model, "groupnorm"{options}{where})'
     enough = min(map(values_in_layer_norm, calls)) >= LEAST
