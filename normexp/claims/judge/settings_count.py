@@ -177,7 +177,7 @@ def ceiling(settings: Sequence[Setting], rows: Sequence[SettingRow], comparison:
     return expected
 
 
-def word_of(share: tuple[float, float]) -> str:
+def word_of(share: tuple[float, float]) -> Word:
     """Supported: the interval of the share lies above one half; refuted: below; divided: it holds one half and lies
     within a quarter and three quarters; else undecided."""
     low, high = share
