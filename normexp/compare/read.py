@@ -57,6 +57,8 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
         raise ValueError(f"{path}: cannot be read; write one of {', '.join(READERS)}, or a folder of runs")
     try:
         table = READERS[path.suffix](path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
     return charted(table)
@@ -133,7 +135,7 @@ def column(table: pd.DataFrame, name: str, argument: str) -> str:
     if len(ends) == 1:
         return ends[0]
     near = ends or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
-    raise ValueError(f"{argument}={name}: no such column; choose from {', '.join(near)}")
+    raise ValueError(f"{argument}={name}: no such column; write {argument}=NAME, one of {', '.join(near)}")
 
 
 def numbers(column: pd.Series, name: str) -> np.ndarray:

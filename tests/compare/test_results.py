@@ -14,7 +14,7 @@ import normexp
 from normexp.cli.main import run as command
 from normexp.compare.effect import seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE
-from normexp.compare.read import numbers, parted
+from normexp.compare.read import numbers, opened, parted
 from normexp.compare.results import compare
 
 
@@ -266,7 +266,7 @@ def test_arm_and_seed_of_a_name(name, parts):
         ({}, {}, "margin: practice knows none for mAP; write margin=NUMBER"),
         ({}, {"margin": "practical"}, "margin: practice knows none for mAP"),
         ({"rename": "quality"}, {"margin": 1, "value": "quality"}, "metric=quality: which way is better?"),
-        ({}, {"margin": 1, "value": "mAPs"}, "value=mAPs: no such column; choose from mAP"),
+        ({}, {"margin": 1, "value": "mAPs"}, "value=mAPs: no such column; write value=NAME, one of mAP"),
         ({}, {"margin": 1, "arms": ["none", "gn"]}, "arms=gn: no run has it; choose from none, bn"),
         ({"twice": True}, {"margin": 1}, "arm=bn seed=0: 2 runs, which differ in lr"),
         ({"shares": True}, {"margin": 1}, "value=mAP: bn has shares and none percents"),
@@ -372,3 +372,8 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3"]) == 0
     assert (out / "index.html").read_bytes() == first
     assert sorted(own.name for own in out.parent.iterdir()) == ["r", "r-2"]
+
+
+def test_a_file_that_is_not_there_is_said():
+    with pytest.raises(ValueError, match=r"^nowhere\.csv: no such file$"):
+        opened("nowhere.csv", None)
