@@ -90,11 +90,7 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         # Counts of several comparisons are long, and each row names its own.
         alone = len(verdict.counts) == 1 or verdict.drawn
         heading = wrapped(verdict, width, with_title=alone)
-        height = (
-            1.6
-            + 0.15 * max(0, heading.count("\n") - 3)
-            + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
-        )
+        height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
