@@ -8,6 +8,7 @@ from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.trace import Call
 from normexp.norms.layers import NormLayer
+from normexp.norms.layers.successor import groups_by_default
 
 USUAL = 32  # groups that `swap` makes, or their greatest common divisor with the channels
 ENOUGH = 8  # values: as the samples of small_batch
@@ -43,8 +44,7 @@ def groups_of(call: Call, asked: int | None) -> int:
     if asked is None and isinstance(layer, NormLayer) and layer.kind == "group":
         return layer.groups
     channels = call.x.shape[call.place.channel_dim(call.x.dim())]
-    groups = math.gcd(asked or USUAL, channels)
-    return math.gcd(USUAL, max(channels // 8, 1)) if asked is None and groups == channels else groups
+    return groups_by_default(USUAL, channels) if asked is None else math.gcd(asked, channels)
 
 
 def values_in_layer_norm(call: Call) -> int:

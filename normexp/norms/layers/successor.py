@@ -86,11 +86,16 @@ def _kept_options(make: functools.partial, old: NormLayer, chosen: Options) -> O
     kept = _taken(make, kept, chosen)
     if (groups := _option(make, "num_groups")) is not None:
         own = old.kind == "group" and "num_groups" not in chosen
-        kept["num_groups"] = old.groups if own else math.gcd(groups, old.num_features)
-        if kept["num_groups"] == old.num_features and "num_groups" not in chosen and not own:
-            # A group of one channel has one value where there are no positions, and outputs its shift.
-            kept["num_groups"] = math.gcd(groups, max(old.num_features // 8, 1))
+        fitting = math.gcd if "num_groups" in chosen else groups_by_default
+        kept["num_groups"] = old.groups if own else fitting(groups, old.num_features)
     return kept
+
+
+def groups_by_default(usual: int, channels: int) -> int:
+    """The groups that a swap gives so many channels where nobody chose: the greatest common divisor with the usual
+    number. If that leaves one channel a group, 8 channels: a group of one value outputs its shift."""
+    groups = math.gcd(usual, channels)
+    return math.gcd(usual, max(channels // 8, 1)) if groups == channels else groups
 
 
 def _taken(make: functools.partial, kept: Options, chosen: Options) -> Options:
