@@ -99,6 +99,11 @@ def installs(extra: str = "") -> str:
     return f'{command} "{package}[{extra}]"' if extra else f"{command} {package}"
 
 
+def not_installed(module: str) -> str:
+    """What to say of a module that this Python lacks."""
+    return f"{module} is not installed in this Python ({sys.prefix}): {installs()}"
+
+
 def require_at_least(argument: str, value: float | None, least: float) -> None:
     """Raise a ValueError that names the argument if its value is below `least`. None is allowed."""
     if value is not None and not value >= least:

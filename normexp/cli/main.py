@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from normexp import __version__
 from normexp.config.process import BAD_INPUT, end, fail
-from normexp.format import installs, tell
+from normexp.format import not_installed, tell
 
 # name -> function, and a line about it
 COMMANDS = {
@@ -51,7 +51,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
     try:
         function = pkgutil.resolve_name(f"normexp.cli.{COMMANDS[name][0]}")
     except ModuleNotFoundError as missing:
-        fail(f"{missing.name} is not installed in this Python ({sys.prefix}): {installs()}", BAD_INPUT)
+        fail(not_installed(missing.name or "a module"), BAD_INPUT)
     if name == "train":
         return function(arguments)
     from normexp.cli.words import app_of, call

@@ -4,7 +4,6 @@ import contextlib
 import difflib
 import os
 import re
-import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from normexp.config import process
 from normexp.config.folder import brought_hint
 from normexp.config.options import OF_TRAINER, keys, no_such_choice
-from normexp.format import installs, printable
+from normexp.format import not_installed, printable
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -171,5 +170,5 @@ def one_line(error: BaseException) -> str:
     if is_bad_input(error):
         return line
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:
-        return f"{error.name} is not installed in this Python ({sys.prefix}): {installs()}"
+        return not_installed(error.name)
     return f"{type(error).__name__}: {line} (HYDRA_FULL_ERROR=1 shows where)"
