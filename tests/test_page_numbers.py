@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from bare_studies import best_runs
 from scipy import stats
 
 from normexp.report.statistics import estimate
@@ -142,28 +143,25 @@ def test_how_much_less_the_inputs_move_with_batchnorm():
     )
 
 
-def study_values(claim: str, arms: dict[str, set[str]], measure: str = "test_accuracy") -> pd.DataFrame:
-    """Percent of each seed and arm of a study, at the rate with the best validation accuracy; `arms` by the words that
-    tell them apart."""
-    runs = pd.read_parquet(ROOT / "docs" / "evidence" / "runs.parquet")
-    runs = runs[runs["asked_by"].astype(str).str.contains(rf"\b{claim}:")]
-    words = [{*text.split("\n")} for text in runs["overrides"].astype(str)]
-    named = [[arm for arm, own in arms.items() if own <= line] for line in words]
-    runs = runs.assign(arm=[max(names, key=lambda arm: len(arms[arm])) if names else "" for names in named])
-    best = runs[runs["arm"] != ""].sort_values(["val_accuracy", "val_loss"], ascending=[False, True])
-    return 100 * best.groupby(["seed", "arm"]).head(1).pivot_table(measure, "seed", "arm")
+def study_values(claim: str, arms: dict[str, str]) -> pd.DataFrame:
+    """Percent of each seed of a study's claim, by the page's names of its arms."""
+    runs = best_runs(claim)
+    table = 100 * runs.pivot(index="seed", columns="arm", values="accuracy")
+    assert {*table} == {*arms.values()}
+    assert table.notna().all(axis=None)
+    return table[[*arms.values()]].set_axis([*arms], axis=1)
 
 
 def test_the_study_of_noise():
     arms = {
-        "no norm": {"norm=none"},
-        "BatchNorm": {"norm=batchnorm"},
-        "BatchNorm, then noise": {"norm=batchnorm_noisy"},
-        "BatchNorm, then a walk": {"norm=displaced", "norm.pace=0.1"},
-        "BatchNorm, then a constant offset": {"norm=displaced", "norm.pace=0"},
-        "no norm, then noise": {"norm=displaced", "norm.normalize=false"},
+        "no norm": "none",
+        "BatchNorm": "batchnorm",
+        "BatchNorm, then noise": "noise",
+        "BatchNorm, then a walk": "walk",
+        "BatchNorm, then a constant offset": "offset",
+        "no norm, then noise": "noise_alone",
     }
-    table = study_values("N1", arms, "logged/test_anew/accuracy")
+    table = study_values("N1", arms)
     assert table.shape == (4, 6)
     assert table.notna().all(axis=None)
     _, *rows = rows_of("studies/noise/README.md", "arm | accuracy")
@@ -190,18 +188,14 @@ def test_the_study_of_noise():
 
 def test_the_study_of_initial_weights():
     arms = {
-        "Xavier's": {"norm=none"},
-        "Xavier's, BatchNorm": {"norm=batchnorm"},
-        "Xavier's, LayerNorm": {"norm=layernorm"},
-        "Xavier's times 4": {"norm=none", "model.gain=4"},
-        "Xavier's times 4, centered": {"norm=none", "model.gain=4", "model.centered=true"},
-        "each unit fitted to one batch": {"norm=none", "model.fit=units"},
-        "orthogonal": {"norm=none", "model.initialization=orthogonal"},
-        "orthogonal, each layer fitted (LSUV)": {
-            "norm=none",
-            "model.initialization=orthogonal",
-            "model.fit=layers",
-        },
+        "Xavier's": "xavier",
+        "Xavier's, BatchNorm": "batchnorm",
+        "Xavier's, LayerNorm": "layernorm",
+        "Xavier's times 4": "times_4",
+        "Xavier's times 4, centered": "centered",
+        "each unit fitted to one batch": "units",
+        "orthogonal": "orthogonal",
+        "orthogonal, each layer fitted (LSUV)": "lsuv",
     }
     table = study_values("I1", arms)
     assert table.shape == (3, 8)
@@ -223,19 +217,18 @@ def test_the_study_of_initial_weights():
 
 
 def test_the_study_of_layers_steps():
-    first, last = (f'optimizer.part="{part} half"' for part in ("first", "last"))
     arms = {
-        ("none", "SGD"): {"optimizer=sgd"},
-        ("first half", "gradients"): {"optimizer=equal_gradients", first},
-        ("last half", "gradients"): {"optimizer=equal_gradients", last},
-        ("all", "gradients"): {"optimizer=equal_gradients"},
-        ("all", "the whole gradient clipped"): {"optimizer=sgd", "trainer.gradient_clip_val=0.1"},
-        ("all", "the whole gradient of length 1"): {"optimizer=normalized_sgd"},
-        ("first half", "Adam"): {"optimizer=adam_part", first},
-        ("last half", "Adam"): {"optimizer=adam_part", last},
-        ("all", "Adam"): {"optimizer=adam_part"},
+        ("none", "SGD"): "sgd",
+        ("first half", "gradients"): "first_half",
+        ("last half", "gradients"): "last_half",
+        ("all", "gradients"): "all",
+        ("all", "the whole gradient clipped"): "clipped",
+        ("all", "the whole gradient of length 1"): "normalized",
+        ("first half", "Adam"): "adam_first",
+        ("last half", "Adam"): "adam_last",
+        ("all", "Adam"): "adam_all",
     }
-    table = study_values("L1", {" ".join(name): words for name, words in arms.items()})
+    table = study_values("L1", {" ".join(name): arm for name, arm in arms.items()})
     assert table.shape == (3, 9), table
     _, *rows = rows_of("studies/layer_steps/README.md", "layers that differ")
     for (layers, how, accuracy), (place, named) in zip(rows, arms, strict=True):

@@ -155,33 +155,31 @@ def train(arm: str, cell: tuple, rate: float, seed: int) -> float:
     return right.double().mean().item()
 
 
-def kept_runs(claim: dict, arm: str, steps: int) -> pd.DataFrame:
-    """The run of each seed at its own best rate by validation, the loss where two are equal: seed, lr, accuracy."""
-    words = {name: {*claim.get("fixed", []), *changes} for name, changes in claim["arms"].items()}
-    rows = RUNS[RUNS["asked_by"].astype(str).str.contains(rf"\b{claim['id']}:") & (RUNS["steps"] == steps)]
-    mine = [words[arm] <= {*text.split("\n")} for text in rows["overrides"].astype(str)]
-    other = [
-        any(words[arm] < more <= {*text.split("\n")} for more in words.values())
-        for text in rows["overrides"].astype(str)
-    ]
-    rows = rows[np.array(mine) & ~np.array(other)].sort_values(
+def best_runs(name: str) -> pd.DataFrame:
+    """The kept run of each arm, length and seed of a claim of the studies, at the rate with the best validation
+    accuracy (the least loss where two are equal): arm, steps, seed, lr, accuracy."""
+    files = (ROOT / "docs/studies").glob("*/claims/*.yaml")
+    claims = {claim["id"]: claim for file in files for claim in yaml.safe_load_all(file.read_text())}
+    claim, rows = claims[name], pd.read_parquet(ROOT / "docs/evidence/runs.parquet")
+    rows = rows[rows["asked_by"].astype(str).str.contains(rf"\b{name}:")]
+    # Of the arms whose words a run has, its own is that with the most.
+    arms = sorted(claim["arms"].items(), key=lambda arm: -len(arm[1]))
+    words = [{*text.split("\n")} for text in rows["overrides"].astype(str)]
+    rows = rows.assign(arm=[next(arm for arm, own in arms if {*own} <= line) for line in words])
+    measure = "test_accuracy" if claim["metric"] == "test/error" else claim["metric"]
+    rows = rows.assign(accuracy=rows[measure]).sort_values(
         ["val_accuracy", "val_loss"], ascending=[False, True]
     )
-    rows = rows.groupby("seed").head(1)
-    measure = "logged/test_anew/accuracy" if claim["metric"].startswith("logged") else "test_accuracy"
-    return rows.assign(accuracy=rows[measure])[["seed", "lr", "accuracy"]]
+    return rows.groupby(["arm", "steps", "seed"]).head(1)[["arm", "steps", "seed", "lr", "accuracy"]]
 
 
 if __name__ == "__main__":
     POOL, TEST = (read(sys.argv[1], name) for name in ("train", "t10k"))
-    RUNS = pd.read_parquet(ROOT / "docs/evidence/runs.parquet")
-    files = (ROOT / "docs/studies").glob("*/claims/*.yaml")
-    claims = {claim["id"]: claim for file in files for claim in yaml.safe_load_all(file.read_text())}
     loops = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for (name, arm), cell in CELLS.items():
-        if name not in (sys.argv[2:] or claims):
+        if name not in (sys.argv[2:] or [claim for claim, _ in CELLS]):
             continue
-        kept = kept_runs(claims[name], arm, cell[1])
+        kept = best_runs(name).query(f"arm == '{arm}' and steps == {cell[1]}")
         rates = itertools.cycle(kept["lr"])
         ours = [round(train(arm, cell, next(rates), seed), 4) for seed in SEEDS]
         theirs = kept["accuracy"].tolist()
