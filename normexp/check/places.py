@@ -14,10 +14,10 @@ from normexp.monitors.listen import CalledFunction
 from normexp.monitors.sites import channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.outputs import standardized
-from normexp.norms.layers.recognize import TORCH, has_running_statistics
+from normexp.norms.layers.recognize import TORCH
+from normexp.norms.layers.running import Names, running_names
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
-RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 FORWARDS = {kind.forward for kind in TORCH}  # a subclass with another may take other axes
 OTHERWISE = "computes something else here than on the inputs on which it was tried"
 TINY = 1e-12  # of an output that is 0
@@ -34,12 +34,14 @@ class Place:
             and its name.
         layer: what it computes; a reason, in one line, if that is not understood.
         unowned: how it is held if no module holds it; empty if one does.
+        statistics: names of its running mean and variance; None if it keeps none.
     """
 
     path: str
     module: nn.Module
     layer: NormLayer | str
     unowned: str = ""
+    statistics: Names | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and self.module is other.module and self.path == other.path
@@ -86,6 +88,10 @@ class Place:
             (expected - y[:1].detach()).abs().amax() <= close * expected.abs().amax() + TINY
         )
 
+    def named(self, tensor: str) -> str:
+        """The name of one of its tensors in the network."""
+        return f"{self.path}.{tensor}".lstrip(".")
+
     @property
     def name(self) -> str:
         """Its class, or its function."""
@@ -97,7 +103,7 @@ class Place:
     def kind(self) -> str:
         """Over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
         axes of each sample or token); none for layers that take no statistic; unknown."""
-        if isinstance(self.layer, str) or "something else than" in self.layer.stays:
+        if isinstance(self.layer, str) or not self.layer.understood:
             return "unknown"
         return KINDS.get(self.layer.kind, self.layer.kind)
 
@@ -124,13 +130,23 @@ class Place:
     @property
     def tracked(self) -> bool:
         """Whether it keeps running statistics."""
-        return has_running_statistics(self.module)
+        return self.statistics is not None
+
+    @property
+    def running(self) -> tuple[Tensor, Tensor]:
+        """Its running mean and variance, each (C,), in their own memory."""
+        mean, var = (getattr(self.module, name).detach() for name in self.statistics or ())
+        return mean.view(-1), var.view(-1)
 
     @property
     def seen(self) -> int | None:
-        """Batches that its running statistics have seen; None if it does not count them."""
+        """Batches that its running statistics have seen; None if it does not count them. At their start, mean 0 and
+        variance 1, they have seen none."""
         count = getattr(self.module, "num_batches_tracked", None)
-        return None if count is None or self.kind == "instance" else int(count)  # InstanceNorm never counts
+        if count is not None and self.kind != "instance":  # InstanceNorm never counts
+            return int(count)
+        mean, var = self.running
+        return 0 if not mean.any() and bool((var == 1).all()) else None
 
     @property
     def keep(self) -> float | None:
@@ -189,7 +205,11 @@ def norms_of(step: nn.Module) -> list[Place]:
     paths = {child: path for path, child in root_of(step).named_modules()}
     norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
     layers = {m: norm_layer(m, paths[m]) for m in norms if not isinstance(m, nn.LocalResponseNorm)}
-    return [Place(paths[module], module, layer) for module, layer in layers.items() if layer is not None]
+    return [
+        Place(paths[module], module, layer, statistics=running_names(module))
+        for module, layer in layers.items()
+        if layer is not None
+    ]
 
 
 def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Place | None:

@@ -18,6 +18,7 @@ from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
 from normexp.monitors.sites import channel_axis, first_tensor
+from normexp.norms.layers.running import states_of
 
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 
@@ -88,6 +89,8 @@ class Trace:
         gradients: name -> norm of the gradient of each trained parameter; None where there is none.
         heard: norms that are called as functions, or that run and are not held.
         inside: path of the norm in which the pass failed.
+        changed: path -> names of tensors that layers of one's own changed, and that are no known running statistics;
+            told with `hear`.
     """
 
     loss: float = float("nan")
@@ -99,6 +102,7 @@ class Trace:
     heard: list[Place] = field(default_factory=list)
     error: Exception | None = None
     inside: str = ""
+    changed: dict[str, list[str]] = field(default_factory=dict)
 
     def learning(self) -> dict[str, float | None]:
         """`gradients`, where they can tell something of single layers. Raises NotChecked where no parameter is trained,
@@ -179,7 +183,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         )
         handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
     if hear:
-        step.__dict__["training_step"] = watched_random(step, seen)
+        step.__dict__["training_step"] = watched(step, seen, places)
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
         handles += [handle, register_module_forward_hook(made)]
     try:
@@ -208,9 +212,10 @@ def writes(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
-    """The step, which also notes whether it drew random numbers."""
-    original = step.training_step
+def watched(step: Any, seen: Trace, places: list[Place]) -> Callable[..., Any]:
+    """The step, which also notes whether it drew random numbers, and what else it changed."""
+    original, known = step.training_step, {place.module for place in places if place.tracked}
+    own = {p: m for p, m in root_of(step).named_modules() if m not in known and not of_library(m)}
 
     def states() -> Any:
         cuda = next(root_of(step).parameters()).is_cuda
@@ -219,11 +224,21 @@ def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
     @functools.wraps(original)
     def training_step(*args: Any, **kwargs: Any) -> Any:
         before = states()
+        held = {(path, name): x.clone() for path, m in own.items() for name, x in states_of(m).items()}
         output = original(*args, **kwargs)
         seen.random = not all(map(torch.equal, before, states()))
+        for (path, name), x in held.items():
+            now = states_of(own[path]).get(name)
+            if now is not None and now.shape == x.shape and not torch.equal(now, x):
+                seen.changed.setdefault(path, []).append(name)
         return output
 
     return training_step
+
+
+def of_library(module: nn.Module) -> bool:
+    """Whether a layer is torch's or this project's, which says itself what it keeps."""
+    return type(module).__module__.startswith("torch.") or hasattr(module, "batch_statistics")
 
 
 def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:

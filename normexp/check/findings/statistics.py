@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from statistics import fmean, stdev
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
@@ -30,8 +30,18 @@ WORST = 8  # layers that a finding about the whole network names
 @finding
 def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics start at mean 0 and variance 1. Until they have seen batches, eval mode divides by 1."""
-    if new := [place for place in network.tracked if place.seen == 0]:
-        yield Found(new, of=len(network.tracked))
+    new = [place for place in network.tracked if place.seen == 0]
+    if not new:
+        return
+    if len(new) == len(network.tracked) and network.root.training and all(map(as_made, new)):
+        raise NotChecked("no norm has seen a batch or learned: check again after some training, or in eval mode")
+    yield Found(new, of=len(network.tracked))
+
+
+def as_made(place: Place) -> bool:
+    """Whether gain and shift are as a norm that was just made has them: one number for all channels."""
+    parts = (getattr(place.layer, name, None) for name in ("gain", "shift"))
+    return all(part is None or bool((part == part.flatten()[0]).all()) for part in parts)
 
 
 @finding
@@ -94,7 +104,7 @@ def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chan
 
 def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
     """Whether what arrives has the norm's own gain for deviation and its shift for mean, and not the running ones."""
-    gain, shift = getattr(place.module, "weight", None), getattr(place.module, "bias", None)
+    gain, shift = (getattr(place.layer, name, None) for name in ("gain", "shift"))
     if not measured.moments.get(place.path) or gain is None or shift is None:
         return False
     mean, var = measured.moments[place.path][0]
@@ -156,7 +166,15 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     )
     momentum = {place.path: 1 - keep for place, keep in keeps.items()}
     enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
-    yield from above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough)
+    for worst in above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough):
+        worst.case = "" if all(sets_momentum(p) for p in keeps if p.path in worst.layers) else "by_hand"
+        yield worst
+
+
+def sets_momentum(place: Place) -> bool:
+    """Whether the share of a new batch stands in an attribute `momentum`, as torch's layers have it."""
+    own = getattr(place.module, "momentum", None)
+    return isinstance(own, float) and place.keep is not None and math.isclose(own, 1 - place.keep, rel_tol=0.01)
 
 
 def start_in(place: Place, network: Network) -> float:
@@ -164,9 +182,9 @@ def start_in(place: Place, network: Network) -> float:
     estimated anew have none, whatever they count."""
     if not (calls := network.modes.moments.get(place.path)):
         return math.inf
-    real, module = torch.cat(calls[0]), cast(Any, place.module)
+    real = torch.cat(calls[0])
     start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
-    running = torch.cat([module.running_mean, module.running_var]) - real
+    running = torch.cat(place.running) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
 
@@ -199,7 +217,8 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """requires_grad=False freezes gain and shift, not the running statistics; eval() does, until the next
     train()."""
     follows = [place for place in network.tracked if place.follows_batches]
-    frozen = [p for p in follows if not getattr(getattr(p.module, "weight", None), "requires_grad", True)]
+    own = {place: [p.requires_grad for p in place.module.parameters(recurse=False)] for place in follows}
+    frozen = [place for place, trains in own.items() if trains and not any(trains)]
     calls = [call for call in network.calls if call.place in frozen and call.training]
     yield from above(((call, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
@@ -213,9 +232,9 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
-    place, module = call.place, call.place.module
+    place, (mean, var) = call.place, call.place.running
     step = 1 - place.keep if place.keep is not None else 1 / ((place.seen or 0) + 1)
-    apart = (call.mean - module.running_mean) / (module.running_var + place.eps).sqrt()
+    apart = (call.mean - mean) / (var + place.eps).sqrt()
     return float(step * apart.square().mean().sqrt())
 
 

@@ -47,7 +47,7 @@ def roots(place: Place) -> bool:
 @finding
 def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic that is infinite or not a number spreads to everything behind it."""
-    running = {p.path: (p.module.running_mean, p.module.running_var) for p in network.tracked}
+    running = {p.path: p.running for p in network.tracked}
     stored = [path for path, both in running.items() if not all(bool(x.isfinite().all()) for x in both)]
     negative = [path for path, (_, var) in running.items() if bool((var < 0).any())]
     arriving = [call for call in network.arriving if not math.isfinite(call.largest)]

@@ -39,6 +39,7 @@ class NormLayer:
         positions: axes of positions that torch's InstanceNorm expects; it takes an input with one axis fewer for one
             sample without its batch axis. None for all others.
         exact: its outputs are those of this formula; False for norms of the project whose kind alone is said here.
+        understood: whether more than the kind is known; False for a layer that keeps statistics and uses them otherwise.
         stays: why no other layer can take its place; empty if one can.
     """
 
@@ -60,6 +61,7 @@ class NormLayer:
     eps_position: str = "inside"
     positions: int | None = None
     exact: bool = True
+    understood: bool = True
     stays: str = ""
 
     def dims(self, ndim: int) -> tuple[int, ...]:
