@@ -14,7 +14,17 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
-from normexp.check.inputs import HALF, PRECISIONS, CheckOptions, cut, drawn, is_batch, root_of, seeded
+from normexp.check.inputs import (
+    HALF,
+    PRECISIONS,
+    CheckOptions,
+    cut,
+    drawn,
+    is_batch,
+    name_of,
+    root_of,
+    seeded,
+)
 from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, trace
@@ -250,9 +260,12 @@ class Network:
             names += map(place.named, held)
         return names
 
-    def require_known_statistics(self) -> None:
-        """Raise NotChecked if a layer changes something in training mode that is no known running statistic."""
-        for path, names in self.attempt.changed.items():
+    def require_watched(self, statistics: bool) -> None:
+        """Raise NotChecked if a norm could not be watched, or with `statistics`, if a layer changes something in
+        training mode that is no known running statistic."""
+        for path, reason in self.attempt.hidden.items():
+            raise NotChecked(f"{path} {reason}")
+        for path, names in self.attempt.changed.items() if statistics else ():
             raise NotChecked(
                 f"{path or 'the network'} changes {', '.join(names)} in the training pass, not as a running mean and "
                 "variance that eval mode uses; take nn.BatchNorm, or keep them as it does"
@@ -278,11 +291,9 @@ class Network:
         """Over what each norm normalizes in the training pass, and its types; norms that are alike are one line."""
         alike: dict[str, dict[str, str]] = defaultdict(dict)
         for call in self.attempt.calls:
-            types = " -> ".join(
-                str(kind).removeprefix("torch.") for kind in (call.x.dtype, call.gives) if kind
-            )
+            types = " -> ".join(name_of(kind) for kind in (call.x.dtype, call.gives) if kind)
             if (gain := gain_type(call.place)) is not None:
-                types += f", gain {str(gain).removeprefix('torch.')}"
+                types += f", gain {name_of(gain)}"
             alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.path] = call.place.name
         lines = []
         for words, paths in alike.items():

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from normexp.check.inputs import root_of
 from normexp.models.sites import sites_of
 from normexp.monitors.listen import CalledFunction
-from normexp.monitors.sites import channel_dim
+from normexp.monitors.sites import channel_axis, channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.outputs import standardized
 from normexp.norms.layers.recognize import TORCH
@@ -105,6 +105,8 @@ class Place:
         axes of each sample or token); none for layers that take no statistic; unknown."""
         if isinstance(self.layer, str) or not self.layer.understood:
             return "unknown"
+        if self.layer.over and 0 in self.layer.over:
+            return "batch"
         return KINDS.get(self.layer.kind, self.layer.kind)
 
     @property
@@ -212,15 +214,15 @@ def norms_of(step: nn.Module) -> list[Place]:
     ]
 
 
-def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Place | None:
-    """The place of a norm that is called as a function, or that runs and is not held, inside the layer at a path."""
+def heard_place(module: nn.Module, path: str, x: Tensor, step: nn.Module) -> Place | None:
+    """The place of a norm that is called with x as a function, or runs and is not held, inside the layer at a path."""
     if not isinstance(module, CalledFunction):
         layer = norm_layer(module)
         how = (
             HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
         )
         return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
-    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
+    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
 
 
 def holds(value: Any, module: nn.Module) -> bool:
@@ -231,8 +233,8 @@ def holds(value: Any, module: nn.Module) -> bool:
     return isinstance(value, (dict, list, tuple, set)) and any(holds(item, module) for item in inside)
 
 
-def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
-    """What a called function computes."""
+def of_function(called: CalledFunction, x: Tensor) -> NormLayer | str:
+    """What a function that is called with x computes."""
     given, eps = called.given, called.eps
     gain, shift = (given.get(name) for name in ("weight", "bias"))
     trained = any(isinstance(p, Tensor) and p.requires_grad for p in (gain, shift))
@@ -242,11 +244,7 @@ def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
         kind = called.name.removesuffix("_norm")
         return NormLayer(kind, shape[-1], -1, eps, gain, shift, trained, axes=len(shape))
     if called.name == "normalize":
-        dim = int(given.get("dim", 1)) if isinstance(given.get("dim", 1), int) else 0
-        if given.get("p", 2) != 2 or dim % ndim not in (1, ndim - 1):
-            return "F.normalize with another length than the root of squares, or over another axis than the channels"
-        last = dim % ndim == ndim - 1
-        return NormLayer("rms", 0, -1 if last else 1, 0.0, per_position=not last)
+        return of_normalize(given.get("p", 2), given.get("dim", 1), eps, x)
     kind = called.name.removesuffix("_norm")
     size = len(gain) if isinstance(gain, Tensor) else 0
     momentum = given.get("momentum", 0.1)
@@ -254,6 +252,20 @@ def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
         kind, size, 1, eps, gain, shift, trained, keep=None if momentum is None else 1 - momentum,
         frozen=kind == "batch" and not called.training, groups=int(given.get("num_groups", 1)),
     )  # fmt: skip
+
+
+def of_normalize(p: float, dim: int | tuple[int, ...], eps: float, x: Tensor) -> NormLayer | str:
+    """What F.normalize computes: x / max(|x|, eps). A clamp at eps is near eps^2 / n beside the mean square."""
+    if p != 2:
+        return "F.normalize with another length than the root of squares"
+    over = tuple(sorted(axis % x.ndim for axis in ((dim,) if isinstance(dim, int) else dim)))
+    channel = channel_axis(x)
+    if channel is None:
+        if x.ndim == 3 and over == (1,):
+            return "F.normalize over axis 1, and no layer before it tells which axis holds channels"
+        channel = 1 if 1 in over else -1
+    n = math.prod(x.shape[axis] for axis in over)
+    return NormLayer("rms", x.shape[channel], channel % x.ndim, eps**2 / n, over=over)
 
 
 def gain_type(place: Place) -> torch.dtype | None:

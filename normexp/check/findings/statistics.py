@@ -12,7 +12,7 @@ from lightning_utilities.core.apply_func import apply_to_collection
 from scipy.special import stdtrit
 from torch import Tensor, nn
 
-from normexp.check.finding import Found, above, finding
+from normexp.check.finding import Found, above, codes, finding
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import matched
 from normexp.check.network import Modes, Network, estimate_anew, modes
@@ -21,6 +21,7 @@ from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
 from normexp.monitors.batches import PROBE
 from normexp.monitors.guard import loss_of
+from normexp.monitors.listen import CalledFunction
 from normexp.norms.layers import BATCH
 
 DRAWS = 8  # of dropout, where one pass showed a difference
@@ -34,7 +35,9 @@ def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Foun
     if not new:
         return
     if len(new) == len(network.tracked) and network.root.training and all(map(as_made, new)):
-        raise NotChecked("no norm has seen a batch or learned: check again after some training, or in eval mode")
+        raise NotChecked(
+            "no norm has seen a batch or learned: check again after some training, or in eval mode"
+        )
     yield Found(new, of=len(network.tracked))
 
 
@@ -121,9 +124,13 @@ def distance(calls: list[tuple[Tensor, Tensor]]) -> float:
 
 
 def estimator(network: Network) -> str:
-    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or a pass over the data."""
-    kinds = {isinstance(p.module, BATCH): "torch" for p in network.tracked}
-    return kinds.get(True) or ("project" if hasattr(network.tracked[0].module, "ema_keep") else "other")
+    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or passes over the data."""
+    norms = [place.module for place in network.tracked]
+    if any(isinstance(norm, BATCH) for norm in norms):
+        return "torch"
+    if hasattr(norms[0], "ema_keep"):
+        return "project"
+    return "other" if all(hasattr(norm, "reset_running_stats") for norm in norms) else "by_hand"
 
 
 def even_loader(network: Network) -> str:
@@ -142,7 +149,17 @@ REMEDIES: dict[str, Callable[[Network], str]] = {
         f"for m in {network.listed(network.tracked)}: m.reset_running_stats(); m.momentum = None\n"
         "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
     ),
+    "by_hand": lambda network: (
+        f"batches = itertools.islice(itertools.cycle(loader), {batches_until_new(network)})\n"
+        "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
+    ),
 }
+
+
+def batches_until_new(network: Network) -> int:
+    """Batches after which 1% of the running statistics is left."""
+    keep = max((place.keep or 0.0 for place in network.tracked), default=0.0)
+    return math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
 
 
 @finding
@@ -167,14 +184,22 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     momentum = {place.path: 1 - keep for place, keep in keeps.items()}
     enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
     for worst in above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough):
-        worst.case = "" if all(sets_momentum(p) for p in keeps if p.path in worst.layers) else "by_hand"
+        worst.words["set"] = momentum_code(
+            network, [p for p in keeps if p.path in worst.layers], "statistics_cold"
+        )
         yield worst
 
 
-def sets_momentum(place: Place) -> bool:
-    """Whether the share of a new batch stands in an attribute `momentum`, as torch's layers have it."""
-    own = getattr(place.module, "momentum", None)
-    return isinstance(own, float) and place.keep is not None and math.isclose(own, 1 - place.keep, rel_tol=0.01)
+def momentum_code(network: Network, places: Iterable[Place], id: str) -> str:
+    """Code that sets the share of a new batch, up to its number, for the norms of a finding."""
+    places = list(dict.fromkeys(places))
+    shares = [(getattr(place.module, "momentum", None), 1 - (place.keep or 0)) for place in places]
+    layers = codes(network, tuple(place.path for place in places), id)
+    if all(isinstance(own, float) and math.isclose(own, share, rel_tol=0.01) for own, share in shares):
+        return f"for m in {layers}: m.momentum ="
+    if all(hasattr(place.module, "ema_keep") for place in places):
+        return f"for m in {layers}: m.ema_keep = 1 -"
+    return f"# in the forward of {places[0].name}: the share of a new batch ="
 
 
 def start_in(place: Place, network: Network) -> float:
@@ -209,7 +234,9 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(calls, samples, case, least.place.path, **words)
     if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
-        yield Found(calls, 1 - keep**step, "accumulated", step=step, momentum=1 - keep, same=same)
+        words = {"step": step, "momentum": 1 - keep, "same": same}
+        words["set"] = momentum_code(network, (call.place for call in calls), "small_batch")
+        yield Found(calls, 1 - keep**step, "accumulated", **words)
 
 
 @finding
@@ -291,7 +318,12 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
     if change > limit.change:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
-        yield Found(calls, change, "" if swap else "by_hand", swap=swap)
+        first = calls[0].place
+        case = first.module.name if isinstance(first.module, CalledFunction) else "by_hand"
+        instead = "build them with track_running_stats=True"
+        if not isinstance(first.module, BATCH):
+            instead = f"{first.name}: keep a running mean and variance, and use them in eval mode"
+        yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
 
 
 @finding

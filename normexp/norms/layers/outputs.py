@@ -96,7 +96,7 @@ def inputs(size: tuple[int, ...], twin: nn.Module) -> Iterator[tuple[Tensor, int
 
 
 def answer(call: Callable[[Tensor], object], x: Tensor) -> Tensor | None:
-    """The output for x; None if there is none of its shape. Gradients are on in training mode alone, as some layers tell
+    """The output for x; None if there is none of its shape. Gradients are on in training mode alone: some layers tell
     the mode by them."""
     gpus = [x.device] if x.is_cuda else []
     trains = getattr(getattr(call, "__self__", None), "training", False)

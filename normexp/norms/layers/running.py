@@ -55,7 +55,9 @@ def _paces(module: nn.Module, size: int) -> Mapping[tuple[str, str], list[float]
         for turn in range(3):
             x = shape * (1 + 0.3 * turn) + turn
             before = {name: value.clone().flatten() for name, value in states_of(twin).items()}
-            if answer(lambda x, twin=twin: twin.forward(x), x) is None:  # without gradients, by which some tell the mode
+            if (
+                answer(lambda x, twin=twin: twin.forward(x), x) is None
+            ):  # without gradients, by which some tell the mode
                 break
             after, moved = states_of(twin), {}
             rows = x.movedim(channel_dim, 0).flatten(1)
@@ -78,5 +80,7 @@ def _share(start: Tensor, now: Tensor, end: Tensor) -> float | None:
     """k with now = start + k (end - start), 0 < k; None if there is none."""
     way, moved = end - start, now - start
     k = float((way * moved).sum() / way.square().sum().clamp_min(1e-30))
-    close = bool((moved - k * way).abs().max() <= CLOSE * moved.abs().max()) and bool(torch.isfinite(now).all())
+    close = bool((moved - k * way).abs().max() <= CLOSE * moved.abs().max()) and bool(
+        torch.isfinite(now).all()
+    )
     return k if close and k > 0 else None
