@@ -129,8 +129,6 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
         if given.itemsize > taken.itemsize:
             said.append(f"{name_of(given)} of the batches is rounded to {name_of(taken)}, the network's type")
             break
-    if size is not None and size > samples:
-        said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
     return Data(Batches(*(cut(batch, samples) for batch in whole)), whole, size, said)
 
 
@@ -147,7 +145,9 @@ def described(batch: Any) -> str:
 def floats(batch: Any) -> list[torch.dtype]:
     """The types of the tensors of floating-point numbers in a batch."""
     kinds: list[torch.dtype] = []
-    apply_to_collection(batch, Tensor, lambda x: kinds.append(x.dtype) if x.is_floating_point() else None)
+    apply_to_collection(
+        batch, Tensor, lambda x: kinds.append(x.dtype) if x.is_floating_point() else None, allow_frozen=True
+    )
     return kinds
 
 

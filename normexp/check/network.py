@@ -28,7 +28,7 @@ from normexp.check.inputs import (
 from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, trace
-from normexp.monitors.batches import PROBE, Batches, Step, called_with, size_of, tensor_of
+from normexp.monitors.batches import ENTROPY, PROBE, SQUARED, Batches, Step, called_with, size_of, tensor_of
 from normexp.monitors.guard import copied_batch, loss_of, to_module, untouched, weights
 from normexp.monitors.listen import NORMS, CalledFunction
 
@@ -161,7 +161,7 @@ class Network:
         """The calls as far as the training pass came; without autocast if something is not finite in it, so that what
         the precision does is told from what the network does."""
         calls = self.attempt.calls
-        if all(math.isfinite(call.largest) for call in calls):
+        if all(math.isfinite(call.largest) and call.finite for call in calls):
             return calls
         with self.quiet(train=True, wide=True) as step:
             wide = trace(step, self.batches.training, self.places)
@@ -175,7 +175,7 @@ class Network:
     @property
     def guessed(self) -> bool:
         """Whether the loss is a guess or a probe, and not the user's or the network's own."""
-        return self.loss == PROBE or "guessed" in self.loss
+        return self.loss in (PROBE, SQUARED, ENTROPY)
 
     @cached_property
     def modes(self) -> Modes:

@@ -11,7 +11,7 @@ from typing import Literal
 from rich.console import Console
 from rich.text import Text
 
-from normexp.format import printable
+from normexp.format import pluralize, printable
 from normexp.runs.files import finite_json, write_text
 
 Severity = Literal["error", "warning", "note"]
@@ -131,7 +131,7 @@ class Result:
     def headline(self) -> str:
         """One line: how many findings of each severity, and how many were not checked."""
         counts = [(self.count(s), s) for s in SEVERITIES]
-        listed = ", ".join(f"{n} {s}{'s' * (n != 1)}" for n, s in counts if n) or "nothing found"
+        listed = ", ".join(pluralize(n, s) for n, s in counts if n) or "nothing found"
         known = f", {len(self.ignored)} ignored" if self.ignored else ""
         return (
             f"{self.name}: {listed}; {len(self.healthy)} healthy, {len(self.not_checked)} not checked{known}"

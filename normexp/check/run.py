@@ -57,7 +57,10 @@ def check(
     if network.attempt.error is not None and data.size is not None and data.size > samples:
         whole = Network(step, data.whole, data.size, loader, given)
         if whole.attempt.error is None:  # its tensors do not all begin with samples
-            network, data.said = whole, [*data.said[:-1], "batches are not cut: a part of one fails"]
+            network = whole
+    if data.size is not None and data.size > samples:
+        cut = f"batches cut from {data.size} to {samples} samples; samples= (--samples) sets how many"
+        data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
     if not network.places and not network.attempt.heard:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)

@@ -21,7 +21,7 @@ from normexp.config.errors import why
 from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
-from normexp.monitors.sites import channel_axis, first_tensor
+from normexp.monitors.sites import channel_axis, first_tensor, in_vmap
 from normexp.norms.layers.running import states_of
 
 IN_VMAP = "runs a norm inside vmap, where no number can be read"
@@ -155,7 +155,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         place = place.called_with(any(v is not x and v is not None for v in (*args, *kwargs.values())))
         if x is None or not x.numel() or place.kind == "none":
             return
-        with watching(seen, place):
+        with watching(seen, place, x):
             call = measured(place, x, args, kwargs)
             call.before, call.channels = maker(x), channel_axis(x)
             seen.calls.append(call)
@@ -165,7 +165,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         seen.inside = ""
         if begun and begun[-1].place == place and isinstance(output, Tensor):
             call = begun.pop()
-            with watching(seen, place):
+            with watching(seen, place, output):
                 call.gives, call.finite = output.dtype, bool(output.detach().isfinite().all())
                 if call.understood and not call.place.explains(call.x, output):
                     call.place, call.values = replace(call.place, layer=OTHERWISE), 0
@@ -226,13 +226,12 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
 
 
 @contextlib.contextmanager
-def watching(seen: Trace, place: Place) -> Iterator[None]:
+def watching(seen: Trace, place: Place, x: Tensor) -> Iterator[None]:
     """Here an error is ours, not the network's: the norm is hidden, and the pass goes on."""
     try:
         yield
     except Exception as error:
-        vmap = "vmap" in str(error)
-        seen.hidden[place.path] = IN_VMAP if vmap else f"cannot be watched: {why(error)}"
+        seen.hidden[place.path] = IN_VMAP if in_vmap(x) else f"cannot be watched: {why(error)}"
 
 
 def writes(x: Tensor) -> int:

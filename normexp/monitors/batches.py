@@ -136,6 +136,7 @@ def rows_of(batch: Any, start: int, stop: int) -> Any:
 
 
 PROBE = "a fixed random sum of the outputs, since no loss is known"
+SQUARED, ENTROPY = "mean squared error, guessed from the targets", "cross-entropy, guessed from the targets"
 
 
 class Step(nn.Module):
@@ -239,12 +240,12 @@ def loss_of_output(
         return None, ""
     y = tensor_of(output)
     if target.is_floating_point() and y.shape == target.shape:
-        return F.mse_loss(y, target), "mean squared error, guessed from the targets"
+        return F.mse_loss(y, target), SQUARED
     if not (target.is_floating_point() or target.dtype == torch.bool) and y.ndim == target.ndim + 1 > 1:
         for axis in (1, -1):
             if y.movedim(axis, -1).shape[:-1] == target.shape:
                 y = y if y.element_size() > 2 else y.float()
-                return F.cross_entropy(y.movedim(axis, 1), target), "cross-entropy, guessed from the targets"
+                return F.cross_entropy(y.movedim(axis, 1), target), ENTROPY
     return None, ""
 
 

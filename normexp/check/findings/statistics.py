@@ -150,7 +150,7 @@ REMEDIES: dict[str, Callable[[Network], str]] = {
         "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
     ),
     "by_hand": lambda network: (
-        f"batches = itertools.islice(itertools.cycle(loader), {batches_until_new(network)})\n"
+        f"import itertools; batches = itertools.islice(itertools.cycle(loader), {batches_until_new(network)})\n"
         "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
     ),
 }

@@ -46,9 +46,10 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if not isinstance(layer, NormLayer) or call.place.kind not in ("batch", "instance", "group"):
             continue
         if layer.unbatched(len(shape)):
-            rows += [call] if network.samples is None or shape[0] == network.samples else []
-        elif len(shape) > 2 and call.channels is not None and layer.channel_dim == 1:
-            turned += [call] if call.channels % len(shape) == len(shape) - 1 else []
+            if network.samples in (None, shape[0]):
+                rows.append(call)
+        elif len(shape) > 2 and layer.channel_dim == 1 and call.channels == -1:
+            turned.append(call)
     if rows:
         yield Found(rows, rows[0].x.shape[0], "rows", name=rows[0].place.name, values=rows[0].x[0].numel())
     if turned:

@@ -78,6 +78,8 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     rows_or_images = x.dim() > 3 or x.dim() < 2 or (x.dim() == 2 and x.is_floating_point())
     if rows_or_images or network.options.causal is False:
         return
+    if x.dim() == 3 and any(getattr(m, "batch_first", True) is False for m in network.modules.values()):
+        raise NotChecked("axis 0 of the input may hold the positions (batch_first=False); pass (N, T, C)")
     if math.isnan(leak := change(network, [])):
         if mixes or network.options.causal:
             raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")

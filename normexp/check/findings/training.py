@@ -105,10 +105,9 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm whose gain and shift get no gradient stays as it was made: the forward pass does not reach it, or records
     no gradient there."""
     network.trace.learning()
-    lost, silent = network.trace.without_gradient, []
-    for place in network.places:
-        own = {place.named(name) for name, p in place.module.named_parameters() if p.requires_grad}
-        silent += [place] if own and own <= lost else []
+    lost = network.trace.without_gradient
+    own = {p: {p.named(n) for n, x in p.module.named_parameters() if x.requires_grad} for p in network.places}
+    silent = [place for place, names in own.items() if names and names <= lost]
     learns = {call.place: call.learns for call in network.calls}
     never = [p for p in silent if p not in learns and p.path not in network.attempt.hidden]
     if never:  # LayerDrop, for one, leaves layers out in training mode only

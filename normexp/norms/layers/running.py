@@ -29,7 +29,12 @@ def running_names(module: nn.Module) -> Names | None:
     mean, var = (getattr(module, name, None) for name in NAMES)
     if isinstance(mean, Tensor) and isinstance(var, Tensor) and mean.shape == var.shape:
         return NAMES
-    if type(module).__module__.startswith("torch.") or len(states := states_of(module)) < 2:
+    # A twin calls the children of a layer themselves, so one with children is not tried.
+    if (
+        type(module).__module__.startswith("torch.")
+        or module._modules
+        or len(states := states_of(module)) < 2
+    ):
         return None
     for size in {value.numel() for value in states.values()}:
         paces = _paces(module, size)
