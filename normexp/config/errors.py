@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # What normexp cannot begin without.
 NEEDED = ("hydra", "omegaconf", "torch", "torchvision", "pytorch_lightning", "pydantic", "pandas")
+NOTHING_YET = "interrupted before training; nothing was written, and the same command begins again"
 # Types of pydantic's errors -> what a value must be.
 MUST = {
     "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
@@ -37,7 +38,7 @@ def full_errors() -> bool:
 
 
 @contextlib.contextmanager
-def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
+def one_line_errors(interrupted: str = NOTHING_YET) -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
     `interrupted` is what it says of Ctrl-C."""
     try:
