@@ -18,7 +18,7 @@ from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
 from normexp.sweeps.options import Options
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _positive(kind: Any, value: Any) -> None:
@@ -152,7 +152,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
 def _wanted(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"choose from {', '.join(map(str, get_args(kind)))}"
-    if kind in KINDS:
-        return f"must be {KINDS[kind]}"
+    if kind in TYPES:
+        return f"must be {TYPES[kind]}"
     inner = [member for member in get_args(kind) if member not in (type(None), Ellipsis)]
     return " or ".join(map(_wanted, inner)) or "is no value of this key"
