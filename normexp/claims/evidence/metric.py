@@ -38,12 +38,12 @@ LAST = "last:"  # before a glob
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
 
 
-def measure_of(claim: Claim) -> str:
-    """The measure of a claim's first metric. `error` and `loss` on test have examples. `fit` is the loss on the
+def quantity_of(claim: Claim) -> str:
+    """What a claim's first metric counts. `error` and `loss` on test have examples. `fit` is the loss on the
     training split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
     metric = claim.metric_of(next(iter(claim.arms))).removesuffix(f"_{REESTIMATED}")
-    measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
-    return measures.get(metric, "steps" if metric.startswith("convergence/steps_to_") else "value")
+    quantities = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
+    return quantities.get(metric, "steps" if metric.startswith("convergence/steps_to_") else "value")
 
 
 def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:

@@ -19,9 +19,9 @@ Number = Annotated[int | float, Field(allow_inf_nan=False)]
 Bound = Number | Annotated[list[Number], Field(min_length=1)]
 Bounds = Bound | dict[str, Bound]
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
-FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
+FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
-PRACTICAL_MARGINS = (FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN, LOSS_MARGIN)
+PRACTICAL_MARGINS = (FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN, LOSS_MARGIN)
 
 
 class Comparison(BaseModel):
@@ -98,12 +98,12 @@ class Comparison(BaseModel):
         unset = {name: field.default for name, field in type(self).model_fields.items()}
         return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
-    def margin_in(self, outcomes: Mapping[Arm, Outcomes], measure: str) -> float:
+    def margin_in(self, outcomes: Mapping[Arm, Outcomes], quantity: str) -> float:
         """The margin in a setting with these outcomes."""
         if not self.practical:
             return self.size
         baseline = [runs.values.mean() for (arm, _), runs in outcomes.items() if arm == self.baseline]
-        return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
+        return practical_margin(float(np.mean(baseline)) if baseline else math.nan, quantity)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
@@ -149,11 +149,11 @@ class Comparison(BaseModel):
         return effects - target
 
 
-def practical_margin(baseline: float, measure: str) -> float:
+def practical_margin(baseline: float, quantity: str) -> float:
     """The smallest difference that matters in practice. Errors: .3 points where the baseline errs under 3%, a tenth of
     its errors up to 10%, one point above. Losses: .02 nats."""
-    if measure == "loss":
+    if quantity == "loss":
         return LOSS_MARGIN
-    if baseline < FINE:
+    if baseline < FINE_ERROR:
         return FINE_MARGIN
-    return SHARE * baseline if baseline <= COARSE else COARSE_MARGIN
+    return MIDDLE_SHARE * baseline if baseline <= COARSE_ERROR else COARSE_MARGIN

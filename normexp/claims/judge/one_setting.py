@@ -36,7 +36,7 @@ def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
     return Verdict(
         **head(claim),
         word=word,
-        level=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
+        confidence=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
         arms=arm_means([setting]),
         failures=lost_runs([setting] if trained else []),
         judgements=judgements,

@@ -42,7 +42,7 @@ class Setting:
 
     name: str  # as in the claim's yaml, or of the draw
     outcomes: Mapping[Arm, Outcomes]  # of each arm and level, with the same seeds
-    measure: str = "value"  # `error` and `loss` have margins of practice; see `practical_margin`
+    quantity: str = "value"  # `error` and `loss` have margins of practice; see `practical_margin`
     # Value of a run that learned nothing: 0.9 for errors in ten classes, log(classes) for a loss, all steps for a time.
     # None: not known.
     guess: float | None = None

@@ -13,7 +13,7 @@ from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
 from normexp.runs.table import FEWEST_FOR_INTERVAL
 
-FEWEST = 6  # drawn settings for a word
+FEWEST_SETTINGS = 6  # drawn settings for a word
 FAILED = "failed"  # the side of a setting without a number
 
 
@@ -257,7 +257,7 @@ class Verdict:
     expected: str | None  # the word that mathematics gives
     limits: Limits
     word: Word
-    level: float  # of all intervals; 1 for the range of a universal sentence
+    confidence: float  # of all intervals; 1 for the range of a universal sentence
     # Arm -> setting and level -> mean value over the seeds at which it trained.
     arms: Mapping[str, Mapping[str, float]]
     failures: Mapping[str, Failures]
