@@ -59,9 +59,9 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
         for name, metric in metrics.items():
             if metric and metric != "failed" and here.any():
                 values[name][here] = column_of(metric, runs[here])
-        if measure_of(claim) == "steps" and here.any():
+        if quantity_of(claim) == "steps" and here.any():
             unreached[here] = runs.loc[here, metrics["value"].partition("/")[2]] == NEVER
-    return runs.assign(**values, **({"unreached": unreached} if measure_of(claim) == "steps" else {}))
+    return runs.assign(**values, **({"unreached": unreached} if quantity_of(claim) == "steps" else {}))
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
