@@ -57,7 +57,7 @@ def _setting(cell: BankCell, runs: pd.DataFrame) -> Setting:
     failed = failed_runs(runs, cell)
     table = runs.assign(factor="", value=1 - runs["test_accuracy"], failed=failed)
     return Setting.of_table(
-        table, cell.name, measure="error", guess=1 - cell.chance,
+        table, cell.name, quantity="error", guess=1 - cell.chance,
         answer=1 / (cell.validation if math.isnan(answers) else answers), labels=cell.labels,
     )  # fmt: skip
 

@@ -10,13 +10,15 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from cyclopts import App, Group, Parameter, validators
 from cyclopts import exceptions as mistakes
 from cyclopts.config import Dict
+from pydantic import ValidationError
 
 from normexp.check.table import table
+from normexp.config.errors import first_mistake
 from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
-from normexp.sweeps.options import OF_COMMANDS, Options, options_of, take_flags
+from normexp.sweeps.options import Options
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _positive(kind: Any, value: Any) -> None:
@@ -47,7 +49,7 @@ POSITIVE = Parameter(validator=_positive)
 AT_LEAST_0 = Parameter(validator=_at_least_0)
 SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
 Count = Annotated[int, at_least(1)]
-Engine = Annotated[Options, Parameter(parse=False)]  # the flags of sweeps
+Engine = Annotated[Options, Parameter(name="*", group="Where runs are computed")]
 Folder = Annotated[str, Parameter(help="your own configurations: norm/mine.yaml, claims/mine.yaml, ...")]
 Packages = Annotated[str, Parameter(help="packages of yours whose classes may be built, [mine,other]")]
 
@@ -79,12 +81,12 @@ def call(name: str, function: Callable[..., int | None], arguments: Sequence[str
     """
     parameters = inspect.signature(function).parameters
     keys = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "engine"]
-    rest, more = list(arguments), {}
-    if "engine" in parameters:
-        rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
-        rest, given = take_flags(rest, OF_COMMANDS)
-        more["engine"] = options_of(given)
-    flags = [_as_flag(word, keys) for word in rest]
+    keys += Options.model_fields if "engine" in parameters else []
+    waiting, flags = iter(arguments), []
+    for word in waiting:
+        if word == "--slurm":
+            word += f"={next(waiting, '')}"
+        flags.append(_as_flag(word, keys))
     app = app_of(name, function)
     if name == "check":
         app.config = _project
@@ -96,7 +98,7 @@ def call(name: str, function: Callable[..., int | None], arguments: Sequence[str
         allow_from([f"allow_targets={bound.arguments.get('allow_targets', '')}"])
     if "config_dir" in keys:
         use_folder(bound.arguments.get("config_dir"))
-    return function(*bound.args, **bound.kwargs, **more)
+    return function(*bound.args, **bound.kwargs)
 
 
 def _project(app: App, commands: tuple[str, ...], arguments: Any) -> None:
@@ -114,11 +116,15 @@ def _as_flag(word: str, keys: Sequence[str]) -> str:
         return word
     if not value:
         raise ValueError(f"{word}: a value is missing; write {key}=VALUE")
+    if key == "slurm":  # a key of it and its value
+        return f"--slurm.{value}"
     return f"--{key.replace('_', '-')}={value}"
 
 
 def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     """A mistake that cyclopts found: word, value and remedy."""
+    if isinstance(mistake.__cause__, ValidationError):
+        return first_mistake(mistake.__cause__, Options)
     argument, token = mistake.argument, getattr(mistake, "token", None)
     key = argument.name.removeprefix("--").replace("-", "_") if argument else ""
     if isinstance(mistake, mistakes.UnknownOptionError):
@@ -147,7 +153,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
 def _wanted(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"choose from {', '.join(map(str, get_args(kind)))}"
-    if kind in KINDS:
-        return f"must be {KINDS[kind]}"
+    if kind in TYPES:
+        return f"must be {TYPES[kind]}"
     inner = [member for member in get_args(kind) if member not in (type(None), Ellipsis)]
     return " or ".join(map(_wanted, inner)) or "is no value of this key"

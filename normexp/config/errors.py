@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 from normexp.config import process
@@ -15,7 +15,7 @@ from normexp.config.options import OF_TRAINER, keys, no_such_choice
 from normexp.format import not_installed, printable
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 # What normexp cannot begin without.
 NEEDED = ("hydra", "omegaconf", "torch", "torchvision", "pytorch_lightning", "pydantic", "pandas")
@@ -30,7 +30,8 @@ REMEDIES = {
 }  # fmt: skip
 # Types of pydantic's errors -> what a value must be.
 MUST = {
-    "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
+    "int_type": "a whole number", "int_parsing": "a whole number", "float_parsing": "a number",
+    "bool_parsing": "true or false", "int_from_float": "a whole number", "float_type": "a number",
     "bool_type": "true or false", "string_type": "text", "list_type": "a list such as [a,b]",
     "tuple_type": "a list such as [a,b]", "dict_type": "keys with values", "model_type": "keys with values",
     "model_attributes_type": "keys with values", "none_required": "null", "finite_number": "finite",
@@ -88,11 +89,12 @@ def checked(model: "type[BaseModel]", values: Any, path: str = "") -> Any:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ValueError(_first(error.errors(include_url=False), model, path)) from None
+        raise ValueError(first_mistake(error, model, path)) from None
 
 
-def _first(mistakes: Sequence[Any], model: "type[BaseModel]", path: str) -> str:
+def first_mistake(error: "ValidationError", model: "type[BaseModel]", path: str = "") -> str:
     """The first mistake that pydantic found: key, value and remedy."""
+    mistakes = error.errors(include_url=False)
     first, where = mistakes[0], _key(mistakes[0]["loc"])
     remedies = [_remedy(one, model, path) for one in mistakes if _key(one["loc"]) == where]
     key = f"{path}.{where}".strip(".")
