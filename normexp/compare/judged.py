@@ -23,7 +23,7 @@ from normexp.compare.effect import (
     seeds_to_decide,
     steps_ratio,
 )
-from normexp.runs.metrics import higher_is_better
+from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 from normexp.runs.table import FEWEST_SEEDS
 
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
@@ -66,11 +66,12 @@ def metric_of(name: str, better: str | None, margin: float | str | None, *, shar
         if better == "higher":
             raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
         return known
-    higher = higher_is_better(name, better)
     if number is None:
+        way = "" if better or last_word(name) in LOWER | HIGHER else ", and better=higher or better=lower"
         raise ValueError(
-            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters"
+            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters{way}"
         )
+    higher = higher_is_better(name, better)
     return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(number))) if number else 3)
 
 
