@@ -55,6 +55,8 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
 def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
     node = _fields(result)
+    if not result.unreached:
+        node.pop("unreached")
     if isinstance(result, Judgement):
         english = {"note": words.note_of_values(result), "method": words.method(result)}
         return {"verdict": node.pop("word")} | node | english

@@ -91,11 +91,19 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
         if result.trained.n:
             text += f" (at seeds where all trained it holds in {result.trained.holds} of {result.trained.n})"
         parts.append(text)
+    if result.unreached:
+        parts.append(never_reached(result.unreached))
     if result.unfitted:
         *first, (last, n) = result.unfitted.items()
         arms = ", ".join([*(f"{arm} in {k}" for arm, k in first), f"{last} in {pluralize(n, 'setting')}"])
         parts.append(f"not trained to the end, so more updates may lower the error: {arms}")
     return parts
+
+
+def never_reached(unreached: Mapping[str, int]) -> str:
+    """Which runs never reached the target, and what that means."""
+    arms = " and ".join(f"{pluralize(n, 'run')} of {arm}" for arm, n in unreached.items())
+    return f"{arms} never reached the target, so all their steps are a lower bound"
 
 
 def dependence(result: Count) -> str:
@@ -253,6 +261,8 @@ def note_of_values(judged: Judgement) -> str:
     if judged.n_seeds < FEWEST_SEEDS:
         return f"every arm trained at {judged.n_seeds} of {judged.seeds} seeds"
     parts = [f"{lost} of {judged.seeds} seeds are left out, in which a run failed"] if lost else []
+    if judged.unreached:
+        parts.append(never_reached(judged.unreached))
     if judged.unresolved:
         parts.append("all effects are equal, so the measure resolves too little")
     return "; ".join(parts)

@@ -136,7 +136,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
             return f"{word}: no such key; {suggest(key, list(keys))}; --help explains"
         if "claim" in keys and word not in keys:
             return f"{word}: is a word too many; write claim={word}; --help explains"
-        return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
+        known = f"write key=value with a key of {', '.join(keys)}; " if keys else ""
+        return f"{word}: is a word too many; {known}--help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):
         return f"{key}: a value is missing; --help explains"
     if isinstance(mistake, mistakes.RepeatArgumentError):

@@ -11,10 +11,11 @@ from scipy.special import nctdtr
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean
-from normexp.claims.judge.outcomes import Arm, Outcomes, paired_runs
+from normexp.claims.judge.outcomes import Outcomes, paired_runs
 from normexp.report.statistics import crossed
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS, t_quantile
 
+DIFFERENT = Comparison(kind="different", arm="arm", baseline="baseline")
 POWER = 0.8  # the chance of a decision that a number of seeds must give
 MOST = 10_000  # seeds; beyond them, an effect lies at its margin
 FAR = 30.0  # standard errors, from which on the noncentral t has no mass near 0
@@ -34,12 +35,7 @@ class Effect:
 
 
 def effect_of(
-    arm: Outcomes,
-    baseline: Outcomes,
-    comparison: Comparison,
-    *,
-    paired: bool = True,
-    guess: float | None = None,
+    arm: Outcomes, baseline: Outcomes, *, paired: bool = True, guess: float | None = None
 ) -> Effect:
     """The difference of two arms. It is paired if at least half of the seeds of the smaller arm stand in the other one,
     else it is Welch's. A failed run counts as a `guess`; where that is not known it is left out."""
@@ -48,10 +44,8 @@ def effect_of(
         arm, baseline = arm.guessing(guess), baseline.guessing(guess)
     common, mine, others = np.intersect1d(arm.seeds, baseline.seeds, return_indices=True)
     if paired and len(common) and 2 * len(common) >= min(len(arm.seeds), len(baseline.seeds)):
-        both: dict[Arm, Outcomes] = {("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)}
-        own = comparison.model_copy(update={"arm": "arm", "baseline": "baseline", "at": None})
-        known = paired_runs(both)
-        effects = own.effects(known) if len(known["arm", ""].seeds) else np.zeros(0)
+        known = paired_runs({("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)})
+        effects = DIFFERENT.effects(known) if len(known["arm", ""].seeds) else np.zeros(0)
         mean = SeedMean.of(effects)
         spread = mean.error * math.sqrt(len(effects))
         return Effect(mean, spread, len(effects), True, runs - 2 * len(effects))

@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from normexp.claims.judge.comparison import Comparison, practical_margin
+from normexp.claims.judge.comparison import practical_margin
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
-from normexp.compare.effect import Curve, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
+from normexp.compare.effect import (
+    DIFFERENT,
+    Curve,
+    Effect,
+    effect_of,
+    over_examples,
+    seeds_to_decide,
+    steps_ratio,
+)
 from normexp.runs.metrics import higher_is_better
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -110,14 +118,6 @@ class Design:
         """Whether levels are batch sizes, of one setting."""
         return self.level_name == "batch size"
 
-    @property
-    def comparisons(self) -> list[Comparison]:
-        """Each norm against the baseline, at each level."""
-        return [
-            Comparison(kind="different", baseline=self.baseline, margin=self.margin, arm=norm, at=level)
-            for norm, level in itertools.product(self.norms[1:], self.levels)
-        ]
-
 
 def planned_looks(most: int) -> tuple[int, ...]:
     """Numbers of seeds: 5, 10, 20, ..., and the most."""
@@ -210,17 +210,15 @@ def look(results: Results, design: Design) -> Look:
                 *key, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), int(runs.failed.sum())
             )
     found = []
-    for comparison in design.comparisons:
-        arm, baseline = (comparison.named_arm, comparison.at), (design.baseline, comparison.at)
+    for norm, level in itertools.product(design.norms[1:], design.levels):
+        arm, baseline = (norm, level), (design.baseline, level)
         if arm in arms and baseline in arms:
-            effect = effect_of(
-                outcomes[arm], outcomes[baseline], comparison, paired=design.paired, guess=results.guess
-            )
+            effect = effect_of(outcomes[arm], outcomes[baseline], paired=design.paired, guess=results.guess)
             if (z := differences_of(results, arm, baseline)) is not None:
                 effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
             practical = practical_margin(arms[baseline].mean, design.metric.measure)
             margin = practical if design.margin == PRACTICAL else float(design.margin)
-            found.append((arms[arm], arms[baseline], effect, margin, p_of(effect, comparison, margin)))
+            found.append((arms[arm], arms[baseline], effect, margin, p_of(effect, margin)))
     p_values = holm([p for *_, p in found])
     differences = []
     for (own, base, effect, margin, _), p in zip(found, p_values, strict=True):
@@ -245,9 +243,9 @@ def look(results: Results, design: Design) -> Look:
     return Look(fewest, alpha, design, list(arms.values()), differences, results.guess)
 
 
-def p_of(effect: Effect, comparison: Comparison, margin: float) -> float:
+def p_of(effect: Effect, margin: float) -> float:
     """Of one comparison; 1 of fewer than five seeds, which rank nothing."""
-    return effect.mean.p_of(comparison, margin) if effect.seeds >= FEWEST_SEEDS else 1.0
+    return effect.mean.p_of(DIFFERENT, margin) if effect.seeds >= FEWEST_SEEDS else 1.0
 
 
 def word_of(effect: float, margin: float, *, higher: bool = False) -> str:

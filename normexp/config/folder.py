@@ -40,7 +40,10 @@ def use_folder(folder: str | Path | None) -> None:
             f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
         )
     for path in Path(folder).glob("*/*.yaml") if folder else ():
-        require_small(path)
+        if (
+            path.parent.name not in FOLDERS.values()
+        ):  # which have several documents, and a reader of their own
+            parse_yaml(read_text(path), path)
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 
 
@@ -167,20 +170,6 @@ def parse_yaml(text: str, path: Path) -> Any:
     if mistake:
         raise ValueError(f"{path}: {mistake}")
     return node
-
-
-def require_small(path: Path) -> None:
-    """Raise ValueError with one line for a yaml whose aliases of aliases are too many values once they are written
-    out, as OmegaConf does. What is no yaml is left to its reader."""
-    text = read_text(path)
-    if "&" not in text or "*" not in text:
-        return
-    try:
-        nodes = list(yaml.compose_all(text, LOADER))
-    except (yaml.YAMLError, RecursionError):
-        return
-    if any(_size(node, {}) > MOST_VALUES for node in nodes):
-        raise ValueError(f"{path}: {TOO_LARGE}")
 
 
 def _mistake_in(root: Any) -> str:

@@ -94,9 +94,14 @@ def build_model(config: dict[str, Any], data: Any) -> "nn.Module":
     import torch
 
     make, norm = (construct(group, config[group]) for group in ("model", "norm"))
-    with refused("model", make.func.__name__):
-        torch.manual_seed(config["seed"])
-        return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
+    try:
+        with refused("model", make.func.__name__):
+            torch.manual_seed(config["seed"])
+            return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
+    except ValueError as error:
+        argument = str(error).partition("=")[0]
+        group = next((f"{group}." for group in ("norm", "model") if argument in config[group]), "")
+        raise ValueError(f"{group}{error}") from error.__cause__
 
 
 @contextlib.contextmanager

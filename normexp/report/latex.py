@@ -13,6 +13,7 @@ SIGNS = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "±": r"$\pm$", "·": r"$\cdot$", "–": "--",
     "×": r"$\times$", "<": "$<$", ">": "$>$", "|": r"\textbar{}", "∞": r"$\infty$",
+    "[": "{[}", "*": "{*}",  # behind the end of a line, they would be its options
 }  # fmt: skip
 BOLD = re.compile(r"\*\*(.*)\*\*")
 

@@ -332,3 +332,24 @@ def test_an_interval_of_few_settings_excludes_nothing_and_says_so():
     assert ends(median_interval(np.array([0.1, 0.2, 0.3, 0.4]), 0.95)) == " (no interval)"
     assert ends((-1.0, float("inf"))) == " (-1 to inf)"
     assert ends((-math.inf, math.inf)) == " (no interval)"
+
+
+@pytest.mark.parametrize("comparison", [FEWER, SAME, MORE], ids=lambda comparison: comparison.kind)
+def test_a_side_stands_whatever_the_steps_of_runs_that_never_reached_their_target(comparison):
+    """Their value is a lower bound: with any later steps a decided side is the same, and some are not decided."""
+    draw, decided = np.random.default_rng(5), 0
+    for _ in range(300):
+        a, b = draw.lognormal(0, 1, (2, 3))
+        never = {"a": draw.random(3) < 0.2, "b": draw.random(3) < 0.2}
+        known = setting(a, b)
+        bounds = {arm: dataclasses.replace(known.outcomes[arm, ""], unreached=never[arm]) for arm in never}
+        row = number_in(Setting("s", {(arm, ""): runs for arm, runs in bounds.items()}), comparison)
+        if row.side == "failed":
+            assert row.number is None
+            assert never["a"].any() or never["b"].any()
+            continue
+        decided += bool(never["a"].any() or never["b"].any())
+        for far in (1.5, 1e6):
+            later = setting(np.where(never["a"], far * a, a), np.where(never["b"], far * b, b))
+            assert number_in(later, comparison).side == row.side
+    assert decided > 10

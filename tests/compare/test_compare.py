@@ -61,14 +61,6 @@ def values_of(found, name):
     return found.runs[found.runs["arm"] == name]["value"].to_numpy()
 
 
-def test_each_norm_is_compared_with_the_first_at_each_batch_size():
-    found = design(levels=(2, 8)).comparisons
-    assert [(c.arm, c.baseline, c.at, c.margin) for c in found] == [
-        ("batchnorm", "none", 2, 0.01),
-        ("batchnorm", "none", 8, 0.01),
-    ]
-
-
 @pytest.mark.parametrize(("most", "looks"), [(5, (5,)), (16, (5, 10, 16)), (20, (5, 10, 20))])
 def test_looks_double_their_seeds(most, looks):
     assert planned_looks(most) == looks

@@ -32,6 +32,7 @@ def test_paths_are_printed_in_one_piece(capsys):
     show_end([cell("crashed")], 1.0, Console(width=80))
     out = capsys.readouterr().out
     assert f"{LONG}/[logs]\n" in out
+    assert "known when the first run ends" in out
     assert f"  {LONG}/0.log\n" in out
 
 

@@ -68,6 +68,8 @@ def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation
     quantity, failed = "value" if manipulation else quantity_of(claim), runs["failed"]
     values = failed.astype(float) if quantity == "failed" else runs["check" if manipulation else "value"]
     table = runs[["arm", "seed"]].assign(factor=runs["level"], value=values, failed=failed)
+    if quantity == "steps":
+        table["unreached"] = runs["unreached"]
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     answers, bank = runs["answers"].iloc[0], claim.drawn_from
     length = bank.population.length if bank and bank.population and cell.name in bank.cells else None

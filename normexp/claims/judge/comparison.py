@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind
-from normexp.claims.judge.outcomes import Arm, Outcomes
+from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind, Side
+from normexp.claims.judge.outcomes import Arm, Outcomes, unreached_runs
 
 if TYPE_CHECKING:
     KindName = str
@@ -124,6 +124,15 @@ class Comparison(BaseModel):
         if self.log and (values <= 0).any():
             raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
         return np.log(values) if self.log else values
+
+    def sides(self, effect: float, margin: float, outcomes: Mapping[Arm, Outcomes]) -> set[Side]:
+        """Where an effect may lie: on one side of the margin, and further out where values are lower bounds. Where an
+        arm never reached its target the effect is at least this, where the baseline did not at most, and a slope may
+        be any."""
+        unreached = unreached_runs(outcomes)
+        ends = [math.inf] * (self.arm in unreached) + [-math.inf] * (self.baseline in unreached)
+        ends = [-math.inf, math.inf] if unreached and self.rule.slope else ends
+        return {self.rule.side(end, margin) for end in (effect, *ends)}
 
     def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""

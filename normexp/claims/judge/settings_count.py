@@ -15,7 +15,7 @@ import numpy as np
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
 from normexp.claims.judge.moderators import moderators
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import (
     FAILED,
     FEWEST_SETTINGS,
@@ -46,7 +46,9 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     mean = _mean(with_guesses, setting, comparison) if with_guesses else None
     seeds = _seeds(by_arm)
     margin = comparison.margin_in(with_guesses or {}, setting.quantity)
-    side = comparison.rule.side(mean.effect, margin) if mean else FAILED
+    sides: set[str] = {*comparison.sides(mean.effect, margin, with_guesses or {})} if mean else {FAILED}
+    side = sides.pop() if len(sides) == 1 else FAILED
+    mean = None if side == FAILED else mean
     failures = Counter[str]()
     for (arm, _), outcomes in by_arm.items():
         failures[arm] += int(outcomes.failed.sum())
@@ -101,11 +103,12 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
     asked = [row for row in rows if row.side != FAILED]
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
-    failures, runs = Counter[str](), Counter[str]()
+    failures, runs, unreached = Counter[str](), Counter[str](), Counter[str]()
     for setting in settings:
         for (arm, _), outcomes in comparison.reads(setting.outcomes).items():
             failures[arm] += int(outcomes.failed.sum())
             runs[arm] += len(outcomes.seeds)
+        unreached.update(unreached_runs(comparison.reads(setting.outcomes)))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     sides = Counter(row.side for row in rows)
     return Count(
@@ -127,6 +130,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         failures=dict(failures),
         runs=dict(runs),
         unfitted={arm: unfitted[arm] for arm in failures if arm in unfitted},
+        unreached=dict(unreached),
         settings=tuple(rows),
     )
 

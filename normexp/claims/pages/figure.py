@@ -95,9 +95,15 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
-        explain(
-            axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict.confidence
-        )
+        if lines:
+            explain(
+                axes,
+                {kind: kinds.count(kind) for kind in COLORS if kind in kinds},
+                lines[-1],
+                verdict.confidence,
+            )
+        else:
+            axes.text(0.5, 0.5, "no setting has a number", ha="center", transform=axes.transAxes)
     else:
         judged = [judgement for judgement in verdict.judgements if not judgement.comparison.rule.universal]
         ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)

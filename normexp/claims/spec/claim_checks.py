@@ -1,5 +1,6 @@
 """What of a claim does not belong together, though each key is good: said before anything is trained."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import value_of
 from normexp.claims.spec.claim import Claim
+from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -29,8 +31,15 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         if claim.evidence != "law" and isinstance(choice, dict):
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
     yield from _for_arms(claim, "metric", claim.metric, claim.arms)
-    if len(units := {_unit(claim.metric_of(arm)) for arm in claim.arms} if claim.metric else set()) > 1:
+    units = set[str]().union(*(_units(claim.metric_of(arm)) for arm in claim.arms if claim.metric))
+    if len(units) > 1:
         yield f"metric={claim.metric!s:.60}: compares {' with '.join(sorted(units))}; give metrics of one unit"
+    elif (
+        claim.better
+        and (known := {*LOWER, *HIGHER} & units)
+        and (min(known) in HIGHER) != (claim.better == "higher")
+    ):
+        yield f"better={claim.better}: of {min(known)} it is the other way; change it, or leave it out"
     levels = claim.levels
     if len({*map(str, levels)}) < len(levels) or any(levels.count(level) > 1 for level in levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
@@ -148,10 +157,14 @@ def _for_arms(claim: Claim, key: str, values: Any, needed: Iterable[str]) -> Ite
             yield f"{key}={values!s:.60}: {name} is none of the arms {', '.join(claim.arms)}; leave it out"
 
 
-def _unit(metric: str) -> str:
-    """What a metric counts: `error` of test/error and train/error."""
+def _units(metric: str) -> set[str]:
+    """What a metric counts: `error` of test/error, and of logged/last:corrupted_error_64/*, whose tags say it by a
+    known word. Of other tags nobody knows it: `logged`."""
     group, _, name = metric.partition("/")
-    return group if group == "logged" else name or metric
+    if group != "logged":
+        return {name or metric}
+    words = [re.split(r"[^a-z0-9]+", tag.lower()) for tag in name.split(" - ")]
+    return {next((word for word in own[::-1] if word in LOWER | HIGHER), group) for own in words}
 
 
 def _keys(overrides: Iterable[str]) -> set[str]:
