@@ -49,7 +49,7 @@ def kept_share(module: nn.Module, names: Names) -> float | None:
     average, or if no batch moves it."""
     shares = _paces(module, getattr(module, names[0]).numel()).get((names[0], "mean"), [])
     same = all(abs(a - b) < CLOSE for a, b in pairwise(shares))
-    return 1 - shares[-1] if shares and same else None
+    return round(1 - shares[-1], 6) if shares and same else None
 
 
 def _paces(module: nn.Module, size: int) -> Mapping[tuple[str, str], list[float]]:
