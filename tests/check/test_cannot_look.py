@@ -150,6 +150,8 @@ CASES = {
         lambda: (Sequence(nn.BatchNorm1d(8)), tokens(), {"mask": FULL[0]}, "(N, T)"),
     ],
     "sees_future": [
+        lambda: (Sequence(nn.LayerNorm(8), causal=False), tokens(), {}, "causal=True"),
+        lambda: (nn.TransformerEncoderLayer(8, 2, 16), torch.randn(6, 4, 8), {}, "batch_first"),
         lambda: (Halves(nn.BatchNorm1d(8)), tokens(), {}, "no axis of the output"),
         lambda: (Reads(Sequence(nn.BatchNorm1d(8))), [Own(tokens()[0])], {}, "hide"),
     ],
