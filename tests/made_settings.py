@@ -36,7 +36,7 @@ def made(errors, n: int = 24, seed: int = 0, noise: float = 0.0) -> list[Measure
             guess_loss=2.3,
         )  # fmt: skip
         setting = Setting(
-            name=cell.name, outcomes=outcomes, measure="error", guess=GUESS, answer=1e-4, labels=labels
+            name=cell.name, outcomes=outcomes, quantity="error", guess=GUESS, answer=1e-4, labels=labels
         )
         found.append(Measured(cell.name, cell, setting))
     return found

@@ -21,17 +21,17 @@ from normexp.config.errors import checked, one_line
 from normexp.config.folder import more_folders
 from normexp.config.process import fast_imports
 from normexp.config.schema import Root
-from normexp.sweeps.options import Options
+from normexp.sweeps.options import SweepOptions
 
 NUMBER = re.compile(r"=[-+.\de]*\d$")
 
 
 class NormexpLauncher(Launcher):
-    """Hands the cells of `-m` to `normexp.sweeps.grid`. Its options are those of `Options`."""
+    """Hands the cells of `-m` to `normexp.sweeps.grid`. Its options are those of `SweepOptions`."""
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
         more: Any = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
-        self.options = checked(Options, {**options, "slurm": more}, "hydra.launcher")
+        self.options = checked(SweepOptions, {**options, "slurm": more})
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config = config

@@ -28,14 +28,6 @@ class Measured:
     cell: BankCell
     setting: Setting
 
-    @property
-    def in_words(self) -> str:
-        """The setting in a few words."""
-        labels = self.cell.labels
-        depth = f"{labels['depth']} deep" if "depth" in labels else ""
-        batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
-        return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
-
 
 def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The settings of a bank's grid of which the evidence has every norm, in the order drawn."""
@@ -57,7 +49,7 @@ def _setting(cell: BankCell, runs: pd.DataFrame) -> Setting:
     failed = failed_runs(runs, cell)
     table = runs.assign(factor="", value=1 - runs["test_accuracy"], failed=failed)
     return Setting.of_table(
-        table, cell.name, measure="error", guess=1 - cell.chance,
+        table, cell.name, quantity="error", guess=1 - cell.chance,
         answer=1 / (cell.validation if math.isnan(answers) else answers), labels=cell.labels,
     )  # fmt: skip
 

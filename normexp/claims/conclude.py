@@ -56,7 +56,7 @@ def judge_all_again(claims: dict[str, Claim]) -> dict[str, Verdict]:
 
 def _in_one_setting(evidence: Evidence) -> Concluded:
     runs = with_values(evidence.claim, runs_of(evidence.grid, evidence.table))
-    values = runs.rename(columns={"level": "factor"})[COLUMNS]
+    values = runs.rename(columns={"level": "factor"})[[*COLUMNS, *runs.columns.intersection(["unreached"])]]
     return values, _with_runs(judge_values(evidence.claim, values), runs)
 
 
@@ -78,7 +78,8 @@ def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Conclud
         claim, settings(claim, runs), row=row, unregistered_because=why, before_registration=started_before,
         manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else (),
     )  # fmt: skip
-    values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *(["check"] if claim.manipulation else [])]]
+    more = runs.columns.intersection(["unreached", *(["check"] if claim.manipulation else [])])
+    values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *more]]
     return values, _with_runs(verdict, every)
 
 

@@ -19,7 +19,11 @@ OVER_SETTINGS = {  # fields that a verdict in one setting has not
     "late",
 }  # fmt: skip
 IN_ONE_SETTING = {"cases", "searched"}
-KEYS = {"before_registration": "late", "started": "early"}  # fields that have another name in the file
+KEYS = {
+    "before_registration": "late",
+    "started": "early",
+    "confidence": "level",
+}  # fields that have another name in the file
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
@@ -51,6 +55,8 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
 
 def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
     node = _fields(result)
+    if not result.unreached:
+        node.pop("unreached")
     if isinstance(result, Judgement):
         english = {"note": words.note_of_values(result), "method": words.method(result)}
         return {"verdict": node.pop("word")} | node | english
@@ -99,7 +105,12 @@ def from_json(node: Mapping[str, Any]) -> Verdict:
         for result in node["comparisons"]
     ]
     check, late = node.get("manipulation"), node.get("late")
-    read = {**node, "word": node["verdict"], "counts" if "share" in node else "judgements": results}
+    read = {
+        **node,
+        "word": node["verdict"],
+        "confidence": node["level"],
+        "counts" if "share" in node else "judgements": results,
+    }
     if check:
         read["manipulation"] = {**check, "comparison": Comparison.of_shown(check["comparison"])}
     if late:

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends
-from normexp.claims.judge.verdict import FEWEST, Check, Count, Few, Judgement, Limits, Share, Verdict, Word
+from normexp.claims.judge.verdict import (
+    FEWEST_SETTINGS,
+    Check,
+    Count,
+    Few,
+    Judgement,
+    Limits,
+    Share,
+    Verdict,
+    Word,
+)
 from normexp.claims.units import bounds, capital, effect_name, ends, number, question, stated
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_SEEDS
@@ -38,8 +48,8 @@ def over_settings(result: Count, verdict: Verdict) -> str:
         others = "they do not" if result.learned.asked else "networks do not learn"
         strata = {learned_words(verdict): result.learned, others: result.others}
         parts += [f"where {who} {among(stratum)}" for who, stratum in strata.items() if stratum.asked]
-    if verdict.drawn and verdict.level != 1 - ALPHA:
-        parts.append(f"intervals of {100 * verdict.level:.4g}%, as the protocol was amended")
+    if verdict.drawn and verdict.confidence != 1 - ALPHA:
+        parts.append(f"intervals of {100 * verdict.confidence:.4g}%, as the protocol was amended")
     return "; ".join(parts + beside_count(result, drawn=verdict.drawn))
 
 
@@ -81,11 +91,19 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
         if result.trained.n:
             text += f" (at seeds where all trained it holds in {result.trained.holds} of {result.trained.n})"
         parts.append(text)
+    if result.unreached:
+        parts.append(never_reached(result.unreached))
     if result.unfitted:
         *first, (last, n) = result.unfitted.items()
         arms = ", ".join([*(f"{arm} in {k}" for arm, k in first), f"{last} in {pluralize(n, 'setting')}"])
         parts.append(f"not trained to the end, so more updates may lower the error: {arms}")
     return parts
+
+
+def never_reached(unreached: Mapping[str, int]) -> str:
+    """Which runs never reached the target, and what that means."""
+    arms = " and ".join(f"{pluralize(n, 'run')} of {arm}" for arm, n in unreached.items())
+    return f"{arms} never reached the target, so all their steps are a lower bound"
 
 
 def dependence(result: Count) -> str:
@@ -218,8 +236,8 @@ def note(verdict: Verdict) -> str:
         if verdict.repeated:
             draws = verdict.repeated + len(verdict.settings)
             parts.append(f"{verdict.repeated} of {draws} draws were the same network as an earlier one")
-        if any(result.asked < FEWEST for result in verdict.counts):
-            parts.append(f"no word is possible with fewer than {FEWEST} settings")
+        if any(result.asked < FEWEST_SETTINGS for result in verdict.counts):
+            parts.append(f"no word is possible with fewer than {FEWEST_SETTINGS} settings")
         if verdict.few:
             parts.append(few_settings(verdict.few))
     return "; ".join(parts)
@@ -243,6 +261,8 @@ def note_of_values(judged: Judgement) -> str:
     if judged.n_seeds < FEWEST_SEEDS:
         return f"every arm trained at {judged.n_seeds} of {judged.seeds} seeds"
     parts = [f"{lost} of {judged.seeds} seeds are left out, in which a run failed"] if lost else []
+    if judged.unreached:
+        parts.append(never_reached(judged.unreached))
     if judged.unresolved:
         parts.append("all effects are equal, so the measure resolves too little")
     return "; ".join(parts)
@@ -343,7 +363,7 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     rests = [verdict.means, capital(f"{beside}.") if beside else ""]
     if not verdict.counts and not verdict.comparison.rule.universal:
         over = "the differences of " if verdict.comparison.baseline else ""
-        level, seeds = f"{100 * verdict.level:.4g}% interval", f"{verdict.n_seeds} seeds"
+        level, seeds = f"{100 * verdict.confidence:.4g}% interval", f"{verdict.n_seeds} seeds"
         rests.insert(0, f"In brackets the {level} over {over}{seeds} ({method(verdict.deciding)}).")
     lines = [f"{title(verdict, upper=True)}: {verdict.sentence}"]
     if arms := by_arm(verdict):

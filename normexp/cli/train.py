@@ -8,12 +8,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from normexp import __version__
 from normexp.config import process
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
 from normexp.config.options import expanded, quoted
 from normexp.format import tell
+from normexp.sweeps.options import SweepOptions
 
 OF_VERIFY = ("claim", "page")  # keys of another command
 
@@ -26,10 +26,13 @@ class Flags(argparse.ArgumentParser):
         self.add_argument("words", nargs="*")
         self.add_argument("-m", "--multirun", action="store_true")
         self.add_argument("-h", "--help", action="store_true")
-        self.add_argument("--version", action="store_true")
         self.add_argument("--resolve", action="store_true")
         self.add_argument("-c", "--cfg", choices=("job", "hydra", "all"))
         self.add_argument("-cd", "--config-dir")
+        self.add_argument("--plan", action="store_const", const="true")
+        self.add_argument("--slurm", action="append", default=[])
+        for name in SweepOptions.model_fields.keys() - {"plan", "slurm"}:
+            self.add_argument(f"--{name.replace('_', '-')}")
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise ValueError(message)
@@ -44,13 +47,7 @@ def main(words: Sequence[str]) -> int:
 
 def train(arguments: list[str]) -> None:
     """Train the run that words ask for, or hand a sweep to Hydra."""
-    from normexp.sweeps.options import take_flags
-
-    rest, placed = take_flags(arguments)
-    flags, unknown = Flags().parse_known_intermixed_args(rest)
-    if flags.version:
-        print(f"normexp {__version__}")
-        return
+    flags, unknown = Flags().parse_known_intermixed_args(arguments)
     if flags.help:
         use_folder(flags.config_dir)
         from normexp.cli.help import explain, help_text
@@ -61,13 +58,19 @@ def train(arguments: list[str]) -> None:
     many = flags.multirun or (preset and "hydra.mode=RUN" not in flags.words)
     if mistake := find_mistake(flags.words, unknown, many=many):
         raise ValueError(mistake)
-    if placed and not many:
-        raise ValueError(f"--{placed[0][0].replace('_', '-')}: is for sweeps; add -m")
+    given = {name: getattr(flags, name) for name in SweepOptions.model_fields if name != "slurm"}
+    placed = {name: text for name, text in given.items() if text is not None}
+    placed |= {f"slurm.{key}": value for key, _, value in (text.partition("=") for text in flags.slurm)}
+    for name in placed if not many else ():
+        raise ValueError(f"--{name.replace('_', '-')}: is for sweeps; add -m")
     use_folder(flags.config_dir)
     allow_from(flags.words)
     from normexp.config.compose import hydra_itself
 
-    places = [f"{'++' * ('.' in key)}hydra.launcher.{key}={quoted(value)}" for key, value in placed]
+    # A key of sbatch is new to the configuration.
+    places = [
+        f"{'++' if '.' in key else ''}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()
+    ]
     words = [*expanded(flags.words), *places] if many or flags.cfg else flags.words
     if flags.cfg and flags.multirun:
         raise ValueError(

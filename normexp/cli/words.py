@@ -10,24 +10,15 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from cyclopts import App, Group, Parameter, validators
 from cyclopts import exceptions as mistakes
 from cyclopts.config import Dict
+from pydantic import ValidationError
 
 from normexp.check.table import table
+from normexp.config.errors import first_mistake
 from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
-from normexp.sweeps.options import OF_COMMANDS, Options, options_of, take_flags
+from normexp.sweeps.options import Options
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
-
-
-def _positive(kind: Any, value: Any) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, float) and not 0 < number < math.inf:
-            raise ValueError("must be a number above 0")
-
-
-def _at_least_0(kind: Any, value: Any) -> None:
-    if isinstance(value, float) and not 0 <= value < math.inf:
-        raise ValueError("must be a number of at least 0")
+TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
@@ -43,11 +34,11 @@ def at_least(least: int) -> Parameter:
     return Parameter(validator=validators.Number(gte=least))
 
 
-POSITIVE = Parameter(validator=_positive)
-AT_LEAST_0 = Parameter(validator=_at_least_0)
+POSITIVE = Parameter(validator=validators.Number(gt=0, lt=math.inf))
+AT_LEAST_0 = Parameter(validator=validators.Number(gte=0, lt=math.inf))
 SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
 Count = Annotated[int, at_least(1)]
-Engine = Annotated[Options, Parameter(parse=False)]  # the flags of sweeps
+Engine = Annotated[Options, Parameter(name="*", group="Where runs are computed")]
 Folder = Annotated[str, Parameter(help="your own configurations: norm/mine.yaml, claims/mine.yaml, ...")]
 Packages = Annotated[str, Parameter(help="packages of yours whose classes may be built, [mine,other]")]
 
@@ -79,12 +70,13 @@ def call(name: str, function: Callable[..., int | None], arguments: Sequence[str
     """
     parameters = inspect.signature(function).parameters
     keys = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "engine"]
-    rest, more = list(arguments), {}
     if "engine" in parameters:
-        rest = [f"--{word}" if word.startswith("workers=") else word for word in rest]
-        rest, given = take_flags(rest, OF_COMMANDS)
-        more["engine"] = options_of(given)
-    flags = [_as_flag(word, keys) for word in rest]
+        keys += Options.model_fields
+    waiting, flags = iter(arguments), []
+    for word in waiting:
+        if word == "--slurm":
+            word += f"={next(waiting, '')}"
+        flags.append(_as_flag(word, keys))
     app = app_of(name, function)
     if name == "check":
         app.config = _project
@@ -96,7 +88,7 @@ def call(name: str, function: Callable[..., int | None], arguments: Sequence[str
         allow_from([f"allow_targets={bound.arguments.get('allow_targets', '')}"])
     if "config_dir" in keys:
         use_folder(bound.arguments.get("config_dir"))
-    return function(*bound.args, **bound.kwargs, **more)
+    return function(*bound.args, **bound.kwargs)
 
 
 def _project(app: App, commands: tuple[str, ...], arguments: Any) -> None:
@@ -114,11 +106,15 @@ def _as_flag(word: str, keys: Sequence[str]) -> str:
         return word
     if not value:
         raise ValueError(f"{word}: a value is missing; write {key}=VALUE")
+    if key == "slurm":  # a key of it and its value
+        return f"--slurm.{value}"
     return f"--{key.replace('_', '-')}={value}"
 
 
 def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     """A mistake that cyclopts found: word, value and remedy."""
+    if isinstance(mistake.__cause__, ValidationError):
+        return first_mistake(mistake.__cause__, Options)
     argument, token = mistake.argument, getattr(mistake, "token", None)
     key = argument.name.removeprefix("--").replace("-", "_") if argument else ""
     if isinstance(mistake, mistakes.UnknownOptionError):
@@ -130,7 +126,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
             return f"{word}: no such key; {suggest(key, list(keys))}; --help explains"
         if "claim" in keys and word not in keys:
             return f"{word}: is a word too many; write claim={word}; --help explains"
-        return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
+        known = f"write key=value with a key of {', '.join(keys)}; " if keys else ""
+        return f"{word}: is a word too many; {known}--help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):
         return f"{key}: a value is missing; --help explains"
     if isinstance(mistake, mistakes.RepeatArgumentError):
@@ -146,7 +143,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
 def _wanted(kind: Any) -> str:
     if get_origin(kind) is Literal:
         return f"choose from {', '.join(map(str, get_args(kind)))}"
-    if kind in KINDS:
-        return f"must be {KINDS[kind]}"
+    if kind in TYPES:
+        return f"must be {TYPES[kind]}"
     inner = [member for member in get_args(kind) if member not in (type(None), Ellipsis)]
     return " or ".join(map(_wanted, inner)) or "is no value of this key"

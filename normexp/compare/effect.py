@@ -11,10 +11,11 @@ from scipy.special import nctdtr
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import SeedMean
-from normexp.claims.judge.outcomes import Arm, Outcomes, paired_runs
+from normexp.claims.judge.outcomes import Outcomes, paired_runs
 from normexp.report.statistics import crossed
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS, t_quantile
 
+DIFFERENT = Comparison(kind="different", arm="arm", baseline="baseline")
 POWER = 0.8  # the chance of a decision that a number of seeds must give
 MOST = 10_000  # seeds; beyond them, an effect lies at its margin
 FAR = 30.0  # standard errors, from which on the noncentral t has no mass near 0
@@ -33,25 +34,14 @@ class Effect:
     left_out: int
 
 
-def effect_of(
-    arm: Outcomes,
-    baseline: Outcomes,
-    comparison: Comparison,
-    *,
-    paired: bool = True,
-    guess: float | None = None,
-) -> Effect:
+def effect_of(arm: Outcomes, baseline: Outcomes, *, paired: bool = True) -> Effect:
     """The difference of two arms. It is paired if at least half of the seeds of the smaller arm stand in the other one,
-    else it is Welch's. A failed run counts as a `guess`; where that is not known it is left out."""
+    else it is Welch's. A failed run is left out."""
     runs = len(arm.seeds) + len(baseline.seeds)
-    if guess is not None and not (arm.failed.all() and baseline.failed.all()):
-        arm, baseline = arm.guessing(guess), baseline.guessing(guess)
     common, mine, others = np.intersect1d(arm.seeds, baseline.seeds, return_indices=True)
     if paired and len(common) and 2 * len(common) >= min(len(arm.seeds), len(baseline.seeds)):
-        both: dict[Arm, Outcomes] = {("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)}
-        own = comparison.model_copy(update={"arm": "arm", "baseline": "baseline", "at": None})
-        known = paired_runs(both)
-        effects = own.effects(known) if len(known["arm", ""].seeds) else np.zeros(0)
+        known = paired_runs({("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)})
+        effects = DIFFERENT.effects(known) if len(known["arm", ""].seeds) else np.zeros(0)
         mean = SeedMean.of(effects)
         spread = mean.error * math.sqrt(len(effects))
         return Effect(mean, spread, len(effects), True, runs - 2 * len(effects))
@@ -119,7 +109,7 @@ def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> Seed
     """The mean over seeds of the logarithm of the steps of an arm divided by those of the baseline, until both first
     reach an equal value: for each seed the best that the worse of the two came to."""
     ratios = []
-    for seed in sorted(arm.keys() & baseline.keys()):
+    for seed in arm.keys() & baseline.keys():
         best = [running_best(own[seed]) for own in (arm, baseline)]
         target = max(own[-1, 1] for own in best)
         steps = [first_at(own, target) for own in best]

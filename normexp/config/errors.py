@@ -2,10 +2,11 @@
 
 import contextlib
 import difflib
+import errno
 import os
 import re
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, get_args
 
 from normexp.config import process
@@ -14,18 +15,29 @@ from normexp.config.options import OF_TRAINER, keys, no_such_choice
 from normexp.format import not_installed, printable
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pydantic import BaseModel, ValidationError
 
 # What normexp cannot begin without.
 NEEDED = ("hydra", "omegaconf", "torch", "torchvision", "pytorch_lightning", "pydantic", "pandas")
+NOTHING_YET = "interrupted before training; nothing was written, and the same command begins again"
+# What to do about an error of the system. The name of a folder or file stands before it.
+REMEDIES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name another, or change who may use it"),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "a file is in the way; name another folder"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, or name another folder"),
+    errno.EISDIR: "is a folder; name a file", errno.ENOENT: "check its spelling",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}  # fmt: skip
 # Types of pydantic's errors -> what a value must be.
 MUST = {
-    "int_type": "a whole number", "int_from_float": "a whole number", "float_type": "a number",
+    "int_type": "a whole number", "int_parsing": "a whole number", "float_parsing": "a number",
+    "bool_parsing": "true or false", "int_from_float": "a whole number", "float_type": "a number",
     "bool_type": "true or false", "string_type": "text", "list_type": "a list such as [a,b]",
     "tuple_type": "a list such as [a,b]", "dict_type": "keys with values", "model_type": "keys with values",
     "model_attributes_type": "keys with values", "none_required": "null", "finite_number": "finite",
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
+    "string_too_short": "a name, not empty",
 }  # fmt: skip
 # The names of a union's members in the locations of pydantic's errors.
 BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")
@@ -37,7 +49,7 @@ def full_errors() -> bool:
 
 
 @contextlib.contextmanager
-def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
+def one_line_errors(interrupted: str = NOTHING_YET) -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
     `interrupted` is what it says of Ctrl-C."""
     try:
@@ -77,11 +89,12 @@ def checked(model: "type[BaseModel]", values: Any, path: str = "") -> Any:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ValueError(_first(error.errors(include_url=False), model, path)) from None
+        raise ValueError(first_mistake(error, model, path)) from None
 
 
-def _first(mistakes: Sequence[Any], model: "type[BaseModel]", path: str) -> str:
+def first_mistake(error: "ValidationError", model: "type[BaseModel]", path: str = "") -> str:
     """The first mistake that pydantic found: key, value and remedy."""
+    mistakes = error.errors(include_url=False)
     first, where = mistakes[0], _key(mistakes[0]["loc"])
     remedies = [_remedy(one, model, path) for one in mistakes if _key(one["loc"]) == where]
     key = f"{path}.{where}".strip(".")
@@ -166,7 +179,8 @@ def one_line(error: BaseException) -> str:
         text = str(error).strip() or text
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'standard output'}: {error.strerror}"
+        remedy = f"; {REMEDIES[error.errno]}" if error.errno in REMEDIES else ""
+        return f"{error.filename or 'standard output'}: {error.strerror}{remedy}"
     if is_bad_input(error):
         return line
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:

@@ -39,13 +39,18 @@ def show_plan(
     if place is None:
         return
     say(console, f"to run    {pluralize(len(to_run), 'run')}, {place}")
-    say(console, *few_seeds(tasks, command))
+    if not brief:  # what adds seeds itself, or has a protocol
+        say(console, *few_seeds(tasks, command))
     if options.plan:
         from normexp.sweeps.estimate import estimate  # loads torch
 
         say(console, f"estimate  {estimate([task.spec for task in to_run], place.at_once)}", *place.draft())
     else:
-        say(console, f"logs      {logs}")
+        say(
+            console,
+            "time      known when the first run ends; --plan estimates it and starts nothing",
+            f"logs      {logs}",
+        )
 
 
 def few_seeds(tasks: Sequence[Task], command: str) -> Iterator[str]:

@@ -17,13 +17,15 @@ from normexp.format import say
 from normexp.runs import SUMMARY
 from normexp.sweeps.estimate import kind_of
 from normexp.sweeps.job import Task
-from normexp.sweeps.options import Options
+from normexp.sweeps.options import SweepOptions
 from normexp.sweeps.run import run
 from normexp.training.build import build
 from normexp.training.screen import how_to_look, make_console, writes_events
 
 
-def sweep(job_overrides: Sequence[Sequence[str]], options: Options, folder: Path, argv: Sequence[str]) -> int:
+def sweep(
+    job_overrides: Sequence[Sequence[str]], options: SweepOptions, folder: Path, argv: Sequence[str]
+) -> int:
     """Run a cell for each list of overrides, in the folder of this launch. Returns the exit status. Raises ValueError
     with one line before the first run starts, if any cell cannot run."""
     with process.fast_imports():  # thousands of configurations are many objects, too
@@ -63,10 +65,13 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     """
     found: dict[str, RunSpec] = {}
     built: set[str] = set()  # kinds
+    digests: dict[Path, str] = {}
     data = DataOfLaunch()
     for name, words in zip(names, job_overrides, strict=True):
         try:
             found[name] = spec = spec_of(*compose(words), words, data)
+            if digests.setdefault(spec.folder, spec.digest) != spec.digest:
+                raise ValueError(f"run_dir={spec.folder}: is one folder for several runs; use outputs=FOLDER")
             if (kind := kind_of(spec)) not in built and not (spec.folder / SUMMARY).exists():
                 build(spec, data.take(spec.config))
                 built.add(kind)
@@ -75,7 +80,7 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     return found
 
 
-def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options: Options) -> None:
+def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options: SweepOptions) -> None:
     """Print what a study says now, and where to look."""
     done = [task for task in tasks if task.state in ("completed", "diverged", "skipped")]
     if not done:

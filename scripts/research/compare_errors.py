@@ -1,6 +1,7 @@
-"""How often `normexp compare` errs: 1,000 pairs of equal arms, and 1,000 whose difference is twice the margin, of each
-kind of noise and number of seeds. `python scripts/research/compare_errors.py train` trains the public networks, of
-which no bank has one; without a word the rates are computed and written to docs/data/compare_errors.json."""
+"""How often `normexp compare` errs: 20,000 pairs of equal arms (1,000 of fewer than five seeds), and 1,000 whose
+difference is twice the margin, of each kind of noise and number of seeds. `python scripts/research/compare_errors.py
+train` trains the public networks, of which no bank has one; without a word the rates are computed and written to
+docs/data/compare_errors.json."""
 
 import gzip
 import json
@@ -10,17 +11,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.outcomes import Outcomes
-from normexp.compare.effect import effect_of
+from normexp.compare.effect import Effect, effect_of
 from normexp.compare.judged import BETTER, OPEN, WORSE, p_of, word_of
+from normexp.runs.table import FEWEST_SEEDS
 
 ROOT = Path(__file__).parents[2]
 OUT = ROOT / "docs" / "data" / "compare_errors.json"
 MNIST = Path("data/mnist")  # a link to the files, below the present folder
-PAIRS, SEEDS = 1000, (1, 2, 5, 20)
+EQUAL_PAIRS, TWIN_PAIRS, PAIRS, SEEDS = 20_000, 400_000, 1000, (1, 2, 5, 20)
 LOOKS = (5, 10, 20, 40, 80)
 NETWORKS = ("shufflenet_v2_x0_5", "mobilenet_v3_small")
 RUNS = 16  # of each network
@@ -64,34 +66,39 @@ def pools(trained: dict[str, list[float]]) -> dict[str, list[np.ndarray]]:
     }
 
 
-def drawer(kind: str, pools: dict[str, list[np.ndarray]], draw: np.random.Generator):
-    """A function (n) -> n values of one arm, of one random pool."""
+def pair(
+    kind: str,
+    pools: dict[str, list[np.ndarray]],
+    n: int,
+    *,
+    paired: bool,
+    shift: float,
+    draw: np.random.Generator,
+) -> np.ndarray:
+    """(2, n) two arms of n seeds. If they pair, half of their variance is common. Of a pool that is large enough
+    no run is drawn twice: two draws that share runs would differ less than two arms do."""
     if kind in pools:
         pool = pools[kind][draw.integers(len(pools[kind]))]
-        return lambda n: draw.permutation(pool)[:n] if n <= len(pool) // 2 else draw.choice(pool, n)
-    formulas = {
-        "normal": lambda n: draw.normal(size=n),
-        "skewed (lognormal)": lambda n: (draw.lognormal(0, 1, n) - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e),
-        "heavy tails (t, 3)": lambda n: draw.standard_t(3, n) / np.sqrt(3),
-    }
-    return formulas[kind]
+        both = draw.permutation(pool)[: 2 * n] if 2 * n <= len(pool) else draw.choice(pool, 2 * n)
+    else:
+        formulas = {
+            "normal": lambda: draw.normal(size=2 * n),
+            "skewed (lognormal)": lambda: (draw.lognormal(0, 1, 2 * n) - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e),
+            "heavy tails (t, 3)": lambda: draw.standard_t(3, 2 * n) / np.sqrt(3),
+        }  # fmt: skip
+        both = formulas[kind]()
+    return both.reshape(2, n) + [[0.0], [shift]] + (draw.normal(size=n) if paired else 0.0)
 
 
-def word(arms: tuple[np.ndarray, ...], margin: float, *, paired: bool, looks: int = 1) -> str:
-    """The word that compare gives to two arms."""
+def effect(arms: np.ndarray, *, paired: bool) -> Effect:
+    """The difference of two arms (2, n), as compare takes it."""
     a, b = (Outcomes(np.arange(len(own)), own, np.zeros(len(own), bool)) for own in arms)
-    comparison = Comparison(kind="different", arm="B", baseline="A", margin=margin)
-    effect = effect_of(b, a, comparison, paired=paired)
-    return word_of(effect.mean.effect, margin) if p_of(effect, comparison, margin) <= ALPHA / looks else OPEN
+    return effect_of(b, a, paired=paired)
 
 
-def pair(source, n: int, *, paired: bool, shift: float, draw: np.random.Generator):
-    """Two arms of n seeds; if they pair, half of their variance is common."""
-    a, b = source(n), source(n) + shift
-    if not paired:
-        return a, b
-    common = draw.normal(size=n)
-    return a + common, b + common
+def word(found: Effect, margin: float, looks: int = 1) -> str:
+    """The word that compare gives to it."""
+    return word_of(found.mean.effect, margin) if p_of(found, margin) <= ALPHA / looks else OPEN
 
 
 def rates(kind: str, found: dict[str, list[np.ndarray]], *, paired: bool) -> dict:
@@ -101,24 +108,37 @@ def rates(kind: str, found: dict[str, list[np.ndarray]], *, paired: bool) -> dic
     row: dict[str, Any] = {"noise": kind, "paired": paired, "equal": {}, "decided": {}}
     for n in SEEDS:
         wrong = {0.0: 0, 0.5: 0}
-        for _ in range(PAIRS):
-            arms = pair(drawer(kind, found, draw), n, paired=paired, shift=0.0, draw=draw)
+        pairs = EQUAL_PAIRS if n >= FEWEST_SEEDS else PAIRS  # fewer seeds have no word
+        for _ in range(pairs):
+            own = effect(pair(kind, found, n, paired=paired, shift=0.0, draw=draw), paired=paired)
             for margin in wrong:
-                wrong[margin] += word(arms, margin, paired=paired) in (BETTER, WORSE)
-        row["equal"][n] = [round(100 * count / PAIRS, 1) for count in wrong.values()]
+                wrong[margin] += word(own, margin) in (BETTER, WORSE)
+        row["equal"][n] = [round(100 * count / pairs, 2) for count in wrong.values()]
     taken, mistaken = [], 0
     for _ in range(PAIRS):
-        arms = pair(drawer(kind, found, draw), LOOKS[-1], paired=paired, shift=1.0, draw=draw)
+        arms = pair(kind, found, LOOKS[-1], paired=paired, shift=1.0, draw=draw)
         for n in LOOKS:
-            said = word(tuple(own[:n] for own in arms), 0.5, paired=paired, looks=len(LOOKS))
+            said = word(effect(arms[:, :n], paired=paired), 0.5, len(LOOKS))
             if said != OPEN:
                 mistaken += said != WORSE
                 break
         taken.append(n if said != OPEN else np.inf)
-    row["decided"] = {n: round(100 * np.mean(np.array(taken) <= n), 1) for n in LOOKS}
+    row["decided"] = {n: round(100 * float(np.mean(np.array(taken) <= n)), 1) for n in LOOKS}
     middle = float(np.median(taken))
     median = int(middle) if middle < np.inf else None
     return row | {"mistaken": round(100 * mistaken / PAIRS, 1), "median seeds": median}
+
+
+def twins(networks: list[np.ndarray]) -> dict[str, float]:
+    """False words in % with no margin, of many pairs and by scipy's tests: of 5 seeds of each public network that pair,
+    and of 5 normal values against 20."""
+    draw, found = np.random.default_rng(1), {}
+    for name, pool in zip(NETWORKS, networks, strict=True):
+        runs = draw.permuted(np.tile(pool, (TWIN_PAIRS, 1)), axis=1)
+        found[f"{name}, 5 pairs"] = stats.ttest_rel(runs[:, :5], runs[:, 5:10], axis=1).pvalue
+    few, many = draw.normal(size=(TWIN_PAIRS, 5)), draw.normal(size=(TWIN_PAIRS, 20))
+    found["normal, 5 against 20"] = stats.ttest_ind(few, many, axis=1, equal_var=False).pvalue
+    return {name: round(100 * float((p <= ALPHA).mean()), 2) for name, p in found.items()}
 
 
 def main() -> None:
@@ -134,7 +154,7 @@ def main() -> None:
         return
     found = pools(kept["networks"])
     kinds = [*(kind for kind in found if found[kind]), "normal", "skewed (lognormal)", "heavy tails (t, 3)"]
-    kept |= {"pairs": PAIRS, "rows": []}
+    kept |= {"equal pairs": EQUAL_PAIRS, "pairs": PAIRS, "twins": twins(found["public networks"]), "rows": []}
     for kind in kinds:
         for paired in (True, False):
             kept["rows"].append(rates(kind, found, paired=paired))

@@ -117,7 +117,7 @@ def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
     newer = older.assign(test_accuracy_reestimated=0.7)
     assert missing(grid, read(None, grid, own, newer)).empty
     found = settings(own, compared_runs(own, finished_settings(own, grid, read(None, grid, own, newer))))
-    assert found[0].measure == "error"
+    assert found[0].quantity == "error"
 
 
 def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from committed import CLAIMS, altered
 from scipy import stats
@@ -243,3 +244,18 @@ def test_an_effect_and_its_question_in_words(comparison, measure, numbers, effec
     compared = Comparison(**{"arm": "a", "baseline": "none", **comparison})
     assert stated(compared, measure, numbers[0], numbers[1:]) == effect
     assert question(compared, measure) == asked
+
+
+def test_steps_of_a_run_that_never_reached_its_target_show_less_but_never_the_opposite():
+    """A baseline that was not there by step 60 is slower than an arm at 10; how much slower than 55 is not known."""
+    fewer, none = Comparison(kind="smaller", arm="a", baseline="b", margin=2), np.zeros(5, bool)
+    b = [60.0, 50, 60, 60, 60]
+    table = pd.DataFrame({
+        "arm": ["a"] * 5 + ["b"] * 5, "factor": "", "seed": [*range(5)] * 2, "unreached": [*none, *(np.array(b) == 60)],
+    })  # fmt: skip
+    for a, word in (([10.0, 12, 9, 11, 10], "supported"), ([59.0, 49.5, 59.1, 59.2, 59], "undecided")):
+        (judged,) = judge(table.assign(value=[*a, *b]), [fewer], trained=True)
+        assert (judged.word, judged.unreached) == (word, {"b": 4})
+        (judged,) = judge(table.assign(value=[*a, *b], unreached=False), [fewer], trained=True)
+        assert judged.word == ("supported" if word == "supported" else "refuted")
+        assert not judged.unreached

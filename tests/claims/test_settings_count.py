@@ -247,7 +247,7 @@ def test_slopes_give_one_number_a_setting():
 
 
 def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each():
-    own = setting((0.02, 0.0), (0.05, 0.03), measure="error", answer=0.01)
+    own = setting((0.02, 0.0), (0.05, 0.03), quantity="error", answer=0.01)
     found = number_in(own, FEWER)
     logs = np.log([0.025 / 0.055, 0.005 / 0.035])
     assert found.number == pytest.approx(logs.mean())
@@ -256,7 +256,7 @@ def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each
 
 
 def test_a_failed_run_counts_as_a_guess_and_the_second_line_says_what_holds_without():
-    own = setting((0.1, 0.1), (0.1, 5.0), failed={"b": [False, True]}, measure="error", guess=0.9)
+    own = setting((0.1, 0.1), (0.1, 5.0), failed={"b": [False, True]}, quantity="error", guess=0.9)
     found = number_in(own, FEWER)
     assert found.number == pytest.approx(math.log(0.1 / 0.9) / 2)
     assert (found.side, found.trained, found.failures) == ("beyond", 0.0, {"a": 0, "b": 1})
@@ -292,14 +292,14 @@ def test_margins_of_practice_follow_the_baselines_errors(baseline, measure, marg
     assert practical_margin(baseline, measure) == pytest.approx(margin)
     practical = Comparison(kind="smaller", arm="a", baseline="b", margin="practical")
     for step, side in ((-1.1, "beyond"), (-0.9, "within"), (1.1, "opposite")):
-        own = setting([baseline + step * margin] * 2, [baseline] * 2, measure=measure)
+        own = setting([baseline + step * margin] * 2, [baseline] * 2, quantity=measure)
         found = number_in(own, practical)
         assert (found.side, found.margin) == (side, pytest.approx(margin))
 
 
 def test_medians_and_their_spread_are_numpys():
     effects = np.random.default_rng(0).normal(size=25)
-    settings = [setting(0.1 * np.exp([x, x]), (0.1, 0.1), name=str(x), measure="error") for x in effects]
+    settings = [setting(0.1 * np.exp([x, x]), (0.1, 0.1), name=str(x), quantity="error") for x in effects]
     found = count(settings, FEWER, 0.95)
     assert found.median == pytest.approx(np.median(effects))
     assert found.median_interval == pytest.approx((np.sort(effects)[7], np.sort(effects)[17]))
@@ -332,3 +332,24 @@ def test_an_interval_of_few_settings_excludes_nothing_and_says_so():
     assert ends(median_interval(np.array([0.1, 0.2, 0.3, 0.4]), 0.95)) == " (no interval)"
     assert ends((-1.0, float("inf"))) == " (-1 to inf)"
     assert ends((-math.inf, math.inf)) == " (no interval)"
+
+
+@pytest.mark.parametrize("comparison", [FEWER, SAME, MORE], ids=lambda comparison: comparison.kind)
+def test_a_side_stands_whatever_the_steps_of_runs_that_never_reached_their_target(comparison):
+    """Their value is a lower bound: with any later steps a decided side is the same, and some are not decided."""
+    draw, decided = np.random.default_rng(5), 0
+    for _ in range(300):
+        a, b = draw.lognormal(0, 1, (2, 3))
+        never = {"a": draw.random(3) < 0.2, "b": draw.random(3) < 0.2}
+        known = setting(a, b)
+        bounds = {arm: dataclasses.replace(known.outcomes[arm, ""], unreached=never[arm]) for arm in never}
+        row = number_in(Setting("s", {(arm, ""): runs for arm, runs in bounds.items()}), comparison)
+        if row.side == "failed":
+            assert row.number is None
+            assert never["a"].any() or never["b"].any()
+            continue
+        decided += bool(never["a"].any() or never["b"].any())
+        for far in (1.5, 1e6):
+            later = setting(np.where(never["a"], far * a, a), np.where(never["b"], far * b, b))
+            assert number_in(later, comparison).side == row.side
+    assert decided > 10

@@ -125,3 +125,11 @@ def test_damaged_file_is_one_line_and_nothing_is_written(tmp_path, capsys):
     assert str(path) in error
     assert error.count("\n") == 1
     assert not (tmp_path / "report").exists()
+
+
+def test_curves_are_of_the_metric_that_is_compared(tmp_path):
+    study = write_study(tmp_path / "study", ("none", "batchnorm"), (8,), seeds=3)
+    assert run("report", [str(study), "metric=val/loss"]) == 0
+    page = (study / "report" / "index.html").read_text()
+    assert "Validation loss by optimizer step" in page
+    assert "Validation accuracy" not in page

@@ -8,58 +8,64 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from command_words import options_of
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from normexp.cli import train
+from normexp.cli.compare import compare
+from normexp.cli.verify import verify
 from normexp.config.errors import checked
 from normexp.config.folder import ALLOWED, VARIABLE
 from normexp.config.run_spec import RunSpec
 from normexp.format import installs
 from normexp.sweeps.job import Job
-from normexp.sweeps.options import OF_COMMANDS, Options, options_of, take_flags
+from normexp.sweeps.options import Options, SweepOptions
 from normexp.sweeps.places import choose_place
 
 RUN = Job(RunSpec({"trainer": {"accelerator": "cpu"}, "threads": None}, {}, "", Path()), [], 1, Path())
 
 
-def test_flags_are_taken_out_and_mean_what_they_say():
-    arguments = ["-m", "--place", "slurm", "norm=none", "--time-limit=02:00:00", "--plan", "--gpus=0.25"]
-    arguments += ["--slurm", "partition=gpu"]
-    rest, given = take_flags(arguments)
-    assert rest == ["-m", "norm=none"]
-    wanted = Options(place="slurm", time_limit="02:00:00", plan=True, gpus=0.25, slurm={"partition": "gpu"})
-    assert options_of(given) == wanted
+def test_a_command_takes_options_as_flags_and_as_words():
+    words = ["--place", "slurm", "claim=P10", "--time-limit=02:00:00", "--plan", "gpus=0.25"]
+    words += ["--slurm", "partition=gpu", "--slurm=exclusive=true", "--slurm", "time=02:00:00"]
+    slurm = {"partition": "gpu", "exclusive": True, "time": "02:00:00"}
+    wanted = Options(place="slurm", time_limit="02:00:00", plan=True, gpus=0.25, slurm=slurm)
+    given = options_of(verify, words)
+    assert (given["claim"], given["engine"]) == ("P10", wanted)
     assert wanted.time_limit == timedelta(hours=2)
-    rest, given = take_flags(["-m", "--metric", "val/quality", "--better", "higher"])
-    assert options_of(given).better == "higher"
-    words = ["--metric", "val/loss", "--plan"]  # a command's own key
-    assert take_flags(words, OF_COMMANDS) == (words[:2], [("plan", "true")])
+    assert options_of(compare, ["--metric", "val/loss", "--plan"])["metric"] == "val/loss"  # a key of its own
 
 
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--place", "moon"], "place='moon': choose from here, slurm, local, ray"),
-        (["--workers", "-1"], "workers=-1: must be at least 0"),
+        (["--workers", "-1"], "workers='-1': must be at least 0"),
         (["--workers", "two"], "workers='two': must be a whole number"),
         (["--time-limit", "2h"], "time_limit='2h': must be a time, 02:00:00"),
         (["--gpus", "half"], "gpus='half': must be a number"),
         (["--place", "slurm", "--workers", "0"], "workers=0: runs inside this process"),
         (["--gpus", "1"], "gpus=1: is for clusters; runs_per_gpu"),
-        (["--metric", "val/quality"], "metric=val/quality: which way is better"),
-        (["--place"], "--place: needs a value"),
-        (["--slurm", "a b=me"], "slurm=a b=.*: write an option of sbatch, account=mine"),
+        (["--place"], "place: a value is missing"),
+        (["--slurm", "a b=me"], "slurm: a b=.*: write an option of sbatch, account=mine"),
+        (["--slurm"], "--slurm=: a value is missing"),
+        (["--slurm", "gpu"], "slurm: a value is missing"),
+        (["--metric", "val/loss"], "--metric: no such option"),
     ],
 )
 def test_wrong_flag_is_one_line(flags, message):
     with pytest.raises(ValueError, match=message) as error:
-        options_of(take_flags(flags)[1])
+        options_of(verify, flags)
     assert "\n" not in str(error.value)
 
 
 def test_an_option_of_sbatch_is_one_line():
-    with pytest.raises(ValueError, match=r"slurm=account=.*: write an option of sbatch"):
-        checked(Options, {"slurm": {"account": "me\n#SBATCH --wrap=x"}}, "hydra.launcher")
+    with pytest.raises(ValueError, match=r"slurm: account=.*: write an option of sbatch"):
+        checked(SweepOptions, {"slurm": {"account": "me\n#SBATCH --wrap=x"}}, "hydra.launcher")
+    with pytest.raises(ValueError, match=r"hydra\.launcher: metric=val/quality: which way"):
+        checked(SweepOptions, {"metric": "val/quality"}, "hydra.launcher")
+    with pytest.raises(ValueError, match=r"hydra\.launcher.workers='2': must be a whole number"):
+        checked(SweepOptions, {"workers": "2"}, "hydra.launcher")
 
 
 def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_them(monkeypatch):
@@ -74,8 +80,14 @@ def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_
     assert [override.value() for override in parsed] == ["a;b's", "x y"]
     train.train(["experiment=depth", "--plan"])
     assert seen.pop()[1:] == ["hydra.launcher.plan=true"]
-    with pytest.raises(ValueError, match="--plan: is for sweeps; add -m"):
-        train.train(["seed=0", "--plan"])
+    train.train(["-m", "--metric", "val/quality", "--better", "higher"])
+    assert seen.pop() == ["hydra.launcher.metric=val/quality", "hydra.launcher.better=higher"]
+    for words, message in {
+        ("seed=0", "--plan"): "--plan: is for sweeps; add -m",
+        ("-m", "--place"): "--place: expected one argument",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            train.train(list(words))
 
 
 @pytest.mark.parametrize(("place", "package"), [("slurm", "submitit"), ("ray", "ray")])

@@ -38,18 +38,20 @@ LAST = "last:"  # before a glob
 ALWAYS_LOGGED = (*FINAL, "lr", "train/*", "val/*", "test/*")
 
 
-def measure_of(claim: Claim) -> str:
-    """The measure of a claim's first metric. `error` and `loss` on test have examples. `fit` is the loss on the
+def quantity_of(claim: Claim) -> str:
+    """What a claim's first metric counts. `error` and `loss` on test have examples. `fit` is the loss on the
     training split, `failed` whether a run learned, `steps` the steps to a target, `value` any other number."""
     metric = claim.metric_of(next(iter(claim.arms))).removesuffix(f"_{REESTIMATED}")
-    measures = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
-    return measures.get(metric, "steps" if metric.startswith("convergence/steps_to_") else "value")
+    quantities = {"test/error": "error", "test/loss": "loss", "failed": "failed", "train/loss": "fit"}
+    return quantities.get(metric, "steps" if metric.startswith("convergence/steps_to_") else "value")
 
 
 def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs with two more columns: `value`, the number of the arm's own metric, and `check`, that of the
-    manipulation check, which is nan in an arm that the check does not compare. Both are nan for a run that diverged."""
+    manipulation check, which is nan in an arm that the check does not compare. Both are nan for a run that diverged.
+    Of steps a third, `unreached`: whether the target was never reached, so that the value is a lower bound."""
     values = {name: np.full(len(runs), np.nan) for name in ("value", "check")}
+    unreached = np.zeros(len(runs), bool)
     ended = (runs["status"] == "completed").to_numpy()  # the last number of a diverged run means nothing
     for arm in claim.arms:
         here = ended & (runs["arm"] == arm).to_numpy()
@@ -57,7 +59,9 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
         for name, metric in metrics.items():
             if metric and metric != "failed" and here.any():
                 values[name][here] = column_of(metric, runs[here])
-    return runs.assign(**values)
+        if quantity_of(claim) == "steps" and here.any():
+            unreached[here] = runs.loc[here, metrics["value"].partition("/")[2]] == NEVER
+    return runs.assign(**values, **({"unreached": unreached} if quantity_of(claim) == "steps" else {}))
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:

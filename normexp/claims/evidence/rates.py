@@ -25,7 +25,7 @@ RATE_RULES = {
 LADDER = (0.1, 0.3, 1.0, 3.0, 10.0)  # times a configuration's own rate
 STEPS = (1.0, 3.0)  # the learning rates in each power of ten: 0.001, 0.003, 0.01, ...
 Rates = tuple[float, ...]
-# Scores that may choose a rate (higher is better), each with a second score that breaks ties. For other measures it is
+# Scores that may choose a rate (higher is better), each with a second score that breaks ties. For others it is
 # that of `error`: of `failed` a run counts that was the best of its seed, failed or not.
 SCORES: dict[str, Callable[[pd.DataFrame], tuple[pd.Series, pd.Series]]] = {
     "error": lambda runs: (runs["val_accuracy"], -runs["val_loss"]),
@@ -43,35 +43,35 @@ def rates_around(rate: float) -> Rates:
     return tuple(float(f"{rate * step:.2g}") for step in LADDER)
 
 
-def runs_at(runs: pd.DataFrame, cells: Mapping[str, BankCell], measure: str, rate: str) -> pd.DataFrame:
+def runs_at(runs: pd.DataFrame, cells: Mapping[str, BankCell], quantity: str, rate: str) -> pd.DataFrame:
     """One run per setting, arm, level and seed: at its `own` best rate, or at the `lowest`, `middle` or `highest` of
     the setting's grid."""
     if rate == "own":
-        return tuned_runs(runs, measure)
+        return tuned_runs(runs, quantity)
     # Each arm of a drawn setting was run at that rate alone.
     chosen = {name: rate_of(cell.rates, rate) for name, cell in cells.items() if not cell.draw}
     asked = runs["setting"].map(chosen)
     return runs[asked.isna() | (runs["lr"] == asked)]
 
 
-def tuned_runs(runs: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The row of each setting, arm, level and seed at its best rate: the highest validation score of `measure` among
+def tuned_runs(runs: pd.DataFrame, quantity: str) -> pd.DataFrame:
+    """The row of each setting, arm, level and seed at its best rate: the highest validation score of `quantity` among
     the runs that did not fail; of all, where every rate failed. A second score breaks ties, then the lower rate; a
     score that is no number comes last. Arms are in the order of their names."""
-    score, tie = SCORES.get(measure, SCORES["error"])(runs)
+    score, tie = SCORES.get(quantity, SCORES["error"])(runs)
     order = {"failed_": runs["status"] != "completed", "score_": -score, "tie_": -tie}
     ordered = runs.assign(**order).sort_values([*order, "lr"], kind="stable")
     best = runs.loc[ordered.drop_duplicates(["setting", "arm", "level", "seed"]).index.sort_values()]
     return best.sort_values(["arm", "level"], kind="stable", key=lambda column: column.astype(str))
 
 
-def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
+def widened_rates(runs: pd.DataFrame, quantity: str) -> list[float]:
     """The rates of one setting, with one more at the ends that too many seeds take (see the module), by the ratio of
     the last two. Seeds whose runs all failed take no end."""
     rates = sorted(set(runs["lr"].tolist()))
     if len(rates) < 2:
         return rates
-    best = tuned_runs(runs, WIDENS_BY.get(measure, measure))
+    best = tuned_runs(runs, WIDENS_BY.get(quantity, quantity))
     taken = best["lr"].where(best["status"] == "completed")
     ends = pd.DataFrame({end: taken == edge for end, edge in (("low", rates[0]), ("high", rates[-1]))})
     shares = ends.groupby([best["arm"], best["level"]]).mean()
@@ -81,9 +81,9 @@ def widened_rates(runs: pd.DataFrame, measure: str) -> list[float]:
     return [*rates, rates[-1] ** 2 / rates[-2]] if high else rates
 
 
-def next_rates(runs: pd.DataFrame, cell: BankCell, measure: str) -> Rates:
+def next_rates(runs: pd.DataFrame, cell: BankCell, quantity: str) -> Rates:
     """The grid of rates that the runs of the last grid ask for; the last grid itself if it need not be wider."""
-    wider = tuple(float(f"{rate:g}") for rate in widened_rates(runs, measure))
+    wider = tuple(float(f"{rate:g}") for rate in widened_rates(runs, quantity))
     # Those of a drawn setting are 0.001, 0.003, 0.01, ...: 0.01, not 0.009.
     return tuple(neighbor(rate, 0) for rate in wider) if cell.draw else wider
 

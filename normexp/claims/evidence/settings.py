@@ -6,7 +6,7 @@ import pandas as pd
 from scipy import stats
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, runs_of
-from normexp.claims.evidence.metric import measure_of, with_values
+from normexp.claims.evidence.metric import quantity_of, with_values
 from normexp.claims.evidence.rates import runs_at
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.spec.cell import BankCell, labels_of
@@ -41,7 +41,7 @@ def compared_runs(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     """The runs that a verdict compares, of the finished runs of a grid: one per setting, arm, level and seed, at its
     rate, with the columns `value`, `check` and `failed`."""
     of_arms = rates_of_all_seeds(with_values(claim, runs))
-    chosen = runs_at(of_arms, claim.cells, measure_of(claim), claim.rate)
+    chosen = runs_at(of_arms, claim.cells, quantity_of(claim), claim.rate)
     groups = chosen.groupby("setting", sort=False)
     parts = [rows.assign(failed=failed_runs(rows, claim.cells[str(name)])) for name, rows in groups]
     return pd.concat(parts, ignore_index=True) if parts else chosen.assign(failed=[])
@@ -65,18 +65,20 @@ def rates_of_all_seeds(runs: pd.DataFrame) -> pd.DataFrame:
 
 def setting_of(claim: Claim, cell: BankCell, runs: pd.DataFrame, *, manipulation: bool = False) -> Setting:
     """One setting from its `compared_runs`."""
-    measure, failed = "value" if manipulation else measure_of(claim), runs["failed"]
-    values = failed.astype(float) if measure == "failed" else runs["check" if manipulation else "value"]
+    quantity, failed = "value" if manipulation else quantity_of(claim), runs["failed"]
+    values = failed.astype(float) if quantity == "failed" else runs["check" if manipulation else "value"]
     table = runs[["arm", "seed"]].assign(factor=runs["level"], value=values, failed=failed)
+    if quantity == "steps":
+        table["unreached"] = runs["unreached"]
     guesses = {"error": 1 - cell.chance, "loss": cell.guess_loss, "fit": cell.guess_loss, "failed": 1.0}
     answers, bank = runs["answers"].iloc[0], claim.drawn_from
     length = bank.population.length if bank and bank.population and cell.name in bank.cells else None
     return Setting.of_table(
         table,
         cell.name,
-        measure=measure,
-        guess=float(runs["steps"].max()) if measure == "steps" else guesses.get(measure),
-        answer=1 / (cell.validation if np.isnan(answers) else answers) if measure == "error" else 0.0,
+        quantity=quantity,
+        guess=float(runs["steps"].max()) if quantity == "steps" else guesses.get(quantity),
+        answer=1 / (cell.validation if np.isnan(answers) else answers) if quantity == "error" else 0.0,
         labels=claim.labels_in(cell.labels),
         # A factor makes several networks of a setting, of which its trial run says nothing.
         learned=None if claim.factor else cell.learned,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, RUN, arms_in, rates_in, rows_of, runs_of
-from normexp.claims.evidence.metric import measure_of, with_values
+from normexp.claims.evidence.metric import quantity_of, with_values
 from normexp.claims.evidence.rates import MOST_WIDENINGS, next_rates
 from normexp.claims.evidence.settings import compared_runs, setting_of
 from normexp.claims.judge.settings_count import MOST_SEEDS, is_near_margin
@@ -50,7 +50,7 @@ def wider_rates(claim: Claim, cell: BankCell, arms: Sequence[Arm], runs: pd.Data
             return [rows_of(cell.name, *arm, seeds, rates) for arm in arms]
         if here["status"].isna().any():
             break
-        rates = next_rates(here, cell, measure_of(claim))
+        rates = next_rates(here, cell, quantity_of(claim))
     return []
 
 

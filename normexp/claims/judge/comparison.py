@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind
-from normexp.claims.judge.outcomes import Arm, Outcomes
+from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind, Side
+from normexp.claims.judge.outcomes import Arm, Outcomes, unreached_runs
 
 if TYPE_CHECKING:
     KindName = str
@@ -19,9 +19,9 @@ Number = Annotated[int | float, Field(allow_inf_nan=False)]
 Bound = Number | Annotated[list[Number], Field(min_length=1)]
 Bounds = Bound | dict[str, Bound]
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
-FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
+FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
-PRACTICAL_MARGINS = (FINE, FINE_MARGIN, COARSE, SHARE, COARSE_MARGIN, LOSS_MARGIN)
+PRACTICAL_MARGINS = (FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN, LOSS_MARGIN)
 
 
 class Comparison(BaseModel):
@@ -98,12 +98,12 @@ class Comparison(BaseModel):
         unset = {name: field.default for name, field in type(self).model_fields.items()}
         return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
 
-    def margin_in(self, outcomes: Mapping[Arm, Outcomes], measure: str) -> float:
+    def margin_in(self, outcomes: Mapping[Arm, Outcomes], quantity: str) -> float:
         """The margin in a setting with these outcomes."""
         if not self.practical:
             return self.size
         baseline = [runs.values.mean() for (arm, _), runs in outcomes.items() if arm == self.baseline]
-        return practical_margin(float(np.mean(baseline)) if baseline else math.nan, measure)
+        return practical_margin(float(np.mean(baseline)) if baseline else math.nan, quantity)
 
     def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
         """The outcomes that the effect is made of."""
@@ -125,6 +125,15 @@ class Comparison(BaseModel):
             raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
         return np.log(values) if self.log else values
 
+    def sides(self, effect: float, margin: float, outcomes: Mapping[Arm, Outcomes]) -> set[Side]:
+        """Where an effect may lie: on one side of the margin, and further out where values are lower bounds. Where an
+        arm never reached its target the effect is at least this, where the baseline did not at most, and a slope may
+        be any."""
+        unreached = unreached_runs(outcomes)
+        ends = [math.inf] * (self.arm in unreached) + [-math.inf] * (self.baseline in unreached)
+        ends = [-math.inf, math.inf] if unreached and self.rule.slope else ends
+        return {self.rule.side(end, margin) for end in (effect, *ends)}
+
     def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
         arm = self.values(outcomes, self.named_arm)
@@ -140,11 +149,11 @@ class Comparison(BaseModel):
         return effects - target
 
 
-def practical_margin(baseline: float, measure: str) -> float:
+def practical_margin(baseline: float, quantity: str) -> float:
     """The smallest difference that matters in practice. Errors: .3 points where the baseline errs under 3%, a tenth of
     its errors up to 10%, one point above. Losses: .02 nats."""
-    if measure == "loss":
+    if quantity == "loss":
         return LOSS_MARGIN
-    if baseline < FINE:
+    if baseline < FINE_ERROR:
         return FINE_MARGIN
-    return SHARE * baseline if baseline <= COARSE else COARSE_MARGIN
+    return MIDDLE_SHARE * baseline if baseline <= COARSE_ERROR else COARSE_MARGIN

@@ -37,11 +37,11 @@ class SeedMean:
         error = float(effects.std(ddof=1)) / math.sqrt(n) if n > 1 and np.ptp(effects) else 0.0
         return cls(float(effects.mean()) if n else math.nan, error, n - 1.0, exact)
 
-    def interval(self, level: float) -> Ends:
+    def interval(self, confidence: float) -> Ends:
         """The ends of the interval."""
         if not self.error or self.df < FEWEST_FOR_INTERVAL - 1:
             return (self.effect, self.effect) if self.exact else (-math.inf, math.inf)
-        half = self.error * float(t_quantile(level, self.df))
+        half = self.error * float(t_quantile(confidence, self.df))
         return self.effect - half, self.effect + half
 
     def p_within(self, region: Region) -> float:
@@ -58,13 +58,13 @@ class SeedMean:
         return min(self.p_within(rule.region(margin)), self.p_within(rule.complement(margin)))
 
 
-def share_interval(count: int, of: int, level: float) -> Ends:
-    """Clopper and Pearson's interval of a share: it misses in at most 1 - level, whatever the settings' effects are."""
+def share_interval(count: int, of: int, confidence: float) -> Ends:
+    """Clopper and Pearson's interval of a share: it misses in at most 1 - confidence, whatever the effects are."""
     if not of:
         return 0.0, 1.0
     from scipy import stats
 
-    interval = stats.binomtest(count, of).proportion_ci(level, method="exact")
+    interval = stats.binomtest(count, of).proportion_ci(confidence, method="exact")
     return float(interval.low), float(interval.high)
 
 
@@ -75,12 +75,12 @@ def p_of_share(holds: int, n: int) -> float:
     return float(stats.binomtest(holds, n).pvalue)
 
 
-def median_interval(values: np.ndarray, level: float) -> Ends:
+def median_interval(values: np.ndarray, confidence: float) -> Ends:
     """The interval of the median that inverts the sign test: from the k-th smallest value to the k-th largest, with
-    the largest k for which P(B < k) <= (1 - level) / 2 with B ~ binomial(n, 1/2). Infinite where n is too small."""
+    the largest k for which P(B < k) <= (1 - confidence) / 2 with B ~ binomial(n, 1/2). Infinite where n is small."""
     from scipy import stats
 
-    interval = stats.quantile_test(values, q=0, p=0.5).confidence_interval(level)
+    interval = stats.quantile_test(values, q=0, p=0.5).confidence_interval(confidence)
     return (-math.inf, math.inf) if math.isnan(interval.low) else (float(interval.low), float(interval.high))
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from normexp.claims.spec.claim import Claim
 
 SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
-FEW = 24  # drawn settings
+FEW_SETTINGS = 24  # drawn settings
 
 
 def head(claim: "Claim") -> dict[str, Any]:
@@ -63,7 +63,7 @@ def lost_runs(settings: Sequence[Setting]) -> dict[str, Failures]:
 def few_of(claim: "Claim") -> Few | None:
     """Of a claim with fewer drawn settings than most: how many there are."""
     bank = claim.drawn_from
-    if bank is None or len(claim.cells) >= FEW:
+    if bank is None or len(claim.cells) >= FEW_SETTINGS:
         return None
     fitting = len(bank.with_labels(claim.where))
     return Few(bank=bank.name, cells=len(bank.cells), fitting=fitting, where=claim.where, first=claim.first)

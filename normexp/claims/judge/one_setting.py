@@ -10,7 +10,7 @@ import pandas as pd
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, SeedMean, holm
 from normexp.claims.judge.head import arm_means, head, lost_runs
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import Case, Judgement, Verdict, Word, deciding
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -36,7 +36,7 @@ def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
     return Verdict(
         **head(claim),
         word=word,
-        level=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
+        confidence=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
         arms=arm_means([setting]),
         failures=lost_runs([setting] if trained else []),
         judgements=judgements,
@@ -64,7 +64,7 @@ def judge_comparisons(
     pairs = list(zip(comparisons, means, strict=True))
     p = iter(holm([mean.p_of(c, c.size) for c, mean in pairs if mean]))
     return [
-        _of_mean(c, mean, next(p), seeds=n, trained=trained) if mean else _of_values(c, table, n)
+        _of_mean(c, mean, next(p), outcomes, trained=trained) if mean else _of_values(c, table, n)
         for c, mean in pairs
     ]
 
@@ -79,14 +79,17 @@ def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: boo
     return SeedMean.of(comparison.effects(paired), exact=not trained)
 
 
-def _of_mean(comparison: Comparison, mean: SeedMean, p: float, *, seeds: int, trained: bool) -> Judgement:
-    word = Word.UNDECIDED
-    if p <= ALPHA:  # so the whole interval lies on one side
-        holds = comparison.rule.side(mean.effect, comparison.size) == comparison.rule.true_side
-        word = Word.SUPPORTED if holds else Word.REFUTED
+def _of_mean(
+    comparison: Comparison, mean: SeedMean, p: float, outcomes: Mapping[Arm, Outcomes], *, trained: bool
+) -> Judgement:
+    word, read = Word.UNDECIDED, comparison.reads(outcomes)
+    sides = comparison.sides(mean.effect, comparison.size, read)
+    if p <= ALPHA and len(sides) == 1:  # so the whole interval lies on one side
+        word = Word.SUPPORTED if comparison.rule.true_side in sides else Word.REFUTED
     return Judgement(
         comparison=comparison, word=word, effect=mean.effect, interval=mean.interval(1 - ALPHA),
-        n_seeds=int(mean.df) + 1, seeds=seeds, trained=trained,
+        n_seeds=int(mean.df) + 1, seeds=len(next(iter(outcomes.values())).seeds), trained=trained,
+        unreached=unreached_runs(read),
         unresolved=trained and math.isfinite(mean.effect) and not mean.error,
     )  # fmt: skip
 

@@ -1,7 +1,8 @@
 """The results of a setting's runs: one number per run, and which runs failed."""
 
+from collections import Counter
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,14 +21,19 @@ class Outcomes:
     seeds: np.ndarray  # (n,) whole numbers, ascending. They pair the arms
     values: np.ndarray  # (n,) the measure of each run; ignored for a failed run
     failed: np.ndarray  # (n,) whether a run diverged or never learned
+    # (n,) whether a value is a lower bound: the steps of a run that never reached its target. None: no value is.
+    unreached: np.ndarray | None = None
 
     def at(self, rows: np.ndarray) -> "Outcomes":
         """Some of the runs. `rows` is a mask or a list of places."""
-        return Outcomes(self.seeds[rows], self.values[rows], self.failed[rows])
+        unreached = None if self.unreached is None else self.unreached[rows]
+        return Outcomes(self.seeds[rows], self.values[rows], self.failed[rows], unreached)
 
     def guessing(self, guess: float) -> "Outcomes":
         """These outcomes, with a failed run counted as one that guesses."""
-        return Outcomes(self.seeds, np.where(self.failed, guess, self.values), np.zeros_like(self.failed))
+        return replace(
+            self, values=np.where(self.failed, guess, self.values), failed=np.zeros_like(self.failed)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +42,7 @@ class Setting:
 
     name: str  # as in the claim's yaml, or of the draw
     outcomes: Mapping[Arm, Outcomes]  # of each arm and level, with the same seeds
-    measure: str = "value"  # `error` and `loss` have margins of practice; see `practical_margin`
+    quantity: str = "value"  # `error` and `loss` have margins of practice; see `practical_margin`
     # Value of a run that learned nothing: 0.9 for errors in ten classes, log(classes) for a loss, all steps for a time.
     # None: not known.
     guess: float | None = None
@@ -61,14 +67,23 @@ class Setting:
     @classmethod
     def of_table(cls, table: "pd.DataFrame", name: str = "", **options) -> "Setting":
         """A setting with one number per seed, from the columns arm, factor, seed, value and, if runs may fail with a
-        number, failed. A value that is not a number is a failure."""
+        number, failed; of steps also unreached. A value that is not a number is a failure."""
         outcomes: dict[Arm, Outcomes] = {}
         for (arm, level), rows in table.groupby(["arm", "factor"], sort=False):
             rows = rows.sort_values("seed")
             values = rows["value"].to_numpy(float)
             failed = ~np.isfinite(values) | (rows["failed"].to_numpy(bool) if "failed" in rows else False)
-            outcomes[str(arm), level] = Outcomes(rows["seed"].to_numpy(), values, failed)
+            unreached = rows["unreached"].to_numpy(bool) & ~failed if "unreached" in rows else None
+            outcomes[str(arm), level] = Outcomes(rows["seed"].to_numpy(), values, failed, unreached)
         return cls(name, outcomes, **options)
+
+
+def unreached_runs(outcomes: Mapping[Arm, Outcomes]) -> dict[str, int]:
+    """Arm -> runs that never reached their target, over all levels; only arms that have one."""
+    counted = Counter[str]()
+    for (arm, _), runs in outcomes.items():
+        counted[arm] += 0 if runs.unreached is None else int(runs.unreached.sum())
+    return {arm: n for arm, n in counted.items() if n}
 
 
 def paired_runs(by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:

@@ -9,7 +9,7 @@ from normexp.claims.judge.head import arm_means, few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import count, word_of
 from normexp.claims.judge.verdict import (
-    FEWEST,
+    FEWEST_SETTINGS,
     Check,
     Count,
     Registered,
@@ -44,10 +44,10 @@ def judge_settings(
         repeated: draws that were the same network as an earlier one, which `settings` leaves out.
         manipulation: the settings with the values of the manipulation check.
     """
-    level, needed = 1 - (row.alpha if row else ALPHA), claim.first - repeated
-    check = _check(claim, manipulation, level) if manipulation else None
+    confidence, needed = 1 - (row.alpha if row else ALPHA), claim.first - repeated
+    check = _check(claim, manipulation, confidence) if manipulation else None
     begun = claim.drawn and len(settings) < needed
-    counts = [count(settings, comparison, level) for comparison in claim.comparisons]
+    counts = [count(settings, comparison, confidence) for comparison in claim.comparisons]
     if claim.drawn and not begun:
         counts = [_with_word(result, check) for result in counts]
     word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (Word.COUNTED, None)
@@ -58,7 +58,7 @@ def judge_settings(
     return Verdict(
         **head(claim),
         word=word,
-        level=level,
+        confidence=confidence,
         arms=arm_means(settings),
         failures=lost_runs(settings),
         counts=tuple(counts),
@@ -78,18 +78,18 @@ def judge_settings(
 
 def _with_word(result: Count, check: Check | None) -> Count:
     """The count of a comparison over drawn settings with its word. Without the cause that it names there is none."""
-    if result.asked < FEWEST:
+    if result.asked < FEWEST_SETTINGS:
         return result
     if check and not check.held:
         return replace(result, word=Word.UNDECIDED)
     return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
 
 
-def _check(claim: "Claim", settings: Sequence[Setting], level: float) -> Check | None:
+def _check(claim: "Claim", settings: Sequence[Setting], confidence: float) -> Check | None:
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
     cause = claim.manipulation
     if cause is None:
         return None
-    result = count(settings, cause.comparison, level)
+    result = count(settings, cause.comparison, confidence)
     held = result.share_interval[0] > 0.5 if claim.drawn else result.holds == result.n
     return Check(**vars(result), measure=cause.measure, held=held)

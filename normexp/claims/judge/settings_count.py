@@ -15,14 +15,23 @@ import numpy as np
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
 from normexp.claims.judge.moderators import moderators
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs
-from normexp.claims.judge.verdict import FAILED, FEWEST, Count, SettingRow, Share, Signs, Trained, Word
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
+from normexp.claims.judge.verdict import (
+    FAILED,
+    FEWEST_SETTINGS,
+    Count,
+    SettingRow,
+    Share,
+    Signs,
+    Trained,
+    Word,
+)
 
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
 RULES = {  # behind every word over settings; a registered protocol holds them
     "judge": "settings are the sample",
-    "settings for a word, at least": FEWEST,
+    "settings for a word, at least": FEWEST_SETTINGS,
     "divided: the interval of the share within": list(QUARTERS),
     "seeds of a setting within a standard error of its margin": MOST_SEEDS,
     "fresh seeds of the worst setting of a universal sentence": 10,  # of a rule that is gone; hashes of rows hold it
@@ -36,8 +45,10 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     together, with_guesses = paired_runs(by_arm), runs_with_guesses(setting, by_arm)
     mean = _mean(with_guesses, setting, comparison) if with_guesses else None
     seeds = _seeds(by_arm)
-    margin = comparison.margin_in(with_guesses or {}, setting.measure)
-    side = comparison.rule.side(mean.effect, margin) if mean else FAILED
+    margin = comparison.margin_in(with_guesses or {}, setting.quantity)
+    sides: set[str] = {*comparison.sides(mean.effect, margin, with_guesses or {})} if mean else {FAILED}
+    side = sides.pop() if len(sides) == 1 else FAILED
+    mean = None if side == FAILED else mean
     failures = Counter[str]()
     for (arm, _), outcomes in by_arm.items():
         failures[arm] += int(outcomes.failed.sum())
@@ -64,7 +75,7 @@ def runs_with_guesses(setting: Setting, by_arm: Mapping[Arm, Outcomes]) -> dict[
     """The runs with failed ones counted as guesses; None if every run failed, which answers only what is asked of the
     failures of one arm. Where the value of guessing is not known, those of the seeds at which all trained; None if
     there are none."""
-    answer = setting.measure == "failed" and len({arm for arm, _ in by_arm}) == 1
+    answer = setting.quantity == "failed" and len({arm for arm, _ in by_arm}) == 1
     if all(outcomes.failed.all() for outcomes in by_arm.values()) and not answer:
         return None
     if setting.guess is not None:
@@ -86,17 +97,18 @@ def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparis
     return SeedMean.of(comparison.effects(_with_half(by_arm, setting, comparison)))
 
 
-def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> Count:
+def count(settings: Sequence[Setting], comparison: Comparison, confidence: float) -> Count:
     """One comparison over settings."""
     rows = [number_in(setting, comparison) for setting in settings]
     asked = [row for row in rows if row.side != FAILED]
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
-    failures, runs = Counter[str](), Counter[str]()
+    failures, runs, unreached = Counter[str](), Counter[str](), Counter[str]()
     for setting in settings:
         for (arm, _), outcomes in comparison.reads(setting.outcomes).items():
             failures[arm] += int(outcomes.failed.sum())
             runs[arm] += len(outcomes.seeds)
+        unreached.update(unreached_runs(comparison.reads(setting.outcomes)))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     sides = Counter(row.side for row in rows)
     return Count(
@@ -106,32 +118,33 @@ def count(settings: Sequence[Setting], comparison: Comparison, level: float) -> 
         within=sides["within"],
         opposite=sides["opposite"],
         failed=sides[FAILED],
-        **vars(share_of(asked, level)),
+        **vars(share_of(asked, confidence)),
         median=float(np.median(numbers)) if asked else None,
-        median_interval=median_interval(numbers, level) if asked else None,
+        median_interval=median_interval(numbers, confidence) if asked else None,
         direction=direction(numbers, comparison),
-        learned=share_of([row for row in asked if row.learned], level) if known else None,
-        others=share_of([row for row in asked if not row.learned], level) if known else None,
+        learned=share_of([row for row in asked if row.learned], confidence) if known else None,
+        others=share_of([row for row in asked if not row.learned], confidence) if known else None,
         ceiling=ceiling(settings, rows, comparison),
         moderators=moderators([row.holds for row in asked], [row.labels for row in asked]),
         trained=trained(settings, rows, comparison),
         failures=dict(failures),
         runs=dict(runs),
         unfitted={arm: unfitted[arm] for arm in failures if arm in unfitted},
+        unreached=dict(unreached),
         settings=tuple(rows),
     )
 
 
-def share_of(rows: Sequence[SettingRow], level: float) -> Share:
+def share_of(rows: Sequence[SettingRow], confidence: float) -> Share:
     """The share of these settings in which the comparison holds."""
     holds, n = sum(row.holds for row in rows), len(rows)
-    interval = share_interval(holds, n, level)
+    interval = share_interval(holds, n, confidence)
     return Share(holds=holds, asked=n, share=holds / n if n else math.nan, share_interval=interval)
 
 
 def trained(settings: Sequence[Setting], rows: Sequence[SettingRow], comparison: Comparison) -> Trained:
     """The count over the seeds at which every run trained. None of failures: no run that trained says more of them."""
-    if any(setting.measure == "failed" for setting in settings):
+    if any(setting.quantity == "failed" for setting in settings):
         return Trained(n=0, holds=0, median=None)
     rule = comparison.rule
     known = [(row.trained, row.margin) for row in rows if row.trained is not None]

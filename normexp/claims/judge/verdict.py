@@ -13,7 +13,7 @@ from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
 from normexp.runs.table import FEWEST_FOR_INTERVAL
 
-FEWEST = 6  # drawn settings for a word
+FEWEST_SETTINGS = 6  # drawn settings for a word
 FAILED = "failed"  # the side of a setting without a number
 
 
@@ -68,6 +68,7 @@ class SettingRow:
     name: str  # of the setting
     # The effect: the mean over seeds of the arm's value minus the baseline's, or of their log ratio; a failed
     # run counts as a guess. None if every run failed, or one did and the value of guessing is not known.
+    # Or if values are lower bounds, so that the effect may lie on another side.
     number: float | None
     error: float  # its standard error over seeds; nan with one seed
     margin: float  # the smallest effect that matters here
@@ -96,7 +97,9 @@ class Count(Share):
     beyond: int  # settings in which the effect lies beyond the margin, as the sentence says
     within: int  # settings in which it lies within
     opposite: int  # settings in which it lies beyond the margin the other way
-    failed: int  # settings without a number, in which it cannot be asked
+    failed: (
+        int  # settings without a number, or with a bound that decides nothing, in which it cannot be asked
+    )
     median: float | None  # of the effects; None without one
     median_interval: Ends | None  # of the sign test
     direction: Signs | None  # None for a sentence that claims no sign
@@ -112,6 +115,7 @@ class Count(Share):
     settings: tuple[SettingRow, ...]  # the settings behind the counts
     word: Word = Word.COUNTED  # over enough drawn settings supported, refuted, divided or undecided
     p: float | None = None  # of the share against one half, where there is a word
+    unreached: Mapping[str, int] = field(default_factory=dict)  # arm -> runs that never reached their target
 
     @property
     def clear(self) -> tuple[int, int, int] | None:
@@ -168,6 +172,7 @@ class Judgement:
     alone: bool = False  # whether all that fail have the level of the worst, though the factor has others
     # Arm -> level -> smallest and largest of its single values.
     ranges: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
+    unreached: Mapping[str, int] = field(default_factory=dict)  # arm -> runs that never reached their target
 
 
 def deciding(judgements: Sequence[Judgement]) -> Judgement:
@@ -252,7 +257,7 @@ class Verdict:
     expected: str | None  # the word that mathematics gives
     limits: Limits
     word: Word
-    level: float  # of all intervals; 1 for the range of a universal sentence
+    confidence: float  # of all intervals; 1 for the range of a universal sentence
     # Arm -> setting and level -> mean value over the seeds at which it trained.
     arms: Mapping[str, Mapping[str, float]]
     failures: Mapping[str, Failures]

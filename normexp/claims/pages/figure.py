@@ -21,7 +21,7 @@ from normexp.report.style import INK, Style, shorten
 from normexp.runs.files import atomic_write
 
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666"}
-KINDS = {
+KIND_OF = {
     Word.SUPPORTED: "for",
     Word.NO_COUNTEREXAMPLE: "for",
     Word.HOLDS_HERE: "for",
@@ -60,7 +60,7 @@ def lines_of(verdict: Verdict) -> list[Line]:
     lines = [line_of_setting(row, equal) for row in verdict.settings if row.number is not None]
     lines.sort(key=lambda line: line.effect)
     if verdict.effect is not None and verdict.interval and lines:
-        kind = KINDS.get(verdict.word, "open")
+        kind = KIND_OF.get(verdict.word, "open")
         margin = lines[0].margin
         lines.append(Line("median of settings", verdict.effect, verdict.interval, kind, margin, summary=True))
     return lines
@@ -78,7 +78,7 @@ def line_of_setting(row: SettingRow, equal: bool) -> Line:
 
 def line_of_judgement(result: Judgement) -> Line:
     """The row of a comparison in one setting."""
-    name, kind = effect_name(result.comparison), KINDS.get(result.word, "open")
+    name, kind = effect_name(result.comparison), KIND_OF.get(result.word, "open")
     return Line(name, result.effect, result.interval, kind, result.comparison.size, summary=True)
 
 
@@ -95,7 +95,15 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
-        explain(axes, {kind: kinds.count(kind) for kind in COLORS if kind in kinds}, lines[-1], verdict.level)
+        if lines:
+            explain(
+                axes,
+                {kind: kinds.count(kind) for kind in COLORS if kind in kinds},
+                lines[-1],
+                verdict.confidence,
+            )
+        else:
+            axes.text(0.5, 0.5, "no setting has a number", ha="center", transform=axes.transAxes)
     else:
         judged = [judgement for judgement in verdict.judgements if not judgement.comparison.rule.universal]
         ratios, panel, width = ((3, 2), (5, 4.2), 105) if judged else ((1,), (7, 3.8), 78)
@@ -107,10 +115,10 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         if judged:
             lines = [line_of_judgement(judgement) for judgement in judged]
             draw_forest(columns[1], lines, verdict)
-            level = f"{100 * verdict.level:.4g}%"
+            level = f"{100 * verdict.confidence:.4g}%"
             columns[1].set_title(f"effect and {level} interval; gray: too small to matter", fontsize=9)
             columns[1].set_xlabel(textwrap.fill(units_of_effect(verdict), 48), fontsize=9)
-    color = COLORS[KINDS.get(verdict.word, "open")]
+    color = COLORS[KIND_OF.get(verdict.word, "open")]
     figure.suptitle(heading, x=0.01, ha="left", color=color, fontweight="bold", fontsize=9.5)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
@@ -123,7 +131,7 @@ def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     return "\n".join(textwrap.fill(text, width) for text in told)
 
 
-def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> None:
+def explain(axes: Axes, counts: dict[str, int], last: Line, confidence: float) -> None:
     """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color."""
     handles: list[Any] = [
         Line2D([], [], color=COLORS[kind], marker="o", markersize=5, label=f"{WORDS[kind]} ({count})")
@@ -131,7 +139,7 @@ def explain(axes: Axes, counts: dict[str, int], last: Line, level: float) -> Non
     ]
     if last.summary:
         look: dict[str, Any] = {"marker": "D", "markersize": 5, "linewidth": 4}
-        text = f"median, {100 * level:.4g}% interval"
+        text = f"median, {100 * confidence:.4g}% interval"
         handles.append(Line2D([], [], color=COLORS[last.kind], label=text, **look))
     handles.append(Patch(color=BAND, label="too small to matter"))
     title = "settings; bars: one standard error"

@@ -9,7 +9,7 @@ import pandas as pd
 from normexp.claims import units, words
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.judge.settings_count import word_of
-from normexp.claims.judge.verdict import FEWEST, Verdict, Word
+from normexp.claims.judge.verdict import FEWEST_SETTINGS, Verdict, Word
 from normexp.claims.pages.figure import draw
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.pages.verdicts import Family
@@ -17,7 +17,7 @@ from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, effect_name
 from normexp.runs.files import write_text
 
-MOST = 10
+MOST_FINDINGS = 10
 # In this order since before the bank was judged, so that no result chose them: first questions to drawn settings, then
 # exact ones, then counts of settings that somebody chose. The first ten that are judged stand on the page.
 QUESTIONS = (
@@ -35,7 +35,7 @@ def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[st
         for name, verdict in verdicts.items()
         if verdict.word not in (Word.BEGUN, Word.WITHDRAWN)
     }
-    chosen = [judged[name] for name in QUESTIONS if name in judged][:MOST]
+    chosen = [judged[name] for name in QUESTIONS if name in judged][:MOST_FINDINGS]
     family = Family.of(verdicts)
     rows = [
         finding(claims[verdict.id], verdict) | {"holm": capital(family.in_words(verdict))}
@@ -83,7 +83,7 @@ def answer(verdict: Verdict) -> str:
         in_all = f"{result.holds} of {result.asked}"
         if every == Word.COUNTED:
             answers.append(f"holds in {in_all} hand-picked settings")
-        elif learned is None or learned.asked < FEWEST:  # nobody knows it, or of too few
+        elif learned is None or learned.asked < FEWEST_SETTINGS:  # nobody knows it, or of too few
             answers.append(every)
         elif (word := word_of(learned.share_interval)) == every:
             answers.append(f"{word} where {where_learned}, and over all settings")
@@ -112,7 +112,7 @@ def counts(verdict: Verdict) -> str:
                 share = f"{count.share:.2f}{units.ends(count.share_interval, '.2f')}" if verdict.drawn else ""
                 name = [effect_name(result.comparison)] if several else []
                 rows.append([*name, stratum, f"{count.holds} of {count.asked}", share])
-    columns = ["settings", "it holds in", f"share, {100 * verdict.level:.4g}% interval"]
+    columns = ["settings", "it holds in", f"share, {100 * verdict.confidence:.4g}% interval"]
     return markdown_table(["comparison", *columns] if several else columns, rows)
 
 

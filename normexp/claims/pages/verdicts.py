@@ -8,7 +8,7 @@ from pathlib import Path
 
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.settings_count import word_of
-from normexp.claims.judge.verdict import FEWEST, Count, Verdict, Word
+from normexp.claims.judge.verdict import FEWEST_SETTINGS, Count, Verdict, Word
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
@@ -124,7 +124,7 @@ def outside(verdicts: dict[str, Verdict], family: Family) -> dict[str, str]:
         name: word_of(verdict.counts[0].share_interval)
         for name, verdict in verdicts.items()
         if verdict.drawn and verdict.manipulation and not verdict.manipulation.held
-        if (name, 1) not in family.tested and verdict.counts and verdict.counts[0].asked >= FEWEST
+        if (name, 1) not in family.tested and verdict.counts and verdict.counts[0].asked >= FEWEST_SETTINGS
     }
 
 

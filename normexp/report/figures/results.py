@@ -1,6 +1,7 @@
 """What came out: the final value against the factor of the study, and which learning rates each arm bears; how it was
 learned: validation curves by epoch, step, sample and second."""
 
+import re
 from collections.abc import Iterator
 
 import pandas as pd
@@ -148,33 +149,36 @@ CLOCKS = {
 
 
 def learning_curves(study: Study, style: Style) -> list[Drawing] | list[Skipped]:
-    """Validation accuracy over training, with a tab for each clock."""
-    recorded = study.recorded("val/accuracy")
+    """The study's metric over training, with a tab for each clock; of one of the end, validation accuracy."""
+    along = study.metric in study.metrics["metric"].cat.categories and not study.metric.startswith("test/")
+    name = study.metric if along else "val/accuracy"
+    recorded = study.recorded(re.escape(name))
     # A failed run's curve may end, and a mean that loses a run on the way would jump.
     recorded = recorded[~recorded["failed"]]
     if recorded.empty:
-        return [Skipped("Validation accuracy over training", "no run that learned recorded val/accuracy")]
+        title = f"{label(name).capitalize()} over training"
+        return [Skipped(title, f"no run that learned recorded {name}")]
     # Runs of one arm and level are validated at the same steps, until one stops early. Only their seconds differ.
     curve = of_all_runs(curves(recorded, ["arm", "level"], "step"), ["arm", "level"])
     clocks = recorded.groupby(["arm", "level", "step"], observed=True)[["epoch", "samples", "seconds"]].mean()
     curve = curve.merge(clocks.reset_index(), on=["arm", "level", "step"])
     first = "step" if study.summaries["max_steps"].notna().any() else "epoch"
-    return [
-        over_clock(study, style, curve, clock) for clock in sorted(CLOCKS, key=lambda clock: clock != first)
-    ]
+    ordered = sorted(CLOCKS, key=lambda clock: clock != first)
+    return [over_clock(study, style, curve, clock, label(name)) for clock in ordered]
 
 
-def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str) -> Drawing:
+def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str, ylabel: str) -> Drawing:
     """The curves over one clock, one panel per level."""
     xlabel, meaning = CLOCKS[clock]
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         ends = draw_curves(axes, style, curve[curve["level"] == level], clock)
-        percent(axes.yaxis)
+        if ylabel.endswith("accuracy"):
+            percent(axes.yaxis)
+            axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))
-        axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
         return ends
 
-    figure, more = level_panels(study, style, xlabel, "validation accuracy", draw, sharex=clock == "epoch")
+    figure, more = level_panels(study, style, xlabel, ylabel, draw, sharex=clock == "epoch")
     caption = f"{over_seeds(study)}. {meaning} {note(study)}{more}"
-    return Drawing(f"learning_{clock}", f"Validation accuracy by {xlabel}", caption, figure, tab=clock)
+    return Drawing(f"learning_{clock}", f"{ylabel.capitalize()} by {xlabel}", caption, figure, tab=clock)
