@@ -1,6 +1,5 @@
 """The answer of a comparison: as text, as a table, and as a page."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,10 +76,10 @@ class Answer:
 
 def own_folder(out: Path, name: str, compared: Any) -> Path:
     """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
-    digest, number, place = hashlib.sha256(json.dumps(compared).encode()).hexdigest(), 1, out / name
-    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()).get("digest") != digest:
+    compared, number, place = json.loads(json.dumps(compared)), 1, out / name
+    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()) != compared:
         number += 1
         place = out / f"{name}-{number}"
     place.mkdir(parents=True, exist_ok=True)
-    write_json(place / DESIGN, {"digest": digest, "compared": compared})
+    write_json(place / DESIGN, compared)
     return place

@@ -34,14 +34,10 @@ class Effect:
     left_out: int
 
 
-def effect_of(
-    arm: Outcomes, baseline: Outcomes, *, paired: bool = True, guess: float | None = None
-) -> Effect:
+def effect_of(arm: Outcomes, baseline: Outcomes, *, paired: bool = True) -> Effect:
     """The difference of two arms. It is paired if at least half of the seeds of the smaller arm stand in the other one,
-    else it is Welch's. A failed run counts as a `guess`; where that is not known it is left out."""
+    else it is Welch's. A failed run is left out."""
     runs = len(arm.seeds) + len(baseline.seeds)
-    if guess is not None and not (arm.failed.all() and baseline.failed.all()):
-        arm, baseline = arm.guessing(guess), baseline.guessing(guess)
     common, mine, others = np.intersect1d(arm.seeds, baseline.seeds, return_indices=True)
     if paired and len(common) and 2 * len(common) >= min(len(arm.seeds), len(baseline.seeds)):
         known = paired_runs({("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)})
@@ -113,7 +109,7 @@ def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> Seed
     """The mean over seeds of the logarithm of the steps of an arm divided by those of the baseline, until both first
     reach an equal value: for each seed the best that the worse of the two came to."""
     ratios = []
-    for seed in sorted(arm.keys() & baseline.keys()):
+    for seed in arm.keys() & baseline.keys():
         best = [running_best(own[seed]) for own in (arm, baseline)]
         target = max(own[-1, 1] for own in best)
         steps = [first_at(own, target) for own in best]

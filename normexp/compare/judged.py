@@ -3,7 +3,7 @@ over seeds where these pair, with Holm over comparisons, and the error rate divi
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,9 +23,10 @@ from normexp.compare.effect import (
     seeds_to_decide,
     steps_ratio,
 )
-from normexp.runs.metrics import higher_is_better
+from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 from normexp.runs.table import FEWEST_SEEDS
 
+RUN = ["arm", "level", "seed"]  # what tells runs apart
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal within the margin", "not decided"
 
@@ -66,11 +67,12 @@ def metric_of(name: str, better: str | None, margin: float | str | None, *, shar
         if better == "higher":
             raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
         return known
-    higher = higher_is_better(name, better)
     if number is None:
+        way = "" if better or last_word(name) in LOWER | HIGHER else ", and better=higher or better=lower"
         raise ValueError(
-            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters"
+            f"margin: practice knows none for {name}; write margin=NUMBER, the smallest difference that matters{way}"
         )
+    higher = higher_is_better(name, better)
     return Metric(name, higher, digits=max(0, 1 - math.floor(math.log10(number))) if number else 3)
 
 
@@ -183,38 +185,44 @@ class Look:
 
 @dataclass(frozen=True)
 class Results:
-    """Finished runs: a table with the columns arm, level, seed, value and failed; and what else is known of them:
-    the value of guessing, (arm, level, seed) -> values of the test examples, and curves of what `curve` names."""
+    """Finished runs: a table with the columns arm, level, seed, value and failed; and what else is known of them: the
+    value of guessing, and (arm, level) -> seed -> values of the test examples, and curves of what `curve` names."""
 
     runs: pd.DataFrame
     guess: float | None = None
-    examples: Mapping[tuple, np.ndarray] = field(default_factory=dict)
-    curves: Mapping[tuple, Curve] = field(default_factory=dict)
+    examples: Mapping[tuple, Mapping[Any, np.ndarray]] = field(default_factory=dict)
+    curves: Mapping[tuple, Mapping[Any, Curve]] = field(default_factory=dict)
     curve: str = "value"
+
+
+def by_arm(runs: pd.DataFrame, values: Iterable[np.ndarray]) -> dict[tuple, dict[Any, np.ndarray]]:
+    """(arm, level) -> seed -> the value of each run."""
+    found: dict[tuple, dict[Any, np.ndarray]] = {}
+    for (arm, level, seed), own in zip(runs[RUN].itertuples(index=False, name=None), values, strict=True):
+        found.setdefault((arm, level), {})[seed] = own
+    return found
 
 
 def look(results: Results, design: Design) -> Look:
     """Judge one look of those planned. Each may spend an equal part of ALPHA, so that all together err in at most
     ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one)."""
-    alpha = ALPHA / len(design.looks)
-    outcomes = {
-        (arm, level): Outcomes(*(rows.sort_values("seed")[name].to_numpy() for name in ("seed", "value", "failed")))
-        for (arm, level), rows in results.runs.groupby(["arm", "level"], sort=False)
-    }  # fmt: skip
-    arms = {}
+    alpha, groups = ALPHA / len(design.looks), dict(iter(results.runs.groupby(["arm", "level"])))
+    arms, outcomes = {}, {}
     for key in itertools.product(design.norms, design.levels):
-        if runs := outcomes.get(key):
-            trained = runs.guessing(results.guess) if results.guess is not None else runs.at(~runs.failed)
-            mean = SeedMean.of(trained.values)
-            arms[key] = Arm(
-                *key, mean.effect, mean.interval(1 - ALPHA), len(runs.seeds), int(runs.failed.sum())
-            )
+        if key in groups:
+            rows = groups[key].sort_values("seed")
+            runs = Outcomes(*(rows[name].to_numpy() for name in ("seed", "value", "failed")))
+            outcomes[key] = runs if results.guess is None else runs.guessing(results.guess)
+            mean = SeedMean.of(outcomes[key].values[~outcomes[key].failed])
+            arms[key] = Arm(*key, mean.effect, mean.interval(1 - ALPHA), len(rows), int(runs.failed.sum()))
     found = []
     for norm, level in itertools.product(design.norms[1:], design.levels):
         arm, baseline = (norm, level), (design.baseline, level)
         if arm in arms and baseline in arms:
-            effect = effect_of(outcomes[arm], outcomes[baseline], paired=design.paired, guess=results.guess)
-            if (z := differences_of(results, arm, baseline)) is not None:
+            effect = effect_of(outcomes[arm], outcomes[baseline], paired=design.paired)
+            mine, others = (results.examples.get(key, {}) for key in (arm, baseline))
+            if shared := sorted(mine.keys() & others.keys()):
+                z = np.stack([mine[seed] - others[seed] for seed in shared])
                 effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
             practical = practical_margin(arms[baseline].mean, design.metric.measure)
             margin = practical if design.margin == PRACTICAL else float(design.margin)
@@ -236,7 +244,7 @@ def look(results: Results, design: Design) -> Look:
                 p=float(p), word=word, runs=own.runs + base.runs, assumed=not effect.spread,
                 more=None if needed is None else needed - effect.seeds,
                 relative=(value / base.mean, (ends[0] / base.mean, ends[1] / base.mean)) if base.mean > 0 else None,
-                steps=saved(results, (own.norm, own.level), (base.norm, base.level), alpha), curve=results.curve,
+                steps=saved(results, own, base, alpha), curve=results.curve,
             )
         )  # fmt: skip
     fewest = min(own.runs for own in arms.values())
@@ -253,20 +261,8 @@ def word_of(effect: float, margin: float, *, higher: bool = False) -> str:
     return EQUAL if abs(effect) <= margin else BETTER if (effect > 0) == higher else WORSE
 
 
-def differences_of(results: Results, arm: tuple, baseline: tuple) -> np.ndarray | None:
-    """(seeds, examples) differences over the seeds of which both arms have examples; None without one."""
-    seeds = sorted(
-        key[2] for key in results.examples if key[:2] == arm and (*baseline, key[2]) in results.examples
-    )
-    pairs = [results.examples[*arm, seed] - results.examples[*baseline, seed] for seed in seeds]
-    return np.stack(pairs) if pairs else None
-
-
-def saved(results: Results, arm: tuple, baseline: tuple, alpha: float) -> tuple[float, Ends] | None:
+def saved(results: Results, arm: Arm, baseline: Arm, alpha: float) -> tuple[float, Ends] | None:
     """The ratio of steps to an equal value with its interval; None without curves of three seeds."""
-    curves = [
-        {key[2]: own for key, own in results.curves.items() if key[:2] == side} for side in (arm, baseline)
-    ]
-    mean = steps_ratio(*curves)
+    mean = steps_ratio(*(results.curves.get((own.norm, own.level), {}) for own in (arm, baseline)))
     low, high = mean.interval(1 - alpha)
     return (math.exp(mean.effect), (math.exp(low), math.exp(high))) if math.isfinite(low) else None

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,6 @@ from normexp.runs import finished_summary, write_summary
 from normexp.training.folder import RunFolder
 
 OF_SEED = ("lr", "seed")  # arguments that are no arm's
-# What places ask of a run.
-CONFIG = {"threads": 1, "trainer": {"accelerator": "auto", "devices": 1}, "compile": False}
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,8 @@ class OwnRun:
     folder: Path
     digest: str
     overrides: tuple[str, ...] = ()
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return CONFIG
+    # What places ask of a run.
+    config: ClassVar = {"threads": 1, "trainer": {"accelerator": "auto", "devices": 1}, "compile": False}
 
     @property
     def choices(self) -> dict[str, str]:

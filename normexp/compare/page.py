@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from normexp.compare.answer import Answer
-from normexp.compare.judged import Look
+from normexp.compare.judged import EQUAL, Look
 from normexp.compare.sentences import at, failed_runs, headline, methods, partners
 from normexp.config.process import command
 from normexp.format import pluralize
@@ -54,12 +55,26 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
         runs_text=runs_text(answer),
         made_by=made_by, tables={"comparison.csv": table} | tables,
     )  # fmt: skip
-    head, rows = [str(name) for name in table.columns], table.astype(str).to_numpy().tolist()
-    write_text(out / "tables" / "comparison.tex", booktabs(head, rows))
+    short = for_paper(table)
+    head, rows = list(short), short.to_numpy().tolist()
+    write_text(out / "tables" / "comparison.tex", booktabs(head, rows, text))
     lines = grid([head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)])
     parts = (f"# {plain(design.name)}", plain(headline(look)), lines, plain(text))
     write_text(out / "report.md", "\n\n".join(parts) + "\n")
     return page
+
+
+def for_paper(table: pd.DataFrame) -> pd.DataFrame:
+    """What of the table fits the width of a page: arms, values and differences with their intervals, and verdicts."""
+    short = table.astype(str)
+    for name in short.columns.intersection(["95% interval", "interval"]):
+        before = short.columns[short.columns.get_loc(name) - 1]
+        short[before] += short[name].str.replace(r"(.+) to (.+)", r" [\1, \2]", regex=True).str.strip("–")
+    more = [
+        "95% interval", "interval", "runs", "failed", "relative", "pairs", "margin", "p, adjusted", "more seeds",
+        "steps",
+    ]  # fmt: skip
+    return short.replace({"verdict": {EQUAL: "equal"}}).drop(columns=more, errors="ignore")
 
 
 def runs_text(answer: Answer) -> str:

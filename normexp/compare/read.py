@@ -4,7 +4,7 @@ of TensorBoard and of normexp, numbers that somebody typed."""
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
         raise ValueError(f"{path}: no such file") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
+    if len(table.columns) == 1 and re.search(r"[;\t]", name := str(table.columns[0])):
+        raise ValueError(f"{path}: has one column, {name}; separate columns by commas")
     return charted(table)
 
 
@@ -163,12 +165,12 @@ def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return failed, still
 
 
-def labels(table: pd.DataFrame, names: Iterable[str]) -> pd.Series:
+def labels(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
     """The values of columns as one text each row, `digits 8`; empty without a column."""
-    columns = [table[name].astype(str) for name in names]
-    return pd.Series(
-        [" ".join(row) for row in zip(*columns, strict=True)] if columns else "", index=table.index
-    )
+    found = pd.Series("", table.index)
+    for name in names:
+        found = (found + " " + table[name].astype(str)).str.strip()
+    return found
 
 
 def texts(column: pd.Series) -> pd.Series:

@@ -9,12 +9,11 @@ import numpy as np
 import pandas as pd
 
 from normexp.compare.answer import Answer
-from normexp.compare.judged import Design, Metric, Results, guess_of, look, metric_of
+from normexp.compare.judged import RUN, Design, Metric, Results, by_arm, guess_of, look, metric_of
 from normexp.compare.read import column, labels, numbers, opened, states, texts, typed
 from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
-RUN = ["arm", "level", "seed"]
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
 
 
@@ -90,10 +89,10 @@ def compare(
         tuned = runs.assign(tune=score(table, tune, metric)).sort_values(["failed", "tune"], kind="stable")
         runs = tuned.drop_duplicates(RUN).sort_index().drop(columns="tune")
     check_runs(runs, table, metric, names)
-    keys = dict(zip(runs.index, runs[RUN].itertuples(index=False, name=None), strict=True))
     way = [1, -1 if metric.higher else 1]  # the lower the better
     single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
-    falling = {keys[place]: curve * way for place, curve in curves.items() if place in keys}
+    places = runs.index.intersection(list(curves))
+    falling = by_arm(runs.loc[places], [curves[place] * way for place in places])
     results = Results(runs, guess, single, falling, value)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
@@ -171,8 +170,8 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
 
 def examples(
     source: Any, runs: pd.DataFrame, arm: str, value: str, seed: str | None, settings: list[str]
-) -> dict[tuple, np.ndarray]:
-    """(arm, level, seed) -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
+) -> dict[tuple, dict[str, np.ndarray]]:
+    """(arm, level) -> seed -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
     another mean, or other examples than the others."""
     where = f"per_example={source if isinstance(source, (str, Path)) else 'table'}"
     if seed is None:
@@ -192,4 +191,4 @@ def examples(
         raise ValueError(
             f"{where}: its means over examples are not the values of the runs; give all examples of each"
         )
-    return {key: scales[0] * own for key, own in zip(wide.index, wide.to_numpy(), strict=True)}
+    return by_arm(wide.reset_index()[RUN], scales[0] * wide.to_numpy())

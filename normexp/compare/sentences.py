@@ -173,8 +173,8 @@ def methods(look: Look, ended: str = "") -> str:
         f" lies wholly beyond or wholly within a margin {rule}, fixed beforehand, over at least {FEWEST_SEEDS} seeds."
     )
     several = len(look.differences) > 1
-    family = f"Together {len(look.differences)} words err in" if several else "The word errs in"
-    family += f" at most 5%{' (Holm)' if several else ''}"
+    family = f"Together {len(look.differences)} words share" if several else "The word has"
+    family += f" an error rate of 5%{' (Holm)' if several else ''}"
     if len(design.looks) > 1:
         looks = (
             f"after {', '.join(map(str, design.looks))} seeds"

@@ -16,7 +16,7 @@ import pandas as pd
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.compare.effect import Curve
-from normexp.compare.judged import Design, Metric, guess_of, metric_of
+from normexp.compare.judged import Design, Metric, by_arm, guess_of, metric_of
 from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
@@ -80,11 +80,12 @@ class Training:
         }  # fmt: skip
         return pd.DataFrame(dict(rows) | columns)[[*columns, *(own for own in rows if own not in columns)]]
 
-    def curves(self, chosen: pd.DataFrame) -> dict[tuple, Curve]:
-        """(arm, level, seed) -> the curve of the chosen run, where it has one of two points or more."""
+    def curves(self, chosen: pd.DataFrame) -> dict[tuple, dict[int, Curve]]:
+        """(arm, level) -> seed -> the curve of the chosen run, where it has one of two points or more."""
         rows = chosen[chosen["status"] == "completed"]
-        found = {(own.arm, own.level, own.seed): curve_of(Path(str(own.folder))) for own in rows.itertuples()}
-        return {key: own for key, own in found.items() if len(own) > 1}
+        found = [curve_of(Path(folder)) for folder in rows["folder"]]
+        long = [len(own) > 1 for own in found]
+        return by_arm(rows[long], itertools.compress(found, long))
 
 
 def status_of(summary: Mapping[str, Any]) -> str:

@@ -115,8 +115,8 @@ def more_folders() -> list[Path]:
     """The folders beside the project's: the user's own, and those of the installed packages that are allowed."""
     user, allowed = own_folder(), allowed_packages()
     named = [package for packages in brought().values() for package in packages] if allowed else []
-    packages = dict.fromkeys(package for package in named if lies_in(package, allowed))
-    return [*([user] if user else []), *map(_folder_of, packages)]
+    brings = [_folder_of(package) for package in dict.fromkeys(named) if lies_in(package, allowed)]
+    return [user, *brings] if user else brings
 
 
 def _folder_of(package: str) -> Path:

@@ -39,7 +39,8 @@ def show_plan(
     if place is None:
         return
     say(console, f"to run    {pluralize(len(to_run), 'run')}, {place}")
-    say(console, *few_seeds(tasks, command))
+    if not brief:  # what adds seeds itself, or has a protocol
+        say(console, *few_seeds(tasks, command))
     if options.plan:
         from normexp.sweeps.estimate import estimate  # loads torch
 

@@ -72,7 +72,7 @@ def test_looks_double_their_seeds(most, looks):
         (["norms=none"], "norms=none: name two or more"),
         (["norms=none,none"], "norms=none,none"),
         (["seeds=4"], "seeds=4: must be >= 5"),
-        (["margin=-1"], "margin=-1: must be a number of at least 0"),
+        (["margin=-1"], "margin=-1: must be >= 0"),
         (["model=mlp", "margin=2"], "margin=2: is a share of wrong answers, below 1"),
         (["name=../x"], "name=../x: is a folder of out="),
         (["batch_sizes=2,x"], "batch_sizes=2,x: must be a whole number"),
@@ -208,6 +208,8 @@ def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tm
     assert list(table["arm"]) == ["none", "batchnorm"]
     tex = (tmp_path / "tables" / "comparison.tex").read_text()
     assert tex.count("\\\\") == 3
+    (row,) = re.findall(r"batchnorm & .* \[.*\] & \$-\$.* \[.*, .*\] & (.*) \\\\", tex)
+    assert row == "not decided"
     assert "\\bottomrule" in tex
     assert not set("−±∞") & set(tex)
 

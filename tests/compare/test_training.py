@@ -57,6 +57,10 @@ def calls(folder):
 @pytest.mark.integration
 def test_a_function_is_tuned_judged_counted_and_resumed(here, tmp_path, capsys):
     words = [*WORDS, "rates=0.01,0.1,1", "width=16", "seeds=5", "--workers", "0"]
+    assert here(*words, "--plan") == 0
+    assert (
+        "at most 30 runs, and more where" in capsys.readouterr().out
+    )  # no time is known before the first run
     assert here(*words) == 0
     told = capsys.readouterr().out
     assert "width=16) and version=; its code is not read" in told
@@ -127,6 +131,7 @@ def test_no_look_begins_that_the_budget_would_not_hold(here, tmp_path, capsys):
         ([WORDS[0], *WORDS[2:], "rates=1,2"], "arms: name two or more"),
         ([*WORDS[:3], "margin=1", "rates=1"], "metric=test: which way is better?"),
         ([*WORDS[:4], "rates=1"], "margin: practice knows none for test"),
+        ([*WORDS[:3], "rates=1"], "the smallest difference that matters, and better=higher or better=lower"),
     ],
 )
 def test_a_function_that_does_not_fit_is_one_line(words, said, here, capsys):
