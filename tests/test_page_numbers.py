@@ -1,6 +1,7 @@
 """The tables of the pages on chosen networks are computed from docs/evidence: each printed number is its value, rounded
 once."""
 
+import math
 import re
 from decimal import Decimal
 from functools import cache
@@ -228,6 +229,56 @@ def test_the_study_of_layers_steps():
         found = sorted(table[f"{place} {named}"])
         check(accuracy, tuple(found) if accuracy.count("%") == 3 else (found[0],))
         assert accuracy.count("%") == 3 or found[0] == found[-1]
+
+
+def test_the_study_of_parts():
+    arms = {
+        "no norm": "none",
+        "BatchNorm": "batchnorm",
+        "frozen after 100 updates": "frozen_100",
+        "no gradient through the statistics": "detached",
+        "deviation alone": "deviation",
+        "mean alone": "mean",
+        "statistics of the last 10 batches": "last_10",
+        "statistics of the last 100 batches": "last_100",
+    }
+    table = study_values("B1", arms)
+    assert table.shape == (3, 8)
+    _, *rows = rows_of("studies/parts_of_batchnorm/README.md", "arm | accuracy")
+    assert [row[0] for row in rows] == [*arms]
+    for name, mean, difference, _ in rows:
+        check(mean, (table[name].mean(),))
+        if difference:
+            check(difference, student(table[name] - table["BatchNorm"]))
+    lost = table["BatchNorm"] - table["no gradient through the statistics"]
+    gain = table["BatchNorm"] - table["no norm"]
+    frozen = table["BatchNorm"] - table["frozen after 100 updates"]
+    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().split())
+    found = numbers(
+        text, r"statistics (\.\d+) of (\d\.\d+) points are lost, frozen after 100 updates (\.\d+)"
+    )
+    check(" ".join(found), (lost.mean(), gain.mean(), frozen.mean()))
+    assert student(lost)[1] > 0.3 > student(frozen)[1]
+
+
+def test_the_study_of_speed():
+    table = study_values("V1", {"none": "none", "BatchNorm": "batchnorm"})
+    gain = table["BatchNorm"] - table["none"]
+    text = " ".join((ROOT / "docs/studies/speed/README.md").read_text().split())
+    check(
+        " ".join(numbers(text, r"BatchNorm ([\d.]+)%, no norm ([\d.]+)%, so")),
+        (table.mean()["BatchNorm"], table.mean()["none"]),
+    )
+    check(" ".join(numbers(text, r"so ([\d.]+) points \(([\d.]+) to ([\d.]+)\)")), student(gain))
+    page = (ROOT / "docs/covariate_shift.md").read_text()
+    check(*numbers(page, r"After 1,000 updates the sigmoid MLP gains ([\d.]+) points"), (gain.mean(),))
+    runs = pd.read_parquet(ROOT / "docs/evidence/runs.parquet").query("asked_by.str.contains('V3:')")
+    steps = runs.sort_values("seed").assign(norm=runs["norm"].astype(str))
+    reached = steps[steps["norm"] == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
+    assert sorted(map(int, numbers(text.replace(",", ""), r"after (\d+) (\d+) and (\d+) updates"))) == sorted(
+        reached
+    )
+    assert (steps.loc[steps["norm"] == "none", "steps_to_0.97"] == math.inf).all()
 
 
 def student(values: pd.Series) -> tuple[float, ...]:
