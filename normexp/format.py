@@ -67,6 +67,7 @@ def require_plain(path: str, value: Any) -> None:
     """
     if isinstance(value, dict):
         for key, item in value.items():
+            require_plain(path or "a key", key)
             require_plain(f"{path}.{key}".lstrip("."), item)
     elif isinstance(value, list):
         for item in value:

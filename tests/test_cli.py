@@ -7,7 +7,7 @@ import pytest
 from normexp.cli import train
 from normexp.config import folder
 from normexp.config.compose import compose
-from normexp.config.errors import one_line, one_line_errors
+from normexp.config.errors import NOTHING_YET, one_line, one_line_errors
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_interruption_before_training_is_one_line_and_status_130(capsys):
     with pytest.raises(SystemExit) as stopped, one_line_errors():
         raise KeyboardInterrupt
     assert stopped.value.code == 130
-    assert capsys.readouterr() == ("", "interrupted before training; nothing was written\n")
+    assert capsys.readouterr() == ("", f"{NOTHING_YET}\n")
 
 
 def test_interruption_that_an_import_turned_into_another_error_is_reported_as_one(capsys):
@@ -61,7 +61,7 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
     with pytest.raises(SystemExit) as stopped, one_line_errors(), one_line_errors():
         imported()
     assert stopped.value.code == 130
-    assert capsys.readouterr().err == "interrupted before training; nothing was written\n"
+    assert capsys.readouterr().err == f"{NOTHING_YET}\n"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

@@ -55,7 +55,7 @@ def test_interruption_before_training_leaves_nothing_but_one_line(tmp_path, impo
         process.send_signal(signal.SIGINT)
         said = [line for line in output if not line.startswith("import time:")]
         assert process.wait(timeout=60) == 130
-    assert said == ["interrupted before training; nothing was written\n"]
+    assert said == ["interrupted before training; nothing was written, and the same command begins again\n"]
     assert not (tmp_path / "outputs").exists()
 
 

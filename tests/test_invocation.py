@@ -107,9 +107,9 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
         (check, "strict=maybe", "must be true or false"),
         (check, "other", "is a word too many; write key=value with a key of data, "),
         (compare, "seeds=2", "must be >= 5"),
-        (compare, "margin=nan", "must be a number of at least 0"),
+        (compare, "margin=nan", "must be < inf"),
         (compare, "margin=much", "must be a number or choose from practical"),
-        (compare, "rates=0.1,-1", "must be a number above 0"),
+        (compare, "rates=0.1,-1", "must be > 0"),
         (compare, "batch_sizes=2,b", "must be"),
     ],
 )

@@ -31,7 +31,7 @@ class NormexpLauncher(Launcher):
 
     def __init__(self, slurm: DictConfig | None = None, **options: Any) -> None:
         more: Any = OmegaConf.to_container(slurm) if isinstance(slurm, DictConfig) else dict(slurm or {})
-        self.options = checked(SweepOptions, {**options, "slurm": more}, "hydra.launcher")
+        self.options = checked(SweepOptions, {**options, "slurm": more})
 
     def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
         self.config = config

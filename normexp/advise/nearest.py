@@ -28,14 +28,6 @@ class Measured:
     cell: BankCell
     setting: Setting
 
-    @property
-    def in_words(self) -> str:
-        """The setting in a few words."""
-        labels = self.cell.labels
-        depth = f"{labels['depth']} deep" if "depth" in labels else ""
-        batch_size = f"batch {labels['batch size']}" if "batch size" in labels else ""
-        return ", ".join(filter(None, (labels["model"], depth, labels.get("activation"), batch_size)))
-
 
 def measured(bank: Bank, evidence: Path = EVIDENCE) -> list[Measured]:
     """The settings of a bank's grid of which the evidence has every norm, in the order drawn."""

@@ -53,6 +53,7 @@ class Check(types.ModuleType):
         averaged: Any = None,
         state_dict: Any = None,
         mask: Any = None,
+        causal: bool | None = None,
         steps: int | None = None,
         seed: int = 0,
     ) -> "result.Result":
@@ -75,6 +76,7 @@ class Check(types.ModuleType):
             averaged: averaged weights (EMA, SWA): a module, or a state dict.
             state_dict: what is saved, such as an adapter's state dict.
             mask: True at real tokens, (N, T); or `mask(batch)`. By default the batch's `attention_mask`.
+            causal: whether an output may not depend on later positions. By default what the attention is told.
             steps: batches before the first validation. Known of a DataLoader.
             seed: of every pass, so that an equal network gives equal numbers.
 

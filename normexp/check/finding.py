@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from normexp.check.network import Network
-from normexp.check.result import Finding
+from normexp.check.result import Finding, NotChecked
 from normexp.check.trace import Call, Place
 
 FOLDER = Path(__file__).parent / "findings"
@@ -80,14 +80,24 @@ class Kind:
         self.limits = SimpleNamespace(**{name: row[0] for name, row in self.texts.get("limits", {}).items()})
 
     def findings(self, network: Network) -> list[Finding]:
-        """What it finds in a network, in words. Raises NotChecked if an input is absent."""
-        return [self.in_words(measured, network) for measured in self.look(network, self.limits)]
+        """What it finds in a network, in words. Raises NotChecked if an input is absent and nothing was found."""
+        found = []
+        try:
+            for measured in self.look(network, self.limits):
+                found.append(self.in_words(measured, network))
+            if not found and self.id != "pass_fails":
+                network.require_watched(self.texts.get("of") == "running statistics")
+        except NotChecked:
+            if not found:
+                raise
+        return found
 
     def in_words(self, measured: Found, network: Network) -> Finding:
         """The finding in words."""
         number, layers, path = measured.number, measured.layers, measured.path
         texts = self.texts | self.texts.get("cases", {}).get(measured.case, {})
-        words: dict[str, Any] = {"number": number, "count": len(layers), "of": len(network.places)}
+        words: dict[str, Any] = {"number": number, "count": len(layers)}
+        words["of"] = len(network.places) + len(network.attempt.heard)
         words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
         words["paths"] = list(layers) if len(layers) <= MOST_NAMED else f"list(result['{self.id}'].layers)"

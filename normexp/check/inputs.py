@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from normexp.check.result import NotChecked
 from normexp.format import require_at_least, require_choice
@@ -17,6 +19,8 @@ from normexp.monitors.batches import Batches, Step, first_batches, rows_of, size
 from normexp.monitors.guard import same_random, to_module
 
 IMAGE, TOKENS = 224, 64  # sizes of made-up inputs
+MOST_PARTS = 8  # of a batch that are named
+PLAIN = (str, bytes, int, float, type(None))  # what no layer takes
 MOST_TEXTS = 8  # made up, as attention takes much memory
 TYPES = {"16": torch.float16, "bf16": torch.bfloat16, "32": torch.float32, "64": torch.float64}
 PRECISIONS = {f"{name}{how}": kind for name, kind in TYPES.items() for how in ("", "-mixed", "-true")}
@@ -45,6 +49,7 @@ class CheckOptions:
     averaged: Any = None
     state_dict: Any = None
     mask: Any = None
+    causal: bool | None = None
     steps: int | None = None
     seed: int = 0
     broadcasts: bool | None = field(default=None, init=False)
@@ -112,13 +117,43 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     found = [data] if is_batch(data) else drawn(data, 2, seed)
     if not found:
         raise ValueError("loader: gives no batch; pass a loader with at least one")
+    if bare := [batch for batch in found if all(isinstance(x, PLAIN) for x in tree_leaves(batch))]:
+        raise ValueError(
+            f"loader: gives a batch that is {described(bare[0])}, without a tensor; pass tensors"
+        )
     whole = Batches(held_out=to_module(found[-1], module), training=to_module(found[0], module))
     size = size_of(found[0])
     if 0 in (size, size_of(found[-1])):
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
+    for given, taken in zip(floats(found[0]), floats(whole.training), strict=True):
+        if given.itemsize > taken.itemsize:
+            said.append(f"{name_of(given)} of the batches is rounded to {name_of(taken)}, the network's type")
+            break
     if size is not None and size > samples:
         said.append(f"batches cut from {size} to {samples} samples; samples= (--samples) sets how many")
     return Data(Batches(*(cut(batch, samples) for batch in whole)), whole, size, said)
+
+
+def described(batch: Any) -> str:
+    """A batch in words: `None`, `a dict of x, mask`, `a tuple of Tensor, Tensor`."""
+    kind, parts = type(batch).__name__, []
+    if isinstance(batch, Mapping):
+        parts = [str(key) for key in batch]
+    elif isinstance(batch, (tuple, list)):
+        parts = [type(item).__name__ for item in batch]
+    return "None" if batch is None else f"a {kind}" + f" of {', '.join(parts[:MOST_PARTS])}" * bool(parts)
+
+
+def floats(batch: Any) -> list[torch.dtype]:
+    """The types of the tensors of floating-point numbers in a batch."""
+    kinds: list[torch.dtype] = []
+    apply_to_collection(batch, Tensor, lambda x: kinds.append(x.dtype) if x.is_floating_point() else None)
+    return kinds
+
+
+def name_of(kind: torch.dtype | None) -> str:
+    """`float32`."""
+    return str(kind).removeprefix("torch.")
 
 
 def cut(batch: Any, samples: int | None) -> Any:

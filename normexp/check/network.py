@@ -14,7 +14,17 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
-from normexp.check.inputs import HALF, PRECISIONS, CheckOptions, cut, drawn, is_batch, root_of, seeded
+from normexp.check.inputs import (
+    HALF,
+    PRECISIONS,
+    CheckOptions,
+    cut,
+    drawn,
+    is_batch,
+    name_of,
+    root_of,
+    seeded,
+)
 from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, trace
@@ -231,10 +241,35 @@ class Network:
     def parameters(self) -> dict[nn.Parameter, str]:
         """The parameters of the norms themselves -> their names."""
         return {
-            p: f"{place.path}.{name}"
+            p: place.named(name)
             for place in self.places
             for name, p in place.module.named_parameters(recurse=False)
         }
+
+    @property
+    def changing(self) -> list[str]:
+        """Names of the tensors of norms, beside parameters, that training changes: running statistics, and what changed
+        in the training pass."""
+        names = []
+        for place in self.places:
+            if place.tracked and place.follows_batches and (place.module.training or not self.root.training):
+                counts = getattr(place.module, "num_batches_tracked", None) is not None
+                held = [*(place.statistics or ()), *(["num_batches_tracked"] if counts else [])]
+            else:
+                held = self.attempt.changed.get(place.path, [])
+            names += map(place.named, held)
+        return names
+
+    def require_watched(self, statistics: bool) -> None:
+        """Raise NotChecked if a norm could not be watched, or with `statistics`, if a layer changes something in
+        training mode that is no known running statistic."""
+        for path, reason in self.attempt.hidden.items():
+            raise NotChecked(f"{path} {reason}")
+        for path, names in self.attempt.changed.items() if statistics else ():
+            raise NotChecked(
+                f"{path or 'the network'} changes {', '.join(names)} in the training pass, not as a running mean and "
+                "variance that eval mode uses; take nn.BatchNorm, or keep them as it does"
+            )
 
     def counts(self) -> str:
         """The norms, counted: `4 LayerNorm, 1 F.rms_norm`."""
@@ -256,11 +291,9 @@ class Network:
         """Over what each norm normalizes in the training pass, and its types; norms that are alike are one line."""
         alike: dict[str, dict[str, str]] = defaultdict(dict)
         for call in self.attempt.calls:
-            types = " -> ".join(
-                str(kind).removeprefix("torch.") for kind in (call.x.dtype, call.gives) if kind
-            )
+            types = " -> ".join(name_of(kind) for kind in (call.x.dtype, call.gives) if kind)
             if (gain := gain_type(call.place)) is not None:
-                types += f", gain {str(gain).removeprefix('torch.')}"
+                types += f", gain {name_of(gain)}"
             alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.path] = call.place.name
         lines = []
         for words, paths in alike.items():
@@ -309,7 +342,7 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
     """See `Modes`. Call it on a copy in eval mode."""
     running = float(loss_of(step, batches.held_out))
     result = Modes(running, running)
-    running_now = {place: _running(place) for place in tracked}
+    running_now = {place: [part.clone() for part in place.running] for place in tracked}
     result.moments = moments(step, batches.training, tracked)[1]
     result.batch, held_out = moments(step, batches.held_out, tracked)
     step.eval()
@@ -318,10 +351,6 @@ def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
             off = torch.stack([seen[-1][0] - mean, seen[-1][1].sqrt() - var.sqrt()]).norm(dim=1)
             result.apart[place.path] = float(off.amax() / var.sqrt().norm())
     return result
-
-
-def _running(place: Place) -> tuple[Tensor, Tensor]:
-    return place.module.running_mean.clone(), place.module.running_var.clone()
 
 
 def moments(
@@ -335,7 +364,7 @@ def moments(
     if passed.error is not None:
         raise passed.error
     for call in passed.calls:
-        if call.mean.shape == call.place.module.running_mean.shape:
+        if call.mean.shape == call.place.running[0].shape:
             found[call.place.path].append((call.mean, call.var))
     return passed.loss, found
 
@@ -348,11 +377,12 @@ def estimate_anew(step: nn.Module, others: list[Any], tracked: list[Place]) -> N
         for place in tracked:
             place.module.train()
         for call in trace(step, batch, tracked).calls:
-            if call.mean.shape == call.place.module.running_mean.shape:
+            if call.mean.shape == call.place.running[0].shape:
                 stored = call.var * (call.values / max(call.values - 1, 1))
                 found[call.place].append((call.mean, stored))
     step.eval()
     for place, calls in found.items():
         means, variances = (torch.stack(parts) for parts in zip(*calls, strict=True))
-        place.module.running_mean.copy_(means.mean(0))
-        place.module.running_var.copy_(variances.mean(0))
+        mean, var = place.running
+        mean.copy_(means.mean(0))
+        var.copy_(variances.mean(0))

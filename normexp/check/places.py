@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from normexp.check.inputs import root_of
 from normexp.models.sites import sites_of
 from normexp.monitors.listen import CalledFunction
-from normexp.monitors.sites import channel_dim
+from normexp.monitors.sites import channel_axis, channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.outputs import standardized
-from normexp.norms.layers.recognize import TORCH, has_running_statistics
+from normexp.norms.layers.recognize import TORCH
+from normexp.norms.layers.running import Names, running_names
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
-RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 FORWARDS = {kind.forward for kind in TORCH}  # a subclass with another may take other axes
 OTHERWISE = "computes something else here than on the inputs on which it was tried"
 TINY = 1e-12  # of an output that is 0
@@ -34,12 +34,14 @@ class Place:
             and its name.
         layer: what it computes; a reason, in one line, if that is not understood.
         unowned: how it is held if no module holds it; empty if one does.
+        statistics: names of its running mean and variance; None if it keeps none.
     """
 
     path: str
     module: nn.Module
     layer: NormLayer | str
     unowned: str = ""
+    statistics: Names | None = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Place) and self.module is other.module and self.path == other.path
@@ -86,6 +88,10 @@ class Place:
             (expected - y[:1].detach()).abs().amax() <= close * expected.abs().amax() + TINY
         )
 
+    def named(self, tensor: str) -> str:
+        """The name of one of its tensors in the network."""
+        return f"{self.path}.{tensor}".lstrip(".")
+
     @property
     def name(self) -> str:
         """Its class, or its function."""
@@ -97,8 +103,10 @@ class Place:
     def kind(self) -> str:
         """Over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
         axes of each sample or token); none for layers that take no statistic; unknown."""
-        if isinstance(self.layer, str) or "something else than" in self.layer.stays:
+        if isinstance(self.layer, str) or not self.layer.understood:
             return "unknown"
+        if self.layer.over and 0 in self.layer.over:
+            return "batch"
         return KINDS.get(self.layer.kind, self.layer.kind)
 
     @property
@@ -124,13 +132,23 @@ class Place:
     @property
     def tracked(self) -> bool:
         """Whether it keeps running statistics."""
-        return has_running_statistics(self.module)
+        return self.statistics is not None
+
+    @property
+    def running(self) -> tuple[Tensor, Tensor]:
+        """Its running mean and variance, each (C,), in their own memory."""
+        mean, var = (getattr(self.module, name).detach() for name in self.statistics or ())
+        return mean.view(-1), var.view(-1)
 
     @property
     def seen(self) -> int | None:
-        """Batches that its running statistics have seen; None if it does not count them."""
+        """Batches that its running statistics have seen; None if it does not count them. At their start, mean 0 and
+        variance 1, they have seen none."""
         count = getattr(self.module, "num_batches_tracked", None)
-        return None if count is None or self.kind == "instance" else int(count)  # InstanceNorm never counts
+        if count is not None and self.kind != "instance":  # InstanceNorm never counts
+            return int(count)
+        mean, var = self.running
+        return 0 if not mean.any() and bool((var == 1).all()) else None
 
     @property
     def keep(self) -> float | None:
@@ -189,18 +207,22 @@ def norms_of(step: nn.Module) -> list[Place]:
     paths = {child: path for path, child in root_of(step).named_modules()}
     norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
     layers = {m: norm_layer(m, paths[m]) for m in norms if not isinstance(m, nn.LocalResponseNorm)}
-    return [Place(paths[module], module, layer) for module, layer in layers.items() if layer is not None]
+    return [
+        Place(paths[module], module, layer, statistics=running_names(module))
+        for module, layer in layers.items()
+        if layer is not None
+    ]
 
 
-def heard_place(module: nn.Module, path: str, ndim: int, step: nn.Module) -> Place | None:
-    """The place of a norm that is called as a function, or that runs and is not held, inside the layer at a path."""
+def heard_place(module: nn.Module, path: str, x: Tensor, step: nn.Module) -> Place | None:
+    """The place of a norm that is called with x as a function, or runs and is not held, inside the layer at a path."""
     if not isinstance(module, CalledFunction):
         layer = norm_layer(module)
         how = (
             HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
         )
         return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
-    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, ndim))
+    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
 
 
 def holds(value: Any, module: nn.Module) -> bool:
@@ -211,8 +233,8 @@ def holds(value: Any, module: nn.Module) -> bool:
     return isinstance(value, (dict, list, tuple, set)) and any(holds(item, module) for item in inside)
 
 
-def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
-    """What a called function computes."""
+def of_function(called: CalledFunction, x: Tensor) -> NormLayer | str:
+    """What a function that is called with x computes."""
     given, eps = called.given, called.eps
     gain, shift = (given.get(name) for name in ("weight", "bias"))
     trained = any(isinstance(p, Tensor) and p.requires_grad for p in (gain, shift))
@@ -222,11 +244,7 @@ def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
         kind = called.name.removesuffix("_norm")
         return NormLayer(kind, shape[-1], -1, eps, gain, shift, trained, axes=len(shape))
     if called.name == "normalize":
-        dim = int(given.get("dim", 1)) if isinstance(given.get("dim", 1), int) else 0
-        if given.get("p", 2) != 2 or dim % ndim not in (1, ndim - 1):
-            return "F.normalize with another length than the root of squares, or over another axis than the channels"
-        last = dim % ndim == ndim - 1
-        return NormLayer("rms", 0, -1 if last else 1, 0.0, per_position=not last)
+        return of_normalize(given.get("p", 2), given.get("dim", 1), eps, x)
     kind = called.name.removesuffix("_norm")
     size = len(gain) if isinstance(gain, Tensor) else 0
     momentum = given.get("momentum", 0.1)
@@ -234,6 +252,20 @@ def of_function(called: CalledFunction, ndim: int) -> NormLayer | str:
         kind, size, 1, eps, gain, shift, trained, keep=None if momentum is None else 1 - momentum,
         frozen=kind == "batch" and not called.training, groups=int(given.get("num_groups", 1)),
     )  # fmt: skip
+
+
+def of_normalize(p: float, dim: int | tuple[int, ...], eps: float, x: Tensor) -> NormLayer | str:
+    """What F.normalize computes: x / max(|x|, eps). A clamp at eps is near eps^2 / n beside the mean square."""
+    if p != 2:
+        return "F.normalize with another length than the root of squares"
+    over = tuple(sorted(axis % x.ndim for axis in ((dim,) if isinstance(dim, int) else dim)))
+    channel = channel_axis(x)
+    if channel is None:
+        if x.ndim == 3 and over == (1,):
+            return "F.normalize over axis 1, and no layer before it tells which axis holds channels"
+        channel = 1 if 1 in over else -1
+    n = math.prod(x.shape[axis] for axis in over)
+    return NormLayer("rms", x.shape[channel], channel % x.ndim, eps**2 / n, over=over)
 
 
 def gain_type(place: Place) -> torch.dtype | None:

@@ -103,6 +103,8 @@ def require_module(module: Any, loss: Any) -> None:
         raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
     if not any(p.is_floating_point() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
+    if any(p.is_meta for p in module.parameters()):
+        raise ValueError(f"{name}: has parameters without numbers, on `meta`; pass it with its weights")
     if loss is None and not getattr(module, "automatic_optimization", True):
         raise ValueError(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="

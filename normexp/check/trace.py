@@ -1,24 +1,30 @@
 """One training pass, watched: what every norm gets and gives, and which parameters get a gradient."""
 
+import contextlib
 import functools
 import math
+import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
+from torch.utils.checkpoint import CheckpointFunction
 
 from normexp.check.inputs import root_of
 from normexp.check.places import OTHERWISE, Place, heard_place
 from normexp.check.result import NotChecked
+from normexp.config.errors import why
 from normexp.models.sites import Site, sites_of
 from normexp.monitors.guard import NoLoss, gradients_or_none, step_output
 from normexp.monitors.listen import listen
 from normexp.monitors.sites import channel_axis, first_tensor
+from normexp.norms.layers.running import states_of
 
+IN_VMAP = "runs a norm inside vmap, where no number can be read"
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 
 
@@ -34,11 +40,13 @@ class Call:
         x: what arrived; shares its memory with the pass.
         given: what the layer was called with, by position or name, and under which of them x stands.
         gives: type of what left; None if the pass did not come so far.
+        finite: whether all that left is.
         before: path of the layer whose output arrived unchanged.
         channels: axis of the channels by the layers before, counted from the end; None if nobody knows.
         training: the mode of the layer in the pass.
         learns: whether gradients were recorded.
         autocast: whether autocast was on.
+        reentrant: whether it ran without gradients inside a reentrant checkpoint.
     """
 
     place: Place
@@ -51,7 +59,9 @@ class Call:
     training: bool
     learns: bool
     autocast: bool
+    reentrant: bool
     gives: torch.dtype | None = None
+    finite: bool = True
     before: str = ""
     channels: int | None = None
 
@@ -88,6 +98,9 @@ class Trace:
         gradients: name -> norm of the gradient of each trained parameter; None where there is none.
         heard: norms that are called as functions, or that run and are not held.
         inside: path of the norm in which the pass failed.
+        changed: path -> names of tensors that layers of one's own changed, and that are no known running statistics;
+            told with `hear`.
+        hidden: path -> why a norm could not be watched.
     """
 
     loss: float = float("nan")
@@ -99,6 +112,8 @@ class Trace:
     heard: list[Place] = field(default_factory=list)
     error: Exception | None = None
     inside: str = ""
+    changed: dict[str, list[str]] = field(default_factory=dict)
+    hidden: dict[str, str] = field(default_factory=dict)
 
     def learning(self) -> dict[str, float | None]:
         """`gradients`, where they can tell something of single layers. Raises NotChecked where no parameter is trained,
@@ -138,7 +153,9 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
     def enter(place: Place, args: tuple, kwargs: dict) -> None:
         x, seen.inside = first_tensor(args, kwargs), place.path
         place = place.called_with(any(v is not x and v is not None for v in (*args, *kwargs.values())))
-        if x is not None and x.numel() and place.kind != "none":
+        if x is None or not x.numel() or place.kind == "none":
+            return
+        with watching(seen, place):
             call = measured(place, x, args, kwargs)
             call.before, call.channels = maker(x), channel_axis(x)
             seen.calls.append(call)
@@ -148,9 +165,10 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         seen.inside = ""
         if begun and begun[-1].place == place and isinstance(output, Tensor):
             call = begun.pop()
-            call.gives = output.dtype
-            if call.understood and not call.place.explains(call.x, output):
-                call.place, call.values = replace(call.place, layer=OTHERWISE), 0
+            with watching(seen, place):
+                call.gives, call.finite = output.dtype, bool(output.detach().isfinite().all())
+                if call.understood and not call.place.explains(call.x, output):
+                    call.place, call.values = replace(call.place, layer=OTHERWISE), 0
 
     def maker(x: Tensor) -> str:
         made = left.get(id(x))
@@ -160,11 +178,12 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         if isinstance(output, Tensor) and module in paths and not maker(output):
             left[id(output)] = weakref.ref(output), writes(output), paths[module]
 
+    def inside(path: str) -> str:
+        """A path of the step as one of the network."""
+        return path if step is root_of(step) else path.removeprefix("model").lstrip(".")
+
     def heard(site: Site, x: Tensor) -> Callable[[Tensor], None] | None:
-        path = (
-            handle.path if step is root_of(step) else handle.path.removeprefix("model").lstrip(".")
-        )  # of `Step`
-        if site.kind != "norm" or (place := heard_place(site.module, path, x.ndim, step)) is None:
+        if site.kind != "norm" or (place := heard_place(site.module, inside(handle.path), x, step)) is None:
             return None
         seen.heard.append(place)
         enter(place, (x,), {})
@@ -179,7 +198,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
         )
         handles.append(module.register_forward_hook(lambda *both, place=place: leave(place, both[-1])))
     if hear:
-        step.__dict__["training_step"] = watched_random(step, seen)
+        step.__dict__["training_step"] = watched(step, seen, places)
         handle = listen(step, [site for site in sites_of(step) if site.kind == "norm"], heard)
         handles += [handle, register_module_forward_hook(made)]
     try:
@@ -200,7 +219,20 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
     finally:
         for each in handles:
             each.remove()
+    if hear:
+        of_norms = (path for path, site in handle.hidden.items() if site.kind == "norm")
+        seen.hidden |= {inside(path) or "the network": IN_VMAP for path in of_norms}
     return seen
+
+
+@contextlib.contextmanager
+def watching(seen: Trace, place: Place) -> Iterator[None]:
+    """Here an error is ours, not the network's: the norm is hidden, and the pass goes on."""
+    try:
+        yield
+    except Exception as error:
+        vmap = "vmap" in str(error)
+        seen.hidden[place.path] = IN_VMAP if vmap else f"cannot be watched: {why(error)}"
 
 
 def writes(x: Tensor) -> int:
@@ -208,9 +240,10 @@ def writes(x: Tensor) -> int:
     return 0 if x.is_inference() else x._version
 
 
-def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
-    """The step, which also notes whether it drew random numbers."""
-    original = step.training_step
+def watched(step: Any, seen: Trace, places: list[Place]) -> Callable[..., Any]:
+    """The step, which also notes whether it drew random numbers, and what else it changed."""
+    original, known = step.training_step, {place.module for place in places if place.tracked}
+    own = {p: m for p, m in root_of(step).named_modules() if m not in known and not of_library(m)}
 
     def states() -> Any:
         cuda = next(root_of(step).parameters()).is_cuda
@@ -219,11 +252,21 @@ def watched_random(step: Any, seen: Trace) -> Callable[..., Any]:
     @functools.wraps(original)
     def training_step(*args: Any, **kwargs: Any) -> Any:
         before = states()
+        held = {(path, name): x.clone() for path, m in own.items() for name, x in states_of(m).items()}
         output = original(*args, **kwargs)
         seen.random = not all(map(torch.equal, before, states()))
+        for (path, name), x in held.items():
+            now = states_of(own[path]).get(name)
+            if now is not None and now.shape == x.shape and not torch.equal(now, x):
+                seen.changed.setdefault(path, []).append(name)
         return output
 
     return training_step
+
+
+def of_library(module: nn.Module) -> bool:
+    """Whether a layer is torch's or this project's, which says itself what it keeps."""
+    return type(module).__module__.startswith("torch.") or hasattr(module, "batch_statistics")
 
 
 def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:
@@ -240,5 +283,13 @@ def measured(place: Place, x: Tensor, args: tuple, kwargs: dict) -> Call:
     return Call(
         place, mean, var, values, largest=float(x.detach().abs().amax()), x=x.detach(), given=(detached, own),
         training=place.module.training, learns=torch.is_grad_enabled(),
-        autocast=torch.is_autocast_enabled(x.device.type),
+        autocast=torch.is_autocast_enabled(x.device.type), reentrant=in_reentrant_checkpoint(),
     )  # fmt: skip
+
+
+def in_reentrant_checkpoint() -> bool:
+    """Whether a reentrant checkpoint is running its part of the forward pass, which it does without gradients."""
+    frame = None if torch.is_grad_enabled() else sys._getframe()
+    while frame is not None and frame.f_code is not CheckpointFunction.forward.__code__:
+        frame = frame.f_back
+    return frame is not None

@@ -20,6 +20,7 @@ def check(
     weights: Path | None = None,
     optimizer: str | None = None,
     mask: str | None = None,
+    causal: bool | None = None,
     precision: str | None = None,
     accumulate: Annotated[int | None, at_least(1)] = None,
     devices: Annotated[int | None, at_least(1)] = None,
@@ -56,6 +57,7 @@ def check(
         weights: a state dict or checkpoint for the network
         optimizer: package:function(network) that makes the optimizer; else a LightningModule's own
         mask: package:function(batch), True at real tokens; else the batch's attention_mask
+        causal: an output may not depend on later positions; else as the attention is told
         precision: of the training: 16-mixed, bf16-mixed, 16-true, ...
         accumulate: batches per step of the optimizer
         devices: processes that train together
@@ -102,6 +104,7 @@ def check(
         loss=imported(loss, "--loss") if loss else None,
         optimizer=made(optimizer, "--optimizer", model) if optimizer else None,
         mask=imported(mask, "--mask") if mask else None,
+        causal=causal,
         averaged=state_named(averaged, "--averaged") if averaged else None,
         state_dict=state_named(state_dict, "--state-dict") if state_dict else None,
         precision=precision,

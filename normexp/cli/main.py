@@ -30,13 +30,10 @@ HELP_ALONE = ("compare", "new")  # without words they print their help
 def main() -> int:
     """Run the command that the first argument names. Returns the exit status."""
     name, *arguments = sys.argv[1:] or ["--help"]
-    if "--version" in sys.argv[1:]:
-        print(f"normexp {__version__}")
-        return 0
     if name in ("-h", "--help"):
         tell(overview())
         return 0
-    if name not in COMMANDS:
+    if name not in (*COMMANDS, "--version"):
         from normexp.config.options import suggest
 
         fail(f"{name}: no such command; {suggest(name, list(COMMANDS))}", BAD_INPUT)
@@ -45,6 +42,9 @@ def main() -> int:
 
 def run(name: str, arguments: Sequence[str]) -> int:
     """Run a command with its words. Returns the exit status."""
+    if "--version" in (name, *arguments):
+        print(f"normexp {__version__}")
+        return 0
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # absent where a program put something else in its place
             stream.reconfigure(errors="replace")  # of what the terminal cannot encode

@@ -8,6 +8,7 @@ from string import Template
 
 from normexp.config.options import choices, suggest
 from normexp.format import tell
+from normexp.runs.files import write_text
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 PARTS = ("norm", "model", "monitor")
@@ -84,9 +85,10 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
         files[folder / Template(targets[in_checkout]).substitute(names)] = Template(text).substitute(names)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
-    for path, text in files.items():
+    for path in files:  # all before the first text, as one may be refused
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    for path, text in files.items():
+        write_text(path, text)
     return list(files)
 
 

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from normexp import __version__
 from normexp.config import process
 from normexp.config.errors import one_line_errors
 from normexp.config.folder import allow_from, use_folder
@@ -27,7 +26,6 @@ class Flags(argparse.ArgumentParser):
         self.add_argument("words", nargs="*")
         self.add_argument("-m", "--multirun", action="store_true")
         self.add_argument("-h", "--help", action="store_true")
-        self.add_argument("--version", action="store_true")
         self.add_argument("--resolve", action="store_true")
         self.add_argument("-c", "--cfg", choices=("job", "hydra", "all"))
         self.add_argument("-cd", "--config-dir")
@@ -50,9 +48,6 @@ def main(words: Sequence[str]) -> int:
 def train(arguments: list[str]) -> None:
     """Train the run that words ask for, or hand a sweep to Hydra."""
     flags, unknown = Flags().parse_known_intermixed_args(arguments)
-    if flags.version:
-        print(f"normexp {__version__}")
-        return
     if flags.help:
         use_folder(flags.config_dir)
         from normexp.cli.help import explain, help_text
@@ -72,7 +67,10 @@ def train(arguments: list[str]) -> None:
     allow_from(flags.words)
     from normexp.config.compose import hydra_itself
 
-    places = [f"{'++' * ('.' in key)}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()]
+    # A key of sbatch is new to the configuration.
+    places = [
+        f"{'++' if '.' in key else ''}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()
+    ]
     words = [*expanded(flags.words), *places] if many or flags.cfg else flags.words
     if flags.cfg and flags.multirun:
         raise ValueError(

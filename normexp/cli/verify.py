@@ -72,6 +72,7 @@ def verify(
         write_pages(list(map(Path, page.split(","))))
         return 0
     chosen, left_out = find(DEMO if claim == "demo" else claim, bank)
+    kept = ledger(evidence)
     if not engine.plan:
         out.mkdir(parents=True, exist_ok=True)
     with fast_imports():  # torch and Lightning take seconds to import
@@ -82,7 +83,7 @@ def verify(
         out,
         command=typed(sys.argv),
         options=engine,
-        evidence=ledger(evidence),
+        evidence=kept,
         registries=[registry] if registry else None,
     )
     for mistake in left_out:

@@ -21,17 +21,6 @@ from normexp.sweeps.options import Options
 TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _positive(kind: Any, value: Any) -> None:
-    for number in value if isinstance(value, tuple) else (value,):
-        if isinstance(number, float) and not 0 < number < math.inf:
-            raise ValueError("must be a number above 0")
-
-
-def _at_least_0(kind: Any, value: Any) -> None:
-    if isinstance(value, float) and not 0 <= value < math.inf:
-        raise ValueError("must be a number of at least 0")
-
-
 def _parts(kind: Any, tokens: Any) -> tuple[Any, ...]:
     convert = next(iter(get_args(kind)), str)
     return tuple(convert(part) for part in listed(tokens[0].value))
@@ -45,8 +34,8 @@ def at_least(least: int) -> Parameter:
     return Parameter(validator=validators.Number(gte=least))
 
 
-POSITIVE = Parameter(validator=_positive)
-AT_LEAST_0 = Parameter(validator=_at_least_0)
+POSITIVE = Parameter(validator=validators.Number(gt=0, lt=math.inf))
+AT_LEAST_0 = Parameter(validator=validators.Number(gte=0, lt=math.inf))
 SEVERAL = Parameter(converter=_parts, n_tokens=1, json_list=False)  # of a list with commas
 Count = Annotated[int, at_least(1)]
 Engine = Annotated[Options, Parameter(name="*", group="Where runs are computed")]
@@ -81,7 +70,8 @@ def call(name: str, function: Callable[..., int | None], arguments: Sequence[str
     """
     parameters = inspect.signature(function).parameters
     keys = [key for key, p in parameters.items() if p.kind is p.KEYWORD_ONLY and key != "engine"]
-    keys += Options.model_fields if "engine" in parameters else []
+    if "engine" in parameters:
+        keys += Options.model_fields
     waiting, flags = iter(arguments), []
     for word in waiting:
         if word == "--slurm":
@@ -136,7 +126,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
             return f"{word}: no such key; {suggest(key, list(keys))}; --help explains"
         if "claim" in keys and word not in keys:
             return f"{word}: is a word too many; write claim={word}; --help explains"
-        return f"{word}: is a word too many; write key=value with a key of {', '.join(keys)}; --help explains"
+        known = f"write key=value with a key of {', '.join(keys)}; " if keys else ""
+        return f"{word}: is a word too many; {known}--help explains"
     if isinstance(mistake, mistakes.MissingArgumentError):
         return f"{key}: a value is missing; --help explains"
     if isinstance(mistake, mistakes.RepeatArgumentError):

@@ -61,6 +61,8 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
         raise ValueError(f"{path}: no such file") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
+    if len(table.columns) == 1 and re.search(r"[;\t]", name := str(table.columns[0])):
+        raise ValueError(f"{path}: has one column, {name}; separate columns by commas")
     return charted(table)
 
 

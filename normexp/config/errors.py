@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import errno
 import os
 import re
 import traceback
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 
 # What normexp cannot begin without.
 NEEDED = ("hydra", "omegaconf", "torch", "torchvision", "pytorch_lightning", "pydantic", "pandas")
+NOTHING_YET = "interrupted before training; nothing was written, and the same command begins again"
+# What to do about an error of the system. The name of a folder or file stands before it.
+REMEDIES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "name another, or change who may use it"),
+    **dict.fromkeys((errno.EEXIST, errno.ENOTDIR), "a file is in the way; name another folder"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room, or name another folder"),
+    errno.EISDIR: "is a folder; name a file", errno.ENOENT: "check its spelling",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}  # fmt: skip
 # Types of pydantic's errors -> what a value must be.
 MUST = {
     "int_type": "a whole number", "int_parsing": "a whole number", "float_parsing": "a number",
@@ -27,6 +37,7 @@ MUST = {
     "model_attributes_type": "keys with values", "none_required": "null", "finite_number": "finite",
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
+    "string_too_short": "a name, not empty",
 }  # fmt: skip
 # The names of a union's members in the locations of pydantic's errors.
 BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")
@@ -38,7 +49,7 @@ def full_errors() -> bool:
 
 
 @contextlib.contextmanager
-def one_line_errors(interrupted: str = "interrupted before training; nothing was written") -> Iterator[None]:
+def one_line_errors(interrupted: str = NOTHING_YET) -> Iterator[None]:
     """Turn an exception into one line and an exit status, unless HYDRA_FULL_ERROR=1.
     `interrupted` is what it says of Ctrl-C."""
     try:
@@ -168,7 +179,8 @@ def one_line(error: BaseException) -> str:
         text = str(error).strip() or text
     line = " ".join(part.strip() for part in text.splitlines() if part.strip())
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'standard output'}: {error.strerror}"
+        remedy = f"; {REMEDIES[error.errno]}" if error.errno in REMEDIES else ""
+        return f"{error.filename or 'standard output'}: {error.strerror}{remedy}"
     if is_bad_input(error):
         return line
     if isinstance(error, ModuleNotFoundError) and error.name in NEEDED:

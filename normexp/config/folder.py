@@ -40,7 +40,10 @@ def use_folder(folder: str | Path | None) -> None:
             f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
         )
     for path in Path(folder).glob("*/*.yaml") if folder else ():
-        require_small(path)
+        if (
+            path.parent.name not in FOLDERS.values()
+        ):  # which have several documents, and a reader of their own
+            parse_yaml(read_text(path), path)
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 
 
@@ -112,8 +115,8 @@ def more_folders() -> list[Path]:
     """The folders beside the project's: the user's own, and those of the installed packages that are allowed."""
     user, allowed = own_folder(), allowed_packages()
     named = [package for packages in brought().values() for package in packages] if allowed else []
-    packages = dict.fromkeys(package for package in named if lies_in(package, allowed))
-    return [*([user] if user else []), *map(_folder_of, packages)]
+    brings = [_folder_of(package) for package in dict.fromkeys(named) if lies_in(package, allowed)]
+    return [user, *brings] if user else brings
 
 
 def _folder_of(package: str) -> Path:
@@ -167,20 +170,6 @@ def parse_yaml(text: str, path: Path) -> Any:
     if mistake:
         raise ValueError(f"{path}: {mistake}")
     return node
-
-
-def require_small(path: Path) -> None:
-    """Raise ValueError with one line for a yaml whose aliases of aliases are too many values once they are written
-    out, as OmegaConf does. What is no yaml is left to its reader."""
-    text = read_text(path)
-    if "&" not in text or "*" not in text:
-        return
-    try:
-        nodes = list(yaml.compose_all(text, LOADER))
-    except (yaml.YAMLError, RecursionError):
-        return
-    if any(_size(node, {}) > MOST_VALUES for node in nodes):
-        raise ValueError(f"{path}: {TOO_LARGE}")
 
 
 def _mistake_in(root: Any) -> str:

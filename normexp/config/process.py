@@ -11,9 +11,9 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from normexp.format import UNPRINTABLE, tell
 from normexp.machine import busy_elsewhere
@@ -100,6 +100,17 @@ def end(status: int) -> NoReturn:
             sys.stderr.flush()
             os._exit(status)
     sys.exit(status)
+
+
+@contextlib.contextmanager
+def handling(handle: Callable[[int, Any], None]) -> Iterator[dict[int, Any]]:
+    """Inside this context `handle` answers the signals that stop a run. Gives the handlers that were there before."""
+    previous = {number: signal.signal(number, handle) for number in STOPS}
+    try:
+        yield previous
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -83,9 +83,8 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     may not be installed here. Raises ValueError with one line for a configuration of another version."""
     known = {key: value for key, value in summary["config"].items() if key in Root.model_fields}
     config = OFF | known | {"logger": [], "monitor": {}, "allow_targets": []}
-    config["data"] = {
-        key: value for key, value in config["data"].items() if key != "cache"
-    }  # of this machine alone
+    config["data"] = {**config["data"]}
+    config["data"].pop("cache", None)  # of that machine alone
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
 

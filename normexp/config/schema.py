@@ -24,6 +24,7 @@ LARGEST_SEED = 2**32 - 1  # numpy and Lightning's seed_everything take no larger
 
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, protected_namespaces=())
 Steps = Annotated[int, Field(ge=1, le=MOST_STEPS)]
+Name = Annotated[str, Field(min_length=1)]
 Node = dict[str, Any]  # checked against the signature of its `_target_`
 Logger = Literal["tensorboard", "csv", "wandb", "mlflow"]
 
@@ -47,9 +48,9 @@ class Root(BaseModel):
     logger: Logger | list[Logger]
     channels_last: bool
     compile: bool | Literal["reduce-overhead"]
-    name: str
-    outputs: str
-    run_dir: str | None
+    name: Name
+    outputs: Name
+    run_dir: Name | None
     threads: Annotated[int, Field(ge=1, le=MOST_THREADS)] | None
     allow_targets: list[str]
     recipe: str

@@ -94,9 +94,14 @@ def build_model(config: dict[str, Any], data: Any) -> "nn.Module":
     import torch
 
     make, norm = (construct(group, config[group]) for group in ("model", "norm"))
-    with refused("model", make.func.__name__):
-        torch.manual_seed(config["seed"])
-        return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
+    try:
+        with refused("model", make.func.__name__):
+            torch.manual_seed(config["seed"])
+            return make(input_shape=data.input_shape, num_classes=data.num_classes, norm=norm)
+    except ValueError as error:
+        argument = str(error).partition("=")[0]
+        group = next((f"{group}." for group in ("norm", "model") if argument in config[group]), "")
+        raise ValueError(f"{group}{error}") from error.__cause__
 
 
 @contextlib.contextmanager
@@ -122,20 +127,17 @@ def load_data(config: dict[str, Any]) -> "DataModule":
 
 
 class DataOfLaunch:
-    """The data that the configurations of one launch name: what each holds, and the data that was read last, for the
-    run that is built next. Files may change until the next launch."""
+    """The data that the configurations of one launch name, and the data that was read last, for the run that is built
+    next. Files may change until the next launch."""
 
     def __init__(self) -> None:
-        self._standard: dict[str, bool] = {}
         self._fingerprints: dict[str, str] = {}
         self._last: tuple[dict[str, Any], DataModule] | None = None
 
     def fingerprint(self, config: dict[str, Any]) -> str:
         """The fingerprint of the data of a configuration, which is read for it; "" for a standard data set."""
-        node, name = config["data"], config["data"]["_target_"]
-        if name not in self._standard:
-            self._standard[name] = getattr(resolve_target("data", name), "standard", False)
-        if self._standard[name]:
+        node = config["data"]
+        if getattr(resolve_target("data", node["_target_"]), "standard", False):
             return ""
         key = json.dumps({**node, "seed": None}, sort_keys=True)
         if key not in self._fingerprints:

@@ -7,15 +7,6 @@ from normexp.data.standard_sets import CIFAR10, CIFAR10JPEG, CIFAR100, KMNIST, M
 from normexp.data.text import PythonDocs, TextFile
 
 __all__ = [
-    "CIFAR10",
-    "CIFAR10JPEG",
-    "CIFAR100",
-    "KMNIST",
-    "MNIST",
-    "Digits",
-    "FashionMNIST",
-    "ImageFolder",
-    "OwnData",
-    "PythonDocs",
-    "TextFile",
-]
+    "CIFAR10", "CIFAR10JPEG", "CIFAR100", "KMNIST", "MNIST", "Digits", "FashionMNIST", "ImageFolder", "OwnData",
+    "PythonDocs", "TextFile",
+]  # fmt: skip

@@ -147,9 +147,8 @@ class DataModule(LightningDataModule):
         test_set: digest of the test examples and their order. Options that scale them do not change it.
     """
 
-    standard: ClassVar[bool] = (
-        False  # the same data everywhere, so no part of a run's identity: no fingerprint
-    )
+    # whether the data are the same everywhere, so no part of a run's identity: no fingerprint
+    standard: ClassVar[bool] = False
 
     batch_size: Count  # of all processes together
     eval_batch_size: Count
@@ -283,11 +282,8 @@ class DataModule(LightningDataModule):
         """A split in order, in large batches, without augmentation; only its first `limit` samples if given. Of a run
         with tasks, it is that of the task of the last trained batch."""
         self.load()
-        loader, tasks = (
-            EvaluationLoader(self.rows(split, self.device), self.eval_batch_size, limit),
-            self.tasks_of_run,
-        )
-        if tasks is not None:
+        loader = EvaluationLoader(self.rows(split, self.device), self.eval_batch_size, limit)
+        if (tasks := self.tasks_of_run) is not None:
             loader.of_task = lambda batch: tasks(batch, max(0, self._trained() - 1))
         return loader
 

@@ -196,8 +196,7 @@ class ImageFolder(ImageData):
             "fingerprint": digest.hexdigest(),
         }
         torch.save(rest, folder / REST)
-        said = f"decoded {len(names):,} images, kept for later runs in {folder.parents[1]}"
-        say(screen, said)
+        say(screen, f"decoded {len(names):,} images, kept for later runs in {folder.parents[1]}")
 
     def _check(self, names: list[Name]) -> None:
         """Refuse a layout unless training and test have images of the same classes, two or more."""

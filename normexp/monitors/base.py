@@ -36,7 +36,7 @@ from normexp.monitors.batches import (
     last_training_batch,
 )
 from normexp.monitors.guard import NoLoss, guard_depth, passes_as_in, run_eagerly, to_module, untouched
-from normexp.monitors.sites import wide
+from normexp.monitors.sites import in_vmap, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 USUAL = 100  # steps from one measurement to the next, in a run without an end
@@ -274,6 +274,11 @@ class StepMonitor(Monitor):
         def hook(layer: nn.Module, inputs: tuple, named: dict, output: Any = None) -> None:
             if guard_depth() == depth and not self.stopped:
                 handle.remove()
+                if any(map(in_vmap, (*inputs, *named.values()))):
+                    self.say(
+                        f"leaves a {type(layer).__name__} out that runs inside vmap: nothing can be read there"
+                    )
+                    return
                 with self.attempt():
                     record(inputs, named, output)
 

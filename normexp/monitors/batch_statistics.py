@@ -15,7 +15,7 @@ from normexp.monitors.base import Monitor
 from normexp.monitors.batches import WITH_ACCURACY, Batches, images_of
 from normexp.monitors.guard import step_output
 from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
-from normexp.norms.layers.recognize import has_running_statistics
+from normexp.norms.layers.running import running_names
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
@@ -37,7 +37,7 @@ def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict
 
 def with_running_statistics(module: nn.Module) -> list[Site]:
     """The places of norms that keep an estimate of their population."""
-    return [site for site in sites_of(module) if has_running_statistics(site.module)]
+    return [site for site in sites_of(module) if running_names(site.module)]
 
 
 class BatchStatistics(Monitor):
@@ -85,7 +85,8 @@ class BatchStatistics(Monitor):
             if (x := first_tensor(inputs, named)) is None:
                 return
             rows = to_rows(x, channel_dim(norm, x.ndim))
-            tid = discrepancy(rows, norm.running_mean, norm.running_var)
+            running = (getattr(norm, name).flatten() for name in running_names(norm) or ())
+            tid = discrepancy(rows, *running)
             values.update({f"{name}/{layer}": value for name, value in tid.items()})
 
         return hook

@@ -1,6 +1,7 @@
 """Batches: the two on which monitors measure, their samples, what all processes of a run have of them together, and the
 loss that a network without a step of its own has of one."""
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -192,11 +193,11 @@ def arguments(network: nn.Module, batch: Any) -> tuple[tuple, dict[str, Any], An
         target = rest[0] if rest else None
     if isinstance(inputs, Mapping):
         target = inputs.get("labels") if target is None else target
-        try:
-            signature.bind(**inputs)
-            return (), dict(inputs), target
-        except TypeError:  # it takes the mapping itself
-            return (inputs,), {}, target
+        for named in (dict(inputs), {k: v for k, v in inputs.items() if k != "labels"}):
+            with contextlib.suppress(TypeError):  # it takes the mapping itself
+                signature.bind(**named)
+                return (), named, target
+        return (inputs,), {}, target
     if isinstance(inputs, (tuple, list)) and (several or len(inputs) == count > 1):
         return tuple(inputs), {}, target
     return (inputs,), {}, target

@@ -31,7 +31,7 @@ from torch.overrides import TorchFunctionMode
 
 from normexp.models.sites import Site
 from normexp.monitors.guard import guard_depth
-from normexp.monitors.sites import channel_axis, first_tensor, follow, note
+from normexp.monitors.sites import channel_axis, first_tensor, follow, in_vmap, note
 from normexp.norms.layers import is_norm
 
 FUNCTIONS: dict[Callable, str] = {
@@ -131,6 +131,7 @@ class Listening:
     def __init__(self, module: nn.Module, sites: Sequence[Site], listener: Listener | None) -> None:
         self.module, self.sites, self.depth, self.listener = module, sites, guard_depth(), listener
         self.heard: set[str] = set()
+        self.hidden: dict[str, Site] = {}  # path -> what runs there inside vmap, where no number can be read
         self.path = ""
 
     def called(self, key: str, site: Site, path: str, x: Tensor) -> Callable[[Tensor], None] | None:
@@ -138,6 +139,9 @@ class Listening:
         if self.listener is None or guard_depth() != self.depth or key in self.heard:
             return None
         self.heard.add(key)
+        if in_vmap(x):
+            self.hidden[path] = site
+            return None
         self.path = path
         return self.listener(site, x)
 

@@ -23,6 +23,16 @@ def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:
     return next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
 
 
+def in_vmap(x: Any) -> bool:
+    """Whether x is a tensor inside `torch.vmap`, of which no number can be read."""
+    functorch = torch._C._functorch
+    while isinstance(x, Tensor) and functorch.is_functorch_wrapped_tensor(x):
+        if functorch.is_batchedtensor(x):
+            return True
+        x = functorch.get_unwrapped(x)
+    return False
+
+
 def to_rows(x: Tensor, channel_dim: int) -> Tensor:
     """(N, C, ...) or (N, T, C) -> (n, C)."""
     x = x.detach()

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import pandas as pd
 
 from normexp.report.study import Study, label
-from normexp.report.tables import cells_of, heads, how_to_read, in_words
+from normexp.report.tables import cells_of, emphasized, heads, how_to_read
 
 # Signs that LaTeX reads as commands, and those of our tables that its fonts lack
 SIGNS = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "−": "$-$", "±": r"$\pm$", "·": r"$\cdot$", "–": "--",
     "×": r"$\times$", "<": "$<$", ">": "$>$", "|": r"\textbar{}", "∞": r"$\infty$",
+    "[": "{[}", "*": "{*}",  # behind the end of a line, they would be its options
 }  # fmt: skip
 BOLD = re.compile(r"\*\*(.*)\*\*")
 
@@ -46,9 +47,6 @@ def booktabs(head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "")
 
 def comparison_in_latex(study: Study, table: pd.DataFrame) -> str:
     """The table of a comparison: a row for each arm, a column for each level."""
-    rows = []
-    for arm, cells in cells_of(study, table).items():
-        shown = [(in_words(cell, rate=False), cell["best"]) for cell in cells]
-        rows.append([arm, *(f"**{text}**" if best else text for text, best in shown)])
+    rows = [[arm, *map(emphasized, cells)] for arm, cells in cells_of(study, table).items()]
     corner = f"norm / {label(study.x)}" if study.x else "norm"
     return booktabs([corner, *heads(study)], rows, how_to_read(study, table))

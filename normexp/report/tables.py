@@ -119,6 +119,12 @@ def in_words(cell: dict[str, Any], *, rate: bool = True) -> str:
     return " ".join(filter(None, (cell["value"], cell["interval"], failed, cell["rate"] if rate else "")))
 
 
+def emphasized(cell: dict[str, Any]) -> str:
+    """A cell without its rate; `**95.6**` of the best arm."""
+    text = in_words(cell, rate=False)
+    return f"**{text}**" if cell["best"] else text
+
+
 def heads(study: Study) -> list[str]:
     """The heads of the columns: the levels, or the metric where there is no factor."""
     return [f"{level:g}" for level in study.levels] if study.x else [label(study.metric)]
@@ -131,8 +137,7 @@ def markdown(study: Study, table: pd.DataFrame) -> str:
     head = [corner, *map(plain, heads(study))], ["---", *("---:" for _ in heads(study))]
     values, differences = [*head], [*head]
     for arm, cells in cells_of(study, table).items():
-        shown = [(in_words(cell, rate=False), cell["best"]) for cell in cells]
-        values.append([plain(arm), *(f"**{text}**" if best else text for text, best in shown)])
+        values.append([plain(arm), *map(emphasized, cells)])
         if arm != baseline[arm]:
             differences.append([plain(arm), *(cell["difference"] or "no pair" for cell in cells)])
     first, second = grid(values), grid(differences)

@@ -31,7 +31,8 @@ def write_mean_runs(study: Study, out: Path) -> Path | None:
     for (arm, level), group in rows.groupby(["arm", "level"], observed=True):
         if group["seed"].nunique() < 2:
             continue
-        above = f"{label(study.x)} {'0' * (digits - len(f'{int(level)}'))}{level:g}" if study.x else ""
+        zeros = "0" * (digits - len(f"{int(level)}"))
+        above = f"{label(study.x)} {zeros}{level:g}" if study.x else ""
         writer = Writer(str(folder / in_path(above) / in_path(arm)))
         for metric, tag in SHOWN.items():
             log = tag.endswith("(log10)")

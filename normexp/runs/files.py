@@ -26,7 +26,9 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(beside, path)
         flush_folder(path.parent)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:
+            error.filename = str(path)  # which a full disk does not tell
         with contextlib.suppress(OSError):
             beside.unlink()
         raise

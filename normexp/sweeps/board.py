@@ -46,7 +46,11 @@ def show_plan(
 
         say(console, f"estimate  {estimate([task.spec for task in to_run], place.at_once)}", *place.draft())
     else:
-        say(console, f"logs      {logs}")
+        say(
+            console,
+            "time      known when the first run ends; --plan estimates it and starts nothing",
+            f"logs      {logs}",
+        )
 
 
 def few_seeds(tasks: Sequence[Task], command: str) -> Iterator[str]:

@@ -65,10 +65,13 @@ def plan(names: Sequence[str], job_overrides: Sequence[Sequence[str]]) -> dict[s
     """
     found: dict[str, RunSpec] = {}
     built: set[str] = set()  # kinds
+    digests: dict[Path, str] = {}
     data = DataOfLaunch()
     for name, words in zip(names, job_overrides, strict=True):
         try:
             found[name] = spec = spec_of(*compose(words), words, data)
+            if digests.setdefault(spec.folder, spec.digest) != spec.digest:
+                raise ValueError(f"run_dir={spec.folder}: is one folder for several runs; use outputs=FOLDER")
             if (kind := kind_of(spec)) not in built and not (spec.folder / SUMMARY).exists():
                 build(spec, data.take(spec.config))
                 built.add(kind)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from pathlib import Path
 
-from normexp.config.process import STOPS
+from normexp.config.process import handling
 from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, say
 from normexp.runs.files import write_json
@@ -149,12 +149,8 @@ def signals() -> Iterator[list[int]]:
         came.append(number)
         signal.signal(signal.SIGINT, previous[signal.SIGINT])
 
-    previous = {number: signal.signal(number, note) for number in STOPS}
-    try:
+    with handling(note) as previous:
         yield came
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def write_record(folder: Path, command: str, tasks: Sequence[Task]) -> None:

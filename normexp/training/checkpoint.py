@@ -20,7 +20,7 @@ from pytorch_lightning.strategies.launchers.subprocess_script import _Subprocess
 from rich.console import Console
 
 from normexp import NUMERICS
-from normexp.config.process import STOPS, was_interrupted
+from normexp.config.process import was_interrupted
 from normexp.format import say
 from normexp.machine import checkout
 from normexp.runs import damaged
@@ -164,8 +164,8 @@ class StopOnSignal(pl.Callback):
     """Saves between two steps, when weights, optimizer, monitors and progress agree. A second Ctrl-C stops at once, and
     so does the first signal where several processes train: they would have to agree on a step.
 
-    It must be the first callback: at the start of a step it runs before those that begin to measure the step. It is
-    also a context around training and what follows, so that the process gets its own signal handlers back.
+    It must be the first callback: at the start of a step it runs before those that begin to measure the step. Around
+    training and what follows, `remember` handles the signals.
 
     Args:
         save: called with the trainer.
@@ -175,24 +175,14 @@ class StopOnSignal(pl.Callback):
         self.save = save
         self.received: int | None = None
         self._at_once = False
-        self._previous: dict[int, Any] = {}
 
-    def __enter__(self) -> "StopOnSignal":
-        for signum in STOPS:
-            self._previous[signum] = signal.signal(signum, self._remember)
-        return self
-
-    def __exit__(self, *_) -> None:
-        for signum, handler in self._previous.items():
-            signal.signal(signum, handler)
-
-    def _remember(self, signum: int, frame: Any) -> None:
+    def remember(self, signum: int, frame: Any) -> None:
         if self._at_once or (self.received is not None and signum == signal.SIGINT):
             raise Stopped(signum, "at once")
         self.received = signum
 
     def on_train_start(self, trainer, module) -> None:
-        signal.signal(signal.SIGTERM, self._remember)  # Lightning's own stops with status 0 and no checkpoint
+        signal.signal(signal.SIGTERM, self.remember)  # Lightning's own stops with status 0 and no checkpoint
         self._at_once = trainer.world_size > 1
 
     def on_train_batch_start(self, trainer, module, batch, batch_idx) -> None:

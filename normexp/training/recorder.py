@@ -105,12 +105,8 @@ class Recorder(pl.Callback):
         result = module.validation_result
         self._set_clock(trainer)
         self._log(trainer, {"val/loss": result["loss"], "val/accuracy": result["accuracy"]})
-        row = {
-            "step": trainer.global_step,
-            **self.clock,
-            "val_loss": result["loss"],
-            "val_accuracy": result["accuracy"],
-        }
+        row = {"step": trainer.global_step, **self.clock}
+        row |= {"val_loss": result["loss"], "val_accuracy": result["accuracy"]}
         if not self.history or self.history[-1]["step"] < row["step"]:
             self.history.append(row)
         self._resume()
@@ -192,7 +188,7 @@ class Bar(RichProgressBar):
 
     PER_SECOND = 4
     WIDTH = (
-        20  # of the bar alone; a line over the whole width would leave a piece behind where Ctrl-C writes ^C
+        20  # of the bar alone; a line as wide as the screen would leave a piece behind where Ctrl-C writes ^C
     )
 
     def __init__(self, recorder: Recorder):

@@ -85,12 +85,15 @@ def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None
     metrics, found = summary["metrics"], summary["convergence"]
     text = declared(summary["config"], "data", "kind") == "text"
     table = Table(title=None, show_edge=False, pad_edge=False)
-    for column in ("", "loss", "accuracy", *["bits per character"] * text):
-        table.add_column(column, justify="left" if not column else "right")
+    columns = ["", "loss", "accuracy"]
+    if text:
+        columns.append("bits per character")
+    for column in columns:
+        table.add_column(column, justify="right" if column else "left")
     for split in ("train", "val", "test"):
         loss, accuracy = metrics.get(f"{split}/loss"), metrics.get(f"{split}/accuracy")
-        bits = [_number(loss and loss / math.log(2), ".3f")] * text
-        table.add_row(split, _number(loss, ".4f"), _number(accuracy, ".2%"), *bits)
+        bits = _number(loss and loss / math.log(2), ".3f")
+        table.add_row(*[split, _number(loss, ".4f"), _number(accuracy, ".2%"), bits][: len(columns)])
     console.print()
     console.print(table, highlight=False)
     console.print()

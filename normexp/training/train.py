@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 import torch
 from rich.console import Console
 
+from normexp.config.process import handling
 from normexp.config.run_spec import RunSpec
 from normexp.data.base import DataModule
 from normexp.format import duration, say
@@ -103,11 +104,12 @@ class PreparedRun:
         self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()
         self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt")
         self.stop, patience = StopOnSignal(self.last.save), config["early_stopping"]
+        early = [EarlyStopping(patience)] if patience else []
         callbacks = [
             self.stop,
             PopulationStatistics(parts.data),
             self.recorder,
-            *([EarlyStopping(patience)] if patience else []),
+            *early,
             *parts.monitors,
             Bar(self.recorder) if console.is_terminal else Lines(self.recorder, console),
             self.state,
@@ -142,7 +144,7 @@ class PreparedRun:
             torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
             at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"
             self.console.print(at, highlight=False)
-        with open_loggers(parts, self.folder, resumed) as loggers, self.stop:
+        with open_loggers(parts, self.folder, resumed) as loggers, handling(self.stop.remember):
             trainer.loggers = loggers
             # Dropout draws the same stream, no matter what initialization or an earlier run of this process drew.
             torch.manual_seed(parts.config["seed"])

@@ -77,7 +77,7 @@ def test_ignored_finding_does_not_fail(own, capsys):
 
 
 def test_rule_that_meets_nothing_is_said(own, capsys):
-    facts = found(capsys, "--ignore", "small_batch@stem.*,statistics_unused@0.*")["facts"]
+    facts = found(capsys, "--ignore", "small_batch@stem.*,bias_cancelled@0.*")["facts"]
     assert [fact for fact in facts if "ignore" in fact] == ["ignore: nothing is found for small_batch@stem.*"]
 
 
@@ -97,7 +97,7 @@ def test_baseline_fails_on_what_is_new_alone(own, capsys):
     assert command(*CALL, "--baseline", "known.json", "--write-baseline") == 0
     assert command(*CALL, "--baseline", "known.json") == 0
     result = found(capsys, "--baseline", "known.json")
-    assert {f["id"] for f in result["ignored"]} == {"small_batch", "statistics_unused", "bias_cancelled"}
+    assert {f["id"] for f in result["ignored"]} == {"small_batch", "bias_cancelled"}
     other = ("own_net:Eps", "--data", "own_net:batch", "--baseline", "known.json")
     capsys.readouterr()
     assert command(*other, "--json") == 1
@@ -134,7 +134,6 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
     assert command(*CALL) == 0
     assert {f["id"] for f in found(capsys, "--samples", "4")["ignored"]} == {
         "small_batch",
-        "statistics_unused",
         "bias_cancelled",
     }
     (tmp_path / "known.json").unlink()

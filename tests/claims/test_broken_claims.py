@@ -65,6 +65,9 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("seeds: true", "seeds=True: must be a whole number"),
         ("first_seed: -1", "first_seed=-1: must be at least 0"),
         ("id: my claim/1  # mine", "id=my claim/1: must be of letters"),
+        ("id: ..", "id=..: must be of letters"),
+        ("id: cache", "id=cache: must be of letters, .* and not cache"),
+        ("first_seed: 99999999999", "first_seed=99999999999: must be below 2147483648"),
         ("seeds: 2", "seeds=2: fewer than 5 seeds rank nothing; ask for 5 or more"),
         ("arms: [a, b]", r"arms=\['a', 'b'\]: must be keys with values"),
         ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
@@ -83,6 +86,12 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("arms: {a: [batch_size=4], b: [norm=rmsnorm]}", "arms.a=.*: the factor sets batch_size in every arm"),
         ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
         ("metric: {a: test/loss}", "metric=.*: has none for arm b"),
+        ("metric: {a: test/loss, b: test/loss, c: test/loss}", "metric=.*: c is none of the arms a, b"),
+        ("function: a.b", "function=a.b: evidence=training reads none"),
+        ("evidence: law\nfunction: a.b", "metric=test/accuracy: evidence=law reads none"),
+        ("options: {batch_size: 4}", "options=.*: the factor sets batch_size in every arm"),
+        ("fixed: [run_dir=here]", "fixed=.*: run_dir says where a run lies"),
+        ("arms: {a: [norm=none], b: [norm=rmsnorm, ++outputs=x]}", "arms.b=.*: outputs says where a run lies"),
         ("metric: {a: logged/val/loss, b: logged/val/accuracy}", "compares accuracy with loss; give"),
         ("metric: {a: logged/last:mine_error_64/*, b: test/loss}", "compares error with loss; give"),
         ("metric: logged/sharpness - val/loss", "compares logged with loss; give metrics of one unit"),
@@ -95,6 +104,7 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("rate: middle", "rate: is for claims over several settings"),
         ('sentence: "S\\e[2J1"', r"S\\x1b\[2J1.*: has a character that no line can show"),
         ('source: "O\\e]0;x\\a"', "has a character that no line can show"),
+        ('paper_effect: {"a\\u202e": 1}', "a key|paper_effect.*: has a character that no line can show"),
     ],
 )  # fmt: skip
 def test_a_key_that_cannot_be_is_one_line(text, message, tmp_path):
@@ -129,6 +139,7 @@ def refused(text: str, message: str, folder: Path) -> None:
         ("kind: every, at_most: []", "at_most.*: must be"),
         ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
         ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
+        ("kind: every, at_most: {a: 1, b: 1, c: 1}", "at_most=.*: c is none of the arms a, b"),
         ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
         ("kind: equivalent, arm: a, baseline: b, margin: 1.5", "margin=1.5: no two values of test/accuracy"),
         ("kind: smaller, arm: a, baseline: b, margin: 1.2", "margin=1.2: no two values of test/accuracy"),
@@ -145,6 +156,8 @@ def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_p
     ("text", "message"),
     [
         ("factor: {batch_size: [8, 8]}", "factor=.*: a level stands there twice; keep one"),
+        ("factor: {batch_size: [8, 8.0]}", "factor=.*: a level stands there twice; keep one"),
+        ('factor: {batch_size: [8, "8"]}', "factor=.*: a level stands there twice; keep one"),
         ("metric: failed", "metric=failed: is for claims over several settings"),
     ],
 )
@@ -296,6 +309,12 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
             "function: invariances.smaller_batch fails .* 'bach_size'",
         ),
         ("invariances.weight_gradient_ratio", "", "function: .* argument: 'scale'"),
+        (
+            "population.batch_dependence",
+            "options: {mode: evaluation}",
+            "options.mode=evaluation: unknown; .* eval, training",
+        ),
+        ("values.distance_to_formula", "options: {divide_by: varience}", "function: .* KeyError: 'varience'"),
     ],
 )
 def test_a_law_that_cannot_be_asked_is_one_line(function, more, message, tmp_path, capsys):

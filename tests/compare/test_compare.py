@@ -72,7 +72,7 @@ def test_looks_double_their_seeds(most, looks):
         (["norms=none"], "norms=none: name two or more"),
         (["norms=none,none"], "norms=none,none"),
         (["seeds=4"], "seeds=4: must be >= 5"),
-        (["margin=-1"], "margin=-1: must be a number of at least 0"),
+        (["margin=-1"], "margin=-1: must be >= 0"),
         (["model=mlp", "margin=1"], "margin=1: is a share of wrong answers, below 1"),
         (["name=../x"], "name=../x: is a folder of out="),
         (["batch_sizes=2,x"], "batch_sizes=2,x: must be a whole number"),

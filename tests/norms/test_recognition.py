@@ -169,8 +169,8 @@ WORDS = [
         "12 channels (axis 1), over 4 samples and 6 positions (axis 2): 24 values",
     ),
     (nn.BatchNorm1d(8), (6, 8), "8 channels (axis 1), over 6 samples: 6 values"),
-    (nn.LayerNorm(8), (6, 5, 8), "each sample and position (axis 1), over 8 channels (axis 2): 8 values"),
-    (nn.RMSNorm(8), (2, 4, 5, 8), "position (axes 1, 2), over 8 channels (axis 3): 8 values"),
+    (nn.LayerNorm(8), (6, 5, 8), "each sample and position (axes 0, 1), over 8 channels (axis 2): 8 values"),
+    (nn.RMSNorm(8), (2, 4, 5, 8), "position (axes 0, 1, 2), over 8 channels (axis 3): 8 values"),
     (nn.LayerNorm((5, 8)), (6, 5, 8), "for each sample, over 40 channels (axes 1, 2): 40 values"),
     (
         nn.GroupNorm(2, 8),

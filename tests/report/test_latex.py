@@ -12,7 +12,7 @@ from normexp.report.tables import comparison, markdown
 
 PRINTED = {
     r"\textbackslash{}": "\\", r"\textasciitilde{}": "~", r"\textasciicircum{}": "^", r"\textbar{}": "|", "$-$": "−",
-    r"$\pm$": "±", r"$\cdot$": "·", "--": "–", r"$\times$": "×", "$<$": "<", "$>$": ">",
+    r"$\pm$": "±", "{[}": "[", "{*}": "*", r"$\cdot$": "·", "--": "–", r"$\times$": "×", "$<$": "<", "$>$": ">",
     **{f"\\{sign}": sign for sign in "&%$#_{}"},
 }  # fmt: skip
 

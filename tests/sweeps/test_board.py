@@ -14,7 +14,7 @@ from normexp.runs.table import find_runs
 from normexp.sweeps.board import Board, few_seeds, show_end, show_plan
 from normexp.sweeps.grid import show_answer_of
 from normexp.sweeps.job import Job, Task
-from normexp.sweeps.options import Options
+from normexp.sweeps.options import Options, SweepOptions
 from normexp.sweeps.places import Inside
 
 LONG = Path("/somewhere") / ("deep " * 40).strip()
@@ -32,6 +32,7 @@ def test_paths_are_printed_in_one_piece(capsys):
     show_end([cell("crashed")], 1.0, Console(width=80))
     out = capsys.readouterr().out
     assert f"{LONG}/[logs]\n" in out
+    assert "known when the first run ends" in out
     assert f"  {LONG}/0.log\n" in out
 
 
@@ -64,7 +65,7 @@ def test_suggested_commands_quote_their_path(capsys, tmp_path):
     done = [cell("skipped") for _ in find_runs(root)[0]]
     for own, folder in zip(done, find_runs(root)[0], strict=True):
         own.job = replace(own.job, spec=replace(own.spec, folder=folder, config=config))
-    show_answer_of(root, done, Console(width=80), Options())
+    show_answer_of(root, done, Console(width=80), SweepOptions())
     out = capsys.readouterr().out
     assert f"report: normexp report '{root}'\n" in out
     assert f"look:   tensorboard --logdir '{root}/means'\n" in out

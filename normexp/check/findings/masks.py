@@ -1,9 +1,10 @@
 """Which positions of a batch are padding, and where a mask lies in what arrives at a norm."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
 from normexp.check.network import Network
@@ -25,6 +26,12 @@ def first_input(network: Network) -> Tensor | None:
     inside = args[0] if args and isinstance(args[0], (Mapping, tuple, list)) else ()
     args = (*args, *(inside.values() if isinstance(inside, Mapping) else inside))
     return first_tensor(args, named)
+
+
+def with_input(network: Network, x: Tensor) -> Any:
+    """The training batch with x in place of the network's first input."""
+    first = first_input(network)
+    return apply_to_collection(network.batches.training, Tensor, lambda t: x if t is first else t)
 
 
 def mask_of(network: Network) -> Mask | None:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from statistics import fmean, stdev
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from scipy.special import stdtrit
 from torch import Tensor, nn
 
-from normexp.check.finding import Found, above, finding
+from normexp.check.finding import Found, above, codes, finding
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import matched
 from normexp.check.network import Modes, Network, estimate_anew, modes
@@ -21,6 +21,7 @@ from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
 from normexp.monitors.batches import PROBE
 from normexp.monitors.guard import loss_of
+from normexp.monitors.listen import CalledFunction
 from normexp.norms.layers import BATCH
 
 DRAWS = 8  # of dropout, where one pass showed a difference
@@ -30,8 +31,20 @@ WORST = 8  # layers that a finding about the whole network names
 @finding
 def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics start at mean 0 and variance 1. Until they have seen batches, eval mode divides by 1."""
-    if new := [place for place in network.tracked if place.seen == 0]:
-        yield Found(new, of=len(network.tracked))
+    new = [place for place in network.tracked if place.seen == 0]
+    if not new:
+        return
+    if len(new) == len(network.tracked) and network.root.training and all(map(as_made, new)):
+        raise NotChecked(
+            "no norm has seen a batch or learned: check again after some training, or in eval mode"
+        )
+    yield Found(new, of=len(network.tracked))
+
+
+def as_made(place: Place) -> bool:
+    """Whether gain and shift are as a norm that was just made has them: one number for all channels."""
+    parts = (getattr(place.layer, name, None) for name in ("gain", "shift"))
+    return all(part is None or bool((part == part.flatten()[0]).all()) for part in parts)
 
 
 @finding
@@ -94,7 +107,7 @@ def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chan
 
 def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
     """Whether what arrives has the norm's own gain for deviation and its shift for mean, and not the running ones."""
-    gain, shift = getattr(place.module, "weight", None), getattr(place.module, "bias", None)
+    gain, shift = (getattr(place.layer, name, None) for name in ("gain", "shift"))
     if not measured.moments.get(place.path) or gain is None or shift is None:
         return False
     mean, var = measured.moments[place.path][0]
@@ -111,9 +124,13 @@ def distance(calls: list[tuple[Tensor, Tensor]]) -> float:
 
 
 def estimator(network: Network) -> str:
-    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or a pass over the data."""
-    kinds = {isinstance(p.module, BATCH): "torch" for p in network.tracked}
-    return kinds.get(True) or ("project" if hasattr(network.tracked[0].module, "ema_keep") else "other")
+    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or passes over the data."""
+    norms = [place.module for place in network.tracked]
+    if any(isinstance(norm, BATCH) for norm in norms):
+        return "torch"
+    if hasattr(norms[0], "ema_keep"):
+        return "project"
+    return "other" if all(hasattr(norm, "reset_running_stats") for norm in norms) else "by_hand"
 
 
 def even_loader(network: Network) -> str:
@@ -132,7 +149,17 @@ REMEDIES: dict[str, Callable[[Network], str]] = {
         f"for m in {network.listed(network.tracked)}: m.reset_running_stats(); m.momentum = None\n"
         "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
     ),
+    "by_hand": lambda network: (
+        f"batches = itertools.islice(itertools.cycle(loader), {batches_until_new(network)})\n"
+        "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
+    ),
 }
+
+
+def batches_until_new(network: Network) -> int:
+    """Batches after which 1% of the running statistics is left."""
+    keep = max((place.keep or 0.0 for place in network.tracked), default=0.0)
+    return math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
 
 
 @finding
@@ -156,7 +183,23 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     )
     momentum = {place.path: 1 - keep for place, keep in keeps.items()}
     enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
-    yield from above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough)
+    for worst in above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough):
+        worst.words["set"] = momentum_code(
+            network, [p for p in keeps if p.path in worst.layers], "statistics_cold"
+        )
+        yield worst
+
+
+def momentum_code(network: Network, places: Iterable[Place], id: str) -> str:
+    """Code that sets the share of a new batch, up to its number, for the norms of a finding."""
+    places = list(dict.fromkeys(places))
+    shares = [(getattr(place.module, "momentum", None), 1 - (place.keep or 0)) for place in places]
+    layers = codes(network, tuple(place.path for place in places), id)
+    if all(isinstance(own, float) and math.isclose(own, share, rel_tol=0.01) for own, share in shares):
+        return f"for m in {layers}: m.momentum ="
+    if all(hasattr(place.module, "ema_keep") for place in places):
+        return f"for m in {layers}: m.ema_keep = 1 -"
+    return f"# in the forward of {places[0].name}: the share of a new batch ="
 
 
 def start_in(place: Place, network: Network) -> float:
@@ -164,9 +207,9 @@ def start_in(place: Place, network: Network) -> float:
     estimated anew have none, whatever they count."""
     if not (calls := network.modes.moments.get(place.path)):
         return math.inf
-    real, module = torch.cat(calls[0]), cast(Any, place.module)
+    real = torch.cat(calls[0])
     start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
-    running = torch.cat([module.running_mean, module.running_var]) - real
+    running = torch.cat(place.running) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
 
@@ -191,7 +234,9 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(calls, samples, case, least.place.path, **words)
     if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
-        yield Found(calls, 1 - keep**step, "accumulated", step=step, momentum=1 - keep, same=same)
+        words = {"step": step, "momentum": 1 - keep, "same": same}
+        words["set"] = momentum_code(network, (call.place for call in calls), "small_batch")
+        yield Found(calls, 1 - keep**step, "accumulated", **words)
 
 
 @finding
@@ -199,7 +244,8 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """requires_grad=False freezes gain and shift, not the running statistics; eval() does, until the next
     train()."""
     follows = [place for place in network.tracked if place.follows_batches]
-    frozen = [p for p in follows if not getattr(getattr(p.module, "weight", None), "requires_grad", True)]
+    own = {place: [p.requires_grad for p in place.module.parameters(recurse=False)] for place in follows}
+    frozen = [place for place, trains in own.items() if trains and not any(trains)]
     calls = [call for call in network.calls if call.place in frozen and call.training]
     yield from above(((call, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
@@ -213,9 +259,9 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
-    place, module = call.place, call.place.module
+    place, (mean, var) = call.place, call.place.running
     step = 1 - place.keep if place.keep is not None else 1 / ((place.seen or 0) + 1)
-    apart = (call.mean - module.running_mean) / (module.running_var + place.eps).sqrt()
+    apart = (call.mean - mean) / (var + place.eps).sqrt()
     return float(step * apart.square().mean().sqrt())
 
 
@@ -272,7 +318,12 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
     if change > limit.change:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
-        yield Found(calls, change, "" if swap else "by_hand", swap=swap)
+        first = calls[0].place
+        case = first.module.name if isinstance(first.module, CalledFunction) else "by_hand"
+        instead = "build them with track_running_stats=True"
+        if not isinstance(first.module, BATCH):
+            instead = f"{first.name}: keep a running mean and variance, and use them in eval mode"
+        yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
 
 
 @finding

@@ -1,5 +1,6 @@
 """How norms stand in a network: who holds them, over which axes, in which types, and what their neighbors do."""
 
+import math
 from collections.abc import Iterable
 from types import SimpleNamespace
 
@@ -9,6 +10,7 @@ from torch import Tensor
 from normexp.check.finding import Found, above, finding
 from normexp.check.findings.masks import first_input
 from normexp.check.findings.tokens import altered, output_at
+from normexp.check.inputs import name_of
 from normexp.check.network import Network
 from normexp.check.places import HELD, Place, gain_type
 from normexp.check.result import NotChecked
@@ -67,11 +69,6 @@ def types(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(own if case == "gain" else wider, case=case, name=first.place.name, **words)
 
 
-def name_of(kind: torch.dtype | None) -> str:
-    """`float32`."""
-    return str(kind).removeprefix("torch.")
-
-
 @finding
 def bias_cancelled(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm over the batch or the pixels takes the mean of each channel away, and a bias before it with the mean. Its
@@ -98,7 +95,7 @@ def fixed_output(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if gain is None or shift is None or gain.shape != shift.shape:
             continue
         zero = (gain == 0).all() and (shift == 0).all()
-        if zero and sizes.get(f"{call.place.path}.weight"):
+        if zero and sizes.get(call.place.named("weight")):
             continue  # starts at 0 on purpose, as the last norm of a residual branch, and learns
         fixed = shift.abs() > limit.far * gain.abs()
         shares.append((call, float((fixed | (gain == 0)).float().mean())))
@@ -125,7 +122,7 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     centered = [c.place for c in network.understood if c.place.centers and c.place.kind != "batch"]
     if not centered:
         return
-    if not any(network.trace.gradients.get(f"{place.path}.bias", 1.0) for place in centered):
+    if not any(network.trace.gradients.get(place.named("bias"), 1.0) for place in centered):
         raise NotChecked("no norm gets a gradient: a last layer starts at 0; check again after some training")
     if (x := first_input(network)) is None or (changed := by_other_input(network, x, [])) is None:
         raise NotChecked("its output is 0, or the inputs of a class of one's own hide; pass tensors")
@@ -136,7 +133,8 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked(
             "no input changes its output, with its norms or without; check again after some training"
         )
-    yield Found(alone, changed, "" if all(place.swappable for place in alone) else "by_hand")
+    case = "" if all(place.swappable for place in alone) else "by_hand"
+    yield Found(alone, changed, case if all(math.isfinite(p.eps) for p in alone) else "by_eps")
 
 
 def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float | None:

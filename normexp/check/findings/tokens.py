@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import cast
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.findings.masks import first_input, laid, mask_of
+from normexp.check.findings.causal import entrance, masks_later
+from normexp.check.findings.masks import first_input, laid, mask_of, with_input
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
@@ -71,16 +71,17 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Statistics over the positions of a sequence tell an early position about later ones, past the causal mask:
     the training loss then flatters the model, and generating gives something else."""
     mixes = [c for c in network.calls if c.place.mixes_positions(c.x.shape, network.samples)]
-    if not mixes:
-        return
     if (x := first_input(network)) is None:
         raise NotChecked(
             "the positions of a class of one's own hide; pass tokens (N, T) or vectors (N, T, C)"
         )
-    if x.dim() > 3 or x.dim() < 2 or (x.dim() == 2 and x.is_floating_point()):
-        return  # images and rows
+    rows_or_images = x.dim() > 3 or x.dim() < 2 or (x.dim() == 2 and x.is_floating_point())
+    if rows_or_images or network.options.causal is False:
+        return
     if math.isnan(leak := change(network, [])):
-        raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")
+        if mixes or network.options.causal:
+            raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")
+        return  # one answer for a sequence
     if leak <= limit.leak:
         return
     guilty = [call for call in mixes if leaks(network, call, x.shape[1:], limit.leak)]
@@ -89,6 +90,13 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     # by itself attends to no earlier ones.
     if guilty and change(network, norms) <= limit.leak < change(network, norms, earlier=True):
         yield Found(guilty, leak, "" if all(place.swappable for place in norms) else "by_hand")
+    elif network.options.causal or masks_later(network):
+        axis = 1 if x.dim() == 2 or x.shape[1] in output_at(network, x, []).shape[1:] else 2
+        other = altered(x, parted(x, axis, False))
+        path = entrance(network, (x, other), x.shape[axis], limit.leak)
+        yield Found([path] if path else guilty, leak, "elsewhere", where=path or type(network.root).__name__)
+    else:
+        raise NotChecked("later inputs change earlier outputs; pass causal=True (--causal) if they must not")
 
 
 def parted(x: Tensor, axis: int, earlier: bool) -> Tensor:
@@ -109,10 +117,8 @@ def altered(x: Tensor, where: Tensor) -> Tensor:
 
 def output_at(network: Network, x: Tensor, without: list[Place]) -> Tensor:
     """The output of a training pass with x in place of the first input; some norms may be made the identity."""
-    batch, first = network.batches.training, first_input(network)
-    batch = apply_to_collection(batch, Tensor, lambda t: x if t is first else t)
     with network.quiet(train=True, without=without), torch.no_grad():
-        return network.forward(batch).double()
+        return network.forward(with_input(network, x)).double()
 
 
 def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:

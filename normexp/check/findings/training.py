@@ -7,9 +7,9 @@ from typing import Any
 from torch.utils.data import DataLoader
 
 from normexp.check.finding import Found, finding
+from normexp.check.findings.statistics import momentum_code
 from normexp.check.inputs import matched
 from normexp.check.network import Network
-from normexp.check.places import RUNNING
 from normexp.check.result import NotChecked
 from normexp.check.trace import trace
 
@@ -77,26 +77,26 @@ def not_optimized(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Running statistics are buffers, and gains are parameters of layers that an adapter does not list. What is not
     saved starts anew when the weights are loaded."""
+    own = network.root.state_dict()
+    if plain := [name for name in network.changing if name not in own]:
+        yield Found(plain, case="plain")
     saved = matched(network.options.need("state_dict"), network.root)
     needed = [name for p, name in network.parameters().items() if p.requires_grad]
-    for place in network.tracked:
-        if place.follows_batches and (place.module.training or not network.root.training):
-            held = [name for name in RUNNING if getattr(place.module, name, None) is not None]
-            needed += [f"{place.path}.{name}" for name in held]
-    if missing := [name for name in needed if name not in saved]:
-        buffers = sum(name.rpartition(".")[2] in RUNNING for name in missing)
-        yield Found(missing, of=len(needed), buffers=buffers, rest=len(missing) - buffers)
+    buffers = [name for name in network.changing if name in own]
+    if missing := [name for name in needed + buffers if name not in saved]:
+        lost = len(set(missing) & set(buffers))
+        yield Found(missing, of=len(needed + buffers), buffers=lost, rest=len(missing) - lost)
 
 
 @finding
 def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """momentum is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
     Flax."""
-    shares = {place.path: getattr(place.module, "momentum", None) for place in network.tracked}
-    if swapped := [path for path, share in shares.items() if share and share > limit.share]:
-        first = float(shares[swapped[0]])
-        yield Found(swapped, 1 - first, "swapped" if first <= 1 else "beyond", momentum=first)
-    if still := [path for path, share in shares.items() if share == 0]:
+    shares = {place: 1 - place.keep for place in network.tracked if place.keep is not None}
+    if swapped := [place for place, share in shares.items() if share > limit.share]:
+        first, code = shares[swapped[0]], momentum_code(network, swapped, "momentum")
+        yield Found(swapped, 1 - first, "swapped" if first <= 1 else "beyond", momentum=first, set=code)
+    if still := [place for place, share in shares.items() if share == 0]:
         yield Found(still, 0, "still")
 
 
@@ -107,10 +107,10 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     network.trace.learning()
     lost, silent = network.trace.without_gradient, []
     for place in network.places:
-        own = {f"{place.path}.{name}" for name, p in place.module.named_parameters() if p.requires_grad}
+        own = {place.named(name) for name, p in place.module.named_parameters() if p.requires_grad}
         silent += [place] if own and own <= lost else []
     learns = {call.place: call.learns for call in network.calls}
-    never = [place for place in silent if place not in learns]
+    never = [p for p in silent if p not in learns and p.path not in network.attempt.hidden]
     if never:  # LayerDrop, for one, leaves layers out in training mode only
         with network.quiet(train=False) as step:
             reached = {call.place for call in trace(step, network.batches.training, network.places).calls}
@@ -120,4 +120,5 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not stopped and any(place in learns for place in silent):
         raise NotChecked("pass loss=: some gains get no gradient of a loss that is guessed")
     if stopped:
-        yield Found(stopped, case="stopped", lost=len(lost))
+        reentrant = {call.place for call in network.calls if call.reentrant}
+        yield Found(stopped, case="checkpoint" if reentrant & set(stopped) else "stopped", lost=len(lost))

@@ -1,16 +1,17 @@
 """The values that arrive at a norm: too small for eps, too large for the precision, constant."""
 
 import copy
+import inspect
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
 import torch
 
-from normexp.check.finding import Found, above, finding
+from normexp.check.finding import Found, above, codes, finding, path_of
 from normexp.check.findings.masks import mask_of, real_statistics
 from normexp.check.findings.replacement import swap_code
-from normexp.check.inputs import HALF, PRECISIONS
+from normexp.check.inputs import HALF, PRECISIONS, described
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
@@ -34,9 +35,15 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if error is not None:
         text = " ".join(str(error).split())[:MOST_TEXT]
         case = "plain" if isinstance(network.step, Step) and not where else ""
+        case = "mapping" if case and isinstance(network.batches.training, Mapping) else case
         case = "one_value" if "Expected more than 1 value per channel" in text else case
         inside, layers = (f" in {where}", (where,)) if where else ("", ())
-        yield Found(layers, 1.0, case, inside=inside, name=type(error).__name__, text=text)
+        if case in ("plain", "mapping"):
+            inside = f" on a batch that is {described(network.batches.training)}"
+        words = {"inside": inside, "name": type(error).__name__, "text": text}
+        yield Found(
+            layers, 1.0, case, takes=", ".join(inspect.signature(network.root.forward).parameters), **words
+        )
 
 
 def roots(place: Place) -> bool:
@@ -47,7 +54,7 @@ def roots(place: Place) -> bool:
 @finding
 def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A statistic that is infinite or not a number spreads to everything behind it."""
-    running = {p.path: (p.module.running_mean, p.module.running_var) for p in network.tracked}
+    running = {p.path: p.running for p in network.tracked}
     stored = [path for path, both in running.items() if not all(bool(x.isfinite().all()) for x in both)]
     negative = [path for path, (_, var) in running.items() if bool((var < 0).any())]
     arriving = [call for call in network.arriving if not math.isfinite(call.largest)]
@@ -65,10 +72,17 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         words = {"parameter": bad[0], "tensors": len(bad)}
         case = "root" if root and all(call.place.swappable for call in root) else "gradient"
         yield Found(root, len(bad), case, **words)
+    made = [call for call in network.arriving if math.isfinite(call.largest) and not call.finite]
     if negative and not stored:
         yield Found(negative, case="negative")
-    elif stored or arriving:
+    elif stored or (arriving and not made):
         yield Found([*stored, *arriving], case="stored" if stored else "arriving")
+    elif made:
+        by_eps = [call for call in made if call.understood and not 0 < call.place.eps < math.inf]
+        words = {"eps": made[0].place.eps, "set": eps_code(network, made, "not_finite")}
+        yield Found(made, case="made_by_eps" if by_eps == made else "made", **words)
+    elif not math.isfinite(network.trace.loss):
+        raise NotChecked("the loss is no number, and what arrives at norms is: pass another loss=")
 
 
 ONE_VALUE = {
@@ -96,31 +110,42 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 
+EPS_WRONG: dict[str, Callable[[float], bool]] = {
+    "negative": lambda eps: eps < 0 or math.isnan(eps),
+    "zero": lambda eps: eps == 0,
+}
+
+
+def eps_code(network: Network, layers: Sequence[Place | Call], id: str) -> str:
+    """Code that sets eps, up to its number, for the norms of a finding."""
+    paths = tuple(dict.fromkeys(map(path_of, layers)))
+    module = network.modules.get(paths[0])
+    if name := next((name for name in EPS if isinstance(getattr(module, name, None), float)), ""):
+        return f"for m in {codes(network, paths, id)}: m.{name} ="
+    return f"# in {network.code(paths[0])}: eps ="
+
+
 @finding
 def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
     shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
+    for case, wrong in EPS_WRONG.items():
+        if found := [call for call in network.understood if wrong(call.place.eps)]:
+            place = found[0].place
+            yield Found(found, place.eps, case, set=eps_code(network, found, "eps"), usual=limit.usual)
     for call in network.understood:
         alive, added = call.spread[call.spread > 0], call.place.eps
         if len(alive) and added > 0 and call.values > limit.few:
-            shares.append((call, float((added / (alive + added)).median())))
+            shares.append((call, float((1 / (1 + alive / added)).median())))
             medians[call.place.path] = float(alive.median())
     for worst in above(shares, limit.share):
         place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
         if (place.tracked and place.seen == 0) or (place.eps <= limit.usual and is_new(network)):
             worst.case = "untrained"  # the scale at initialization says little
         least = min(medians[path] for path in worst.layers)
-        name = next((name for name in EPS if isinstance(getattr(place.module, name, None), float)), "")
-        if not name or ":" in place.path:
-            worst.case = "untrained_function" if worst.case else "function"
-        worst.words = {
-            "eps": place.eps,
-            "variance": variance,
-            "size": scale,
-            "smaller": least / SMALLER,
-            "name": name,
-        }
+        worst.words = {"eps": place.eps, "variance": variance, "size": scale, "smaller": least / SMALLER}
+        worst.words["set"] = eps_code(network, [places[path] for path in worst.layers], "eps")
         yield worst
 
 

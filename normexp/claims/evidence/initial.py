@@ -9,7 +9,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import pandas as pd
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
 from normexp.config.targets import build_model, construct, refused, resolve_target
+from normexp.format import require_choice
 
 
 def gather(claim: Claim) -> pd.DataFrame:
@@ -46,6 +47,9 @@ def value_of_arm(
     measure, choice = law(claim.function), claim.arms[arm]
     arm_options = choice if isinstance(choice, dict) else {}
     options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}
+    for name, words in words_of(measure).items():
+        if name in options:
+            require_choice(f"options.{name}", options[name], words)
     with refused("function", claim.function):
         if isinstance(choice, dict):  # a fact about torch, without a norm
             return measure(seed=seed, **options)
@@ -99,6 +103,13 @@ def law(name: str) -> Callable[..., float]:
     if not inspect.isfunction(law_function) or law_function.__module__ != module:
         raise ValueError(f"function={name}: no such law; give <file>.<function> of normexp/claims/laws")
     return law_function
+
+
+@functools.cache
+def words_of(law_function: Callable[..., float]) -> dict[str, tuple]:
+    """Option -> the words that it takes, of a law's options that are words of a list."""
+    hints = get_type_hints(law_function)
+    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
 def names_data(overrides: Iterable[str]) -> bool:

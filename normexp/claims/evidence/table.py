@@ -1,7 +1,6 @@
 """The evidence that comes with the package, and the table of finished runs: one row a run, whichever store has it."""
 
 import functools
-import re
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +27,7 @@ def read(
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
     asked = kept["asked_by"].astype(str)
-    for_claim = asked.str.contains(rf"\b{re.escape(claim.id)}:")
+    for_claim = asked_for(claim, kept)
     kept = kept[for_claim | ~_lacks(claim, grid, kept)]
     order = 2 * for_claim[kept.index] + asked[kept.index].str.contains(OF_BANK)
     kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
@@ -59,11 +58,16 @@ def runs_in(evidence: Path | None) -> pd.DataFrame:
     return NO_RUNS if evidence is None else _read(evidence / RUNS)
 
 
+def asked_for(claim: Claim, runs: pd.DataFrame) -> pd.Series:
+    """Which kept runs the claim asked for, with its present protocol."""
+    tag = evidence_tag(claim)
+    return pd.Series([tag in tags.split() for tags in runs["asked_by"]], runs.index, dtype=bool)
+
+
 def kept_grid(claim: Claim, table: pd.DataFrame) -> pd.DataFrame:
     """The grid of a kept verdict: the runs that were asked for under the claim's present protocol. It holds
     the wider rates and the more seeds that `widen` once asked for."""
-    tag = evidence_tag(claim)
-    rows = table.loc[[tag in tags.split() for tags in table["asked_by"]], RUN]
+    rows = table.loc[asked_for(claim, table), RUN]
     arms = [(cell.name, *arm) for cell in cells_of(claim) for arm in arms_in(claim, cell)]
     arms_table = pd.DataFrame(arms, columns=[*ARM, "overrides"]).astype({"level": object})
     return arms_table.merge(rows, on="overrides")

@@ -1,11 +1,13 @@
 """What several laws use: drawn numbers, distances, and the output of a norm."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 NormFactory = Callable[..., nn.Module]
+Half = Literal["float16", "bfloat16"]
 
 
 def sample(seed: int, *shape: int) -> Tensor:

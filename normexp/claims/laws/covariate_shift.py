@@ -5,11 +5,14 @@ share `step`. So an arm with small gradients does not simply take a small step.
 """
 
 import copy
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.sites import SiteNetwork, batch_of_examples, input_batch, modules_of, observed
+
+Definition = Literal["moments", "gradients"]
 
 
 def moment_shift(
@@ -45,7 +48,7 @@ def gradient_turn(network: SiteNetwork, *, seed: int, batch_size: int, step: flo
 
 
 def two_definitions(
-    network: SiteNetwork, *, seed: int, batch_size: int, step: float, definition: str
+    network: SiteNetwork, *, seed: int, batch_size: int, step: float, definition: Definition
 ) -> float:
     """`moment_shift` for definition `moments`, `gradient_turn` for definition `gradients`."""
     measure = {"moments": moment_shift, "gradients": gradient_turn}[definition]

@@ -6,7 +6,7 @@ tokens, or a batch of the data set that the caller set. The loss is a random lin
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from normexp.claims.laws.common import function_of, gradient_of
 from normexp.claims.laws.sites import SiteNetwork, input_batch, linear_outputs, observed
-from normexp.format import require_choice
 
 Place = Literal["last", "first"]
 Order = Literal["norm last", "norm first"]
@@ -60,8 +59,7 @@ def signal_magnitude(network: SiteNetwork, *, seed: int, batch_size: int) -> flo
 
 def cosine_similarity(network: SiteNetwork, *, seed: int, batch_size: int, place: Place = "last") -> float:
     """Mean |cosine| between different samples at the last (or first) activation. It is 1 if depth has made all samples
-    parallel (rank collapse). Raises ValueError for another place."""
-    require_choice("place", place, get_args(Place))
+    parallel (rank collapse)."""
     found = observed(network, input_batch(network, seed, batch_size), "activation")
     x = found[-1 if place == "last" else 0].flatten(1).double()
     cosine = nn.functional.normalize(x, dim=1) @ nn.functional.normalize(x, dim=1).T
@@ -113,10 +111,7 @@ def isometry_decay(
     """How fast the isometry gap of 16 inputs of cosine 0.5 falls in an MLP with normal weights: the logarithm of its
     fall, over that of the Hermite expansion's `cosine_map`. Layers are norm(f(W x)) for `norm last`, and f(norm(W x))
     for `norm first`; of the latter, log(first gap / last gap) a layer is returned. For normal weights, W x has
-    independent units of covariance x x^T / d, and is drawn so. The width d is 65,536, with hardly any noise.
-
-    Raises ValueError for another order."""
-    require_choice("order", order, get_args(Order))
+    independent units of covariance x x^T / d, and is drawn so. The width d is 65,536, with hardly any noise."""
     width, cosine = 65_536, 0.5
     generator = torch.Generator().manual_seed(seed)
 

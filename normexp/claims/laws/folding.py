@@ -1,24 +1,22 @@
 """What a gain, a running estimate or a decay can be folded into, and what remains of it in training."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from normexp.claims.laws.common import NormFactory, draw_gain, relative, sample
-from normexp.format import require_choice
+from normexp.claims.laws.common import Half, NormFactory, draw_gain, relative, sample
 
 Place = Literal["input", "output"]
+Optimizer = Literal["SGD", "Adam", "AdamW"]
+DType = Literal["float64", Half]
 
 
 @torch.no_grad()
 def fold_error(norm: NormFactory, *, seed: int, place: Place, features: int = 64) -> float:
     """What remains when the gain g of a norm is folded into a linear map W, relative to the output. At the `input` of a
     branch, W norm(x) against (W diag g) norm'(x), norm' without its gain. At the `output`, norm(W x) against
-    c norm'(diag(g) W x) with the best number c: the only map there stands before the norm.
-
-    Raises ValueError for another place."""
-    require_choice("place", place, get_args(Place))
+    c norm'(diag(g) W x) with the best number c: the only map there stands before the norm."""
     layer, plain = norm(features).double(), norm(features).double()
     gain = draw_gain(layer, seed)
     x, weight = sample(seed, 32, features), sample(seed + 1, features, features) / features**0.5
@@ -28,7 +26,9 @@ def fold_error(norm: NormFactory, *, seed: int, place: Place, features: int = 64
     return relative(folded * (y * folded).sum() / folded.square().sum(), y)
 
 
-def trained_loss(norm: NormFactory, *, seed: int, optimizer: str, decay: float, steps: int = 60) -> float:
+def trained_loss(
+    norm: NormFactory, *, seed: int, optimizer: Optimizer, decay: float, steps: int = 60
+) -> float:
     """Final loss of map, norm, map after some steps in float64. Weight decay is for the norm alone."""
     torch.manual_seed(seed)
     network = nn.Sequential(nn.Linear(8, 16), norm(16), nn.Linear(16, 4)).double()
@@ -44,7 +44,7 @@ def trained_loss(norm: NormFactory, *, seed: int, optimizer: str, decay: float, 
 
 
 @torch.no_grad()
-def convolution_error(norm: NormFactory, *, seed: int, dtype: str = "float64", mean: float = 0.0) -> float:
+def convolution_error(norm: NormFactory, *, seed: int, dtype: DType = "float64", mean: float = 0.0) -> float:
     """BatchNorm behind a convolution, in eval mode, folded into it: W g / std and b - g mean / std. In float64 the
     distance to the two layers; in half precision the error of the folded map over that of the two layers, both against
     float64. Inputs have deviation 1 and this mean."""

@@ -1,6 +1,7 @@
 """Gradients through a norm: of a constant input, through its statistics, and of its gain and shift."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from normexp.claims.laws.common import NormFactory, apart, function_of, gradient
 UPSTREAM = torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=torch.float64)
 
 
-def constant_input_of_formula(*, seed: int, form: str) -> float:
+def constant_input_of_formula(*, seed: int, form: Literal["std", "root of var"]) -> float:
     """Largest |dL/dx| at a constant row of 4 values with upstream gradient 0, 1, 2, 3 (474 for nn.LayerNorm) of a
     formula of document 004: (x - mean) / (x.std() + 1e-6), or with var().sqrt() for std(); nan if the gradient is."""
     x = torch.full((1, 4), float(seed), dtype=torch.float64, requires_grad=True)

@@ -1,16 +1,19 @@
 """Half precision: where a norm rounds, the size at which its squares overflow, and torch's default eps."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from normexp.claims.laws.common import NormFactory, draw_gain, relative, sample
+from normexp.claims.laws.common import Half, NormFactory, draw_gain, relative, sample
+
+Formula = Literal["torch layer_norm", "torch rms_norm"]
 
 
 @torch.no_grad()
-def rounding_error(norm: NormFactory, *, seed: int, dtype: str, features: int = 512) -> float:
+def rounding_error(norm: NormFactory, *, seed: int, dtype: Half, features: int = 512) -> float:
     """Error of the norm in half precision against float64 on the same inputs, with a gain from U(0.5, 1.5): root mean
     square, divided by that of the outputs."""
     layer = norm(features).to(getattr(torch, dtype))
@@ -20,7 +23,7 @@ def rounding_error(norm: NormFactory, *, seed: int, dtype: str, features: int = 
 
 
 @torch.no_grad()
-def stream_error(norm: NormFactory, *, seed: int, dtype: str, depth: int, features: int = 128) -> float:
+def stream_error(norm: NormFactory, *, seed: int, dtype: Half, depth: int, features: int = 128) -> float:
     """Error against float64 of a residual stream behind `depth` blocks x + W norm(x), all computed in half precision:
     root mean square, divided by that of the stream."""
     half = getattr(torch, dtype)
@@ -43,7 +46,7 @@ def norm_in_float64(norm: NormFactory, like: torch.nn.Module, x: Tensor) -> Tens
 
 
 @torch.no_grad()
-def default_eps(*, seed: int, dtype: str) -> float:
+def default_eps(*, seed: int, dtype: Literal["float32", Half]) -> float:
     """The eps of torch.nn.functional.rms_norm without one, from its output y at x = 2^-10: x^2 / y^2 - x^2, divided by
     float32's machine epsilon."""
     x = 2.0**-10
@@ -52,7 +55,7 @@ def default_eps(*, seed: int, dtype: str) -> float:
 
 
 @torch.no_grad()
-def largest_input(*, seed: int, dtype: str, formula: str, features: int = 768) -> float:
+def largest_input(*, seed: int, dtype: Half, formula: Formula, features: int = 768) -> float:
     """The largest |x| of a normal row at which `torch layer_norm` or `torch rms_norm` is right to 5%; at most the
     type's largest number."""
     function, row = getattr(F, formula.removeprefix("torch ")), sample(seed, 1, features)

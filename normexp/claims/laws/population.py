@@ -1,12 +1,22 @@
 """BatchNorm's two modes: the batch's statistics in training, a running estimate of the population's in evaluation."""
 
 import functools
+from typing import Literal
 
 import torch
 from scipy import stats
 from torch import Tensor, nn
 
 from normexp.claims.laws.common import NormFactory, apart, gradient_of, output, sample
+
+Distance = Literal["start", "last batch", "all batches"]
+Mode = Literal["eval", "training"]
+Case = Literal["training", "eval mode", "trained gain and shift"]
+Compared = Literal["marginals", "correlation"]
+Gain = Literal["as written", "with eps"]
+Batch = Literal["same", "other"]
+Distribution = Literal["normal", "uniform", "exponential", "Cauchy"]
+Statistic = Literal["mean", "variance"]
 
 
 @torch.no_grad()
@@ -23,7 +33,7 @@ def eval_change(norm: NormFactory, *, seed: int, features: int = 8) -> float:
 
 
 @torch.no_grad()
-def batch_dependence(norm: NormFactory, *, seed: int, mode: str = "eval", features: int = 8) -> float:
+def batch_dependence(norm: NormFactory, *, seed: int, mode: Mode = "eval", features: int = 8) -> float:
     """Largest change of one sample's output when the other samples of its batch change, in training or in eval mode; 0
     if the layer uses no statistics of the batch."""
     layer = norm(features).double().train(mode == "training")
@@ -34,7 +44,7 @@ def batch_dependence(norm: NormFactory, *, seed: int, mode: str = "eval", featur
 
 @torch.no_grad()
 def standardized(
-    norm: NormFactory, *, seed: int, case: str = "training", std: float = 1.0, features: int = 8
+    norm: NormFactory, *, seed: int, case: Case = "training", std: float = 1.0, features: int = 8
 ) -> float:
     """Largest |mean| and |variance - 1| over a batch of exactly this std, in training, in eval mode, or after a trained
     gain and shift; 1 - std^2 / (std^2 + eps) in theory, while training."""
@@ -58,7 +68,7 @@ def std_over_divisor(norm: NormFactory, *, seed: int, std: float, features: int 
     return float(output(norm, exact_std(seed, std, features)).std(0, correction=0).mean())
 
 
-def gaussian_batches(norm: NormFactory, *, seed: int, compare: str, batch: int = 4096) -> float:
+def gaussian_batches(norm: NormFactory, *, seed: int, compare: Compared, batch: int = 4096) -> float:
     """Compares two Gaussian batches after the norm, one with independent and one with strongly correlated features: the
     Kolmogorov-Smirnov distance of one feature's values (marginals), or the difference of the features' correlation."""
     z = sample(seed, 2, batch, 2)  # two batches
@@ -71,7 +81,7 @@ def gaussian_batches(norm: NormFactory, *, seed: int, compare: str, batch: int =
 
 
 @torch.no_grad()
-def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: str, batch: str = "same") -> float:
+def recovery_error(norm: NormFactory, *, seed: int, std: float, gain: Gain, batch: Batch = "same") -> float:
     """Largest error, in units of the channel's std, if gain and shift recover x from BatchNorm. The gain is sqrt(Var)
     or sqrt(Var + eps) and the shift is the mean, both of one batch. They are applied to this or to another batch. In
     float32."""
@@ -102,7 +112,7 @@ def million(distribution: str, seed: int) -> Tensor:
         return DISTRIBUTIONS[distribution].sample((1_000_000,)).double()
 
 
-def batch_estimate_error(*, seed: int, distribution: str, of: str, batch_size: int) -> float:
+def batch_estimate_error(*, seed: int, distribution: Distribution, of: Statistic, batch_size: int) -> float:
     """Median over 4,000 batches of the error of a batch's `mean` or biased `variance` as an estimate of that of a
     million values."""
     values = million(distribution, seed)
@@ -118,7 +128,7 @@ def batch_mean_error(*, seed: int, batch_size: int, batches: int = 4000) -> floa
 
 
 @torch.no_grad()
-def running_share(*, seed: int, momentum: float, of: str) -> float:
+def running_share(*, seed: int, momentum: float, of: Literal["batch", "old"]) -> float:
     """Share of the new batch, or of the old estimate, in torch.nn.BatchNorm1d's running mean after one update."""
     layer, x = nn.BatchNorm1d(4, momentum=momentum).double(), sample(seed, 16, 4) + 5
     layer.get_buffer("running_mean").fill_(1.0)
@@ -128,13 +138,13 @@ def running_share(*, seed: int, momentum: float, of: str) -> float:
 
 
 @torch.no_grad()
-def torch_running_mean(*, seed: int, momentum: float | None, distance_to: str) -> float:
+def torch_running_mean(*, seed: int, momentum: float | None, distance_to: Distance) -> float:
     """`running_mean` below, of torch.nn.BatchNorm1d."""
     return running_mean(lambda n: nn.BatchNorm1d(n, momentum=momentum), seed=seed, distance_to=distance_to)
 
 
 @torch.no_grad()
-def running_mean(norm: NormFactory, *, seed: int, distance_to: str) -> float:
+def running_mean(norm: NormFactory, *, seed: int, distance_to: Distance) -> float:
     """Distance of the running mean after ten batches whose mean drifts, so that first, last and average differ: from
     its `start` (0), from the mean of the `last batch`, or of `all batches`. `ema_keep` is the momentum of document 002
     and cs231n."""

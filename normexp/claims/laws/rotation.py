@@ -4,6 +4,7 @@ Kosson, Messmer, Jaggi 2023, Rotational Equilibrium, arXiv:2305.17212. Constants
 """
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +43,7 @@ def angle_ratio(
     norm: NormFactory,
     *,
     seed: int,
-    optimizer: str,
+    optimizer: Literal["SGD", "AdamW", "Lion"],
     lr: float,
     decay: float,
     steps: int = 2500,

@@ -1,11 +1,14 @@
 """Facts about torch on which sentences about normalization depend; they use no norm."""
 
 import math
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from normexp.claims.laws.common import apart, function_of, sample
+
+Form = Literal["two passes", "mean of squares"]
 
 
 def default_variance(*, seed: int, n: int) -> float:
@@ -39,7 +42,7 @@ def deviation_error(*, seed: int, correction: int, n: int) -> float:
     return math.sqrt(k**2 - 2 * k * c4 + 1)
 
 
-def std_against(*, seed: int, form: str, mean: float, n: int = 768) -> float:
+def std_against(*, seed: int, form: Form, mean: float, n: int = 768) -> float:
     """Relative distance between torch.std and a written formula, both in float32: root mean square over 64 rows.
 
     The values are normal with this mean and a deviation of 1. Two forms of the formula: `two passes` takes the mean,

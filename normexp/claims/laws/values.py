@@ -1,6 +1,6 @@
 """The output of a norm for given numbers, compared with the formula of a document or a paper."""
 
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,10 +14,8 @@ def formula(
 ) -> Tensor:
     """(x - mean) divided by the std or variance of each row of (N, C), with eps inside or outside the root."""
     var = x.var(1, correction=correction, keepdim=True)
-    if divide_by == "variance":
-        return (x - x.mean(1, keepdim=True)) / (var + eps)
-    scale = (var + eps).sqrt() if eps_position == "inside" else var.sqrt() + eps
-    return (x - x.mean(1, keepdim=True)) / scale
+    root = {"inside": (var + eps).sqrt(), "outside": var.sqrt() + eps}[eps_position]
+    return (x - x.mean(1, keepdim=True)) / {"std": root, "variance": var + eps}[divide_by]
 
 
 def distance_to_formula(
@@ -102,7 +100,7 @@ def range_ratio(norm: NormFactory, *, seed: int, std: float, features: int = 16)
     return float((y.max() - y.min()) / (x.max() - x.min()))
 
 
-def written_badly(*, seed: int, slip: str, shape: str) -> float:
+def written_badly(*, seed: int, slip: Literal["no keepdim", "wrong axis", "no axis"], shape: str) -> float:
     """Largest difference between LayerNorm and its formula with a slip: no keepdim, or the wrong axis (the batch's) or
     none in mean and std; 0 where the slip raises an error. `shape` is such as 4x8."""
     x = sample(seed, *map(int, shape.split("x")))

@@ -102,7 +102,9 @@ class Document(Strict):
     options: dict[str, Any] = Field(default={})  # keyword arguments of the function, of every arm
     factor: dict[str, Some] = Field(default={})  # one keyword, or one override, with its values
     seeds: int = 5
-    first_seed: Annotated[int, Field(ge=0)] = 0  # after an amendment, beyond the seeds of earlier verdicts
+    first_seed: Annotated[int, Field(ge=0, lt=2**31)] = (
+        0  # after an amendment, beyond the seeds of earlier verdicts
+    )
     better: Literal["lower", "higher"] | None = None  # required if runs may diverge
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])

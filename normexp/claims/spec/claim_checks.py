@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
@@ -13,6 +14,8 @@ from normexp.runs.table import FEWEST_SEEDS
 
 OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{REESTIMATED}")
 POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
+
+PLACES = {"name", "outputs", "run_dir"}  # keys of a run
 
 
 def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
@@ -27,8 +30,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
     for arm, choice in claim.arms.items():
         if claim.evidence != "law" and isinstance(choice, dict):
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
-        if isinstance(claim.metric, dict) and arm not in claim.metric:
-            yield f"metric={claim.metric!s:.60}: has none for arm {arm}; add it"
+    yield from _for_arms(claim, "metric", claim.metric, claim.arms)
     units = set[str]().union(*(_units(claim.metric_of(arm)) for arm in claim.arms if claim.metric))
     if len(units) > 1:
         yield f"metric={claim.metric!s:.60}: compares {' with '.join(sorted(units))}; give metrics of one unit"
@@ -38,7 +40,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         and (min(known) in HIGHER) != (claim.better == "higher")
     ):
         yield f"better={claim.better}: of {min(known)} it is the other way; change it, or leave it out"
-    if len({*map(str, claim.levels)}) < len(claim.levels):
+    levels = claim.levels
+    if len({*map(str, levels)}) < len(levels) or any(levels.count(level) > 1 for level in levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
     if not over_settings and claim.evidence == "training" and "failed" in map(claim.metric_of, claim.arms):
         yield "metric=failed: is for claims over several settings; name them under settings"
@@ -54,6 +57,9 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         if claim.evidence != "training":
             yield f"manipulation: evidence={claim.evidence} has none; leave it out"
         yield from _comparison(claim, claim.manipulation.comparison)
+    unread = "function" if claim.evidence == "training" else "metric"
+    if getattr(claim, unread):
+        yield f"{unread}={getattr(claim, unread)!s:.60}: evidence={claim.evidence} reads none; leave it out"
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
     if "every" in kinds and claim.expected and not shipped:  # "no counterexample" would become "supported"
         yield f"expected={claim.expected}: no cases prove a universal sentence of your own; leave it out"
@@ -68,7 +74,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
 def _overwritten(claim: Claim) -> Iterator[str]:
     """Words that set what the seeds set after them; in an arm or `fixed` also what the factor's levels or each seed's
     own rate do."""
-    chosen = {f"arms.{arm}": choice for arm, choice in claim.arms.items()} | {"fixed": claim.fixed}
+    chosen = {f"arms.{arm}": choice for arm, choice in claim.arms.items()}
+    chosen |= {"fixed": claim.fixed, "options": claim.options}
     settings = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()}
     for where, choice in (chosen | settings | {"factor": claim.factor}).items():
         if "seed" in _keys(choice):
@@ -76,11 +83,13 @@ def _overwritten(claim: Claim) -> Iterator[str]:
                 f"{where}={choice!s:.60}: sets the seed, which every run has of its own; leave it out and give "
                 "first_seed and seeds"
             )
+        for key in PLACES & _keys(choice):
+            yield f"{where}={choice!s:.60}: {key} says where a run lies, which `out` of verify decides; leave it out"
     for where, choice in chosen.items():
         for key in claim.factor.keys() & _keys(choice):
             yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
     for where, choice in (chosen | {"factor": claim.factor}).items():
-        if claim.settings and "lr" in _keys(choice):
+        if claim.evidence == "training" and claim.settings and "lr" in _keys(choice):
             yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave lr out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
@@ -132,12 +141,20 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
         yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {metrics} over settings; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
-        arms = list(claim.arms) if comparison.arm is None else [comparison.arm]
-        if isinstance(bound, dict) and (absent := [arm for arm in arms if arm not in bound]):
-            yield f"{key}={bound!s:.60}: has none for arm {absent[0]}; add it"
+        yield from _for_arms(claim, key, bound, [comparison.arm] if comparison.arm else claim.arms)
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+
+
+def _for_arms(claim: Claim, key: str, values: Any, needed: Iterable[str]) -> Iterator[str]:
+    """Where a key has a value for each arm: an arm that has none, or a name that is no arm."""
+    if isinstance(values, dict):
+        for arm in needed:
+            if arm not in values:
+                yield f"{key}={values!s:.60}: has none for arm {arm}; add it"
+        for name in values.keys() - claim.arms.keys():
+            yield f"{key}={values!s:.60}: {name} is none of the arms {', '.join(claim.arms)}; leave it out"
 
 
 def _units(metric: str) -> set[str]:

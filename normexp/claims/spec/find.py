@@ -17,7 +17,8 @@ from normexp.config.folder import CONFIGS, brought_hint, more_folders, parse_yam
 ENDINGS = (".yaml", ".yml")
 ARXIV = re.compile(r"(?:arxiv:)?(\d{4}\.\d{4,5})(?:v\d+)?", re.IGNORECASE)
 DOCUMENT = re.compile(r"^id:[ \t]*['\"]?(.*?)['\"]?[ \t]*(?:[ \t]#.*)?$", re.M)
-ID = re.compile(r"[\w.-]+")
+ID = re.compile(r"\w[\w.-]{0,99}")
+TAKEN = "cache"  # the folder of runs, beside those of verdicts
 
 
 class Source(NamedTuple):
@@ -38,8 +39,10 @@ def documents(path: Path) -> dict[str, Source]:
         if not named and len(texts) > 1:
             raise ValueError(f"{path}: a file of several claims names each; write id: M1 into every document")
         name = named[1] if named else path.stem
-        if named and not ID.fullmatch(name):
-            raise ValueError(f"{path}: id={name}: must be of letters, digits, dots, _ and -; name it M1")
+        if (named and not ID.fullmatch(name)) or name == TAKEN:
+            raise ValueError(
+                f"{path}: id={name:.60}: must be of letters, digits, dots, _ and -, and not {TAKEN}; name it M1"
+            )
         if name in found:
             raise ValueError(f"{path}: id={name}: stands there twice; rename one")
         found[name] = Source(name, path, text, len(texts) == 1)

@@ -9,12 +9,6 @@ from torch import Tensor, nn
 
 from normexp.format import pluralize
 
-EACH = {
-    "batch": "each of {channels}",
-    "instance": "each sample and each of {channels}",
-    "group": "each sample and each of {groups}",
-}
-
 
 @dataclass(frozen=True)
 class NormLayer:
@@ -39,6 +33,8 @@ class NormLayer:
         positions: axes of positions that torch's InstanceNorm expects; it takes an input with one axis fewer for one
             sample without its batch axis. None for all others.
         exact: its outputs are those of this formula; False for norms of the project whose kind alone is said here.
+        over: the axes of one statistic where they are chosen by number, as in F.normalize; else None.
+        understood: whether more than the kind is known; False for one that keeps statistics and uses them otherwise.
         stays: why no other layer can take its place; empty if one can.
     """
 
@@ -60,14 +56,16 @@ class NormLayer:
     eps_position: str = "inside"
     positions: int | None = None
     exact: bool = True
+    over: tuple[int, ...] | None = None
+    understood: bool = True
     stays: str = ""
 
     def dims(self, ndim: int) -> tuple[int, ...]:
         """The axes of an input of `ndim` axes over which one statistic runs; of the kind `group` it takes
         1 / `groups` of axis 1. Empty for `pointwise`."""
         axes, channel = tuple(range(ndim)), self.channel_dim % ndim
-        if self.kind == "pointwise":
-            return ()
+        if self.over is not None or self.kind == "pointwise":
+            return self.over or ()
         if self.unbatched(ndim):
             return axes[1:]
         if self.kind == "batch":
@@ -100,18 +98,20 @@ class NormLayer:
         last = dims if self.axes > 1 else (channel,)  # axes that hold channels
         count = math.prod(shape[axis] for axis in last)
         channels, grouped = (f"{n:,} channels ({_axes(last)})" for n in (count, count // self.groups))
-        parts = {"channels": channels, "groups": f"{self.groups} groups of {grouped}"}
-        kept = [axis for axis in range(1, ndim) if axis not in dims]
-        each = "each sample" + (f" and position ({_axes(kept)})" if kept else "")
-        each = EACH[self.kind].format(**parts) if self.kind in EACH else each
+        kept = [axis for axis in range(ndim) if axis not in dims and axis not in last]
+        names = ["sample"] * (0 in kept) + ["position"] * any(kept)
+        each = [f"each {' and '.join(names)}" + f" ({_axes(kept)})" * any(kept)] if kept else []
+        if self.kind == "group":
+            each.append(f"each of {self.groups} groups of {grouped}")
+        elif not set(last) & set(dims):
+            each.append(f"each of {channels}")
         over = [f"{shape[0]} samples"] if 0 in dims else []
-        if self.kind not in ("batch", "instance"):
+        if set(last) & set(dims):
             over.append("the channels of a group" if self.kind == "group" else channels)
         if rest := [axis for axis in dims if axis and axis not in last]:
             over.append(f"{math.prod(shape[axis] for axis in rest):,} positions ({_axes(rest)})")
-        return (
-            f"one statistic for {each}, over {' and '.join(over)}: {pluralize(self.values(shape), 'value')}"
-        )
+        each, over = (" and ".join(parts) for parts in (each, over))
+        return f"one statistic for {each}, over {over}: {pluralize(self.values(shape), 'value')}"
 
     @property
     def formula(self) -> tuple[Any, ...]:

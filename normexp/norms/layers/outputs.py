@@ -45,26 +45,29 @@ def twin_of(
     activations: bool = False,
     drawn: bool = True,
     dtype: torch.dtype = torch.float32,
+    running: Sequence[str] = ("running_mean", "running_var"),
 ) -> nn.Module:
-    """A copy that may be called without a trace. If `drawn`, its parameters and running statistics are random, equal in
-    every twin, so that none is 0 and no two are alike. Without `activations`, those are left out."""
+    """A copy that may be called without a trace. If `drawn`, its parameters and the statistics that are named as its
+    `running` mean and variance are random, equal in every twin, so that none is 0 and no two are alike. Without
+    `activations`, those are left out."""
     random = torch.Generator().manual_seed(0)
     twin: Any = object.__new__(type(module))
     for key, value in module.__dict__.items():
         twin.__dict__[key] = value.copy() if type(value) in (dict, list, set) else value
-    for kind in ("_parameters", "_buffers"):
-        for name, value in module.__dict__[kind].items():
-            if value is None:
+    for own in (twin.__dict__["_parameters"], twin.__dict__["_buffers"], twin.__dict__):
+        for name, value in own.items():
+            if not isinstance(value, Tensor):
                 continue
-            draws = value.is_floating_point() and (kind == "_parameters" or name.startswith("running"))
+            statistic = name in running or name.startswith("running")
+            draws = value.is_floating_point() and (isinstance(value, nn.Parameter) or statistic)
             if value.is_meta and not value.is_floating_point():
                 value = torch.zeros(value.shape, dtype=value.dtype)
             elif value.is_meta or (drawn and draws):
-                low, high = (-0.5, 0.5) if name == "running_mean" else (0.5, 1.5)
+                low, high = (-0.5, 0.5) if name in running[:1] else (0.5, 1.5)
                 device = "cpu" if value.is_meta else value.device
                 value = torch.empty(value.shape).uniform_(low, high, generator=random).to(device, value.dtype)
             value = value.detach().clone()
-            twin.__dict__[kind][name] = value.to(dtype) if value.is_floating_point() else value
+            own[name] = value.to(dtype) if value.is_floating_point() else value
     left_out = () if activations else activations_of(module)
     for name, child in module._modules.items():
         twin._modules[name] = nn.Identity() if child in left_out else child
@@ -93,17 +96,19 @@ def inputs(size: tuple[int, ...], twin: nn.Module) -> Iterator[tuple[Tensor, int
 
 
 def answer(call: Callable[[Tensor], object], x: Tensor) -> Tensor | None:
-    """The output for x; None if there is none of its shape."""
+    """The output for x; None if there is none of its shape. Gradients are on in training mode alone: some layers tell
+    the mode by them."""
     gpus = [x.device] if x.is_cuda else []
+    trains = getattr(getattr(call, "__self__", None), "training", False)
     try:
         with (
-            torch.no_grad(), torch.random.fork_rng(gpus), torch.autocast(x.device.type, enabled=False),
+            torch.set_grad_enabled(trains), torch.random.fork_rng(gpus), torch.autocast(x.device.type, enabled=False),
             warnings.catch_warnings(action="ignore"),  # of shapes that are tried
         ):  # fmt: skip
             y = call(x.clone())
     except Exception:  # of a stranger's code: it needs another shape
         return None
-    return y if isinstance(y, Tensor) and y.shape == x.shape else None
+    return y.detach() if isinstance(y, Tensor) and y.shape == x.shape else None
 
 
 def same_output(a: Tensor | None, b: Tensor | None) -> bool:

@@ -7,6 +7,7 @@ import functools
 import inspect
 import re
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from normexp.norms.layers.outputs import (
     same_output,
     twin_of,
 )
+from normexp.norms.layers.running import Names, kept_share, running_names
 
 BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 INSTANCE = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
@@ -58,15 +60,9 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
         return _of_torch(module, kind)
     if base := next((own for own in TORCH if isinstance(module, own)), None):
         return _of_subclass(module, base)
-    if has_running_statistics(module) and "forward" not in module.__dict__:
-        return _of_running_statistics(module)
+    if "forward" not in module.__dict__ and (names := running_names(module)):
+        return _of_running_statistics(module, names)
     return _by_outputs(module, path)
-
-
-def has_running_statistics(module: nn.Module) -> bool:
-    """Whether a layer keeps a running mean and variance of one shape. Many classes name both and may keep none."""
-    mean, var = (getattr(module, name, None) for name in ("running_mean", "running_var"))
-    return isinstance(mean, Tensor) and isinstance(var, Tensor) and mean.shape == var.shape
 
 
 _judged: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
@@ -177,30 +173,30 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
     return agreed and _runs_its_activations(module)
 
 
-def _of_running_statistics(module: nn.Module) -> NormLayer:
-    """A BatchNorm that is none of torch's, such as the frozen one of torchvision and timm."""
-    size, eps = module.running_mean.numel(), _eps(module)
-    base = NormLayer("batch", size, 1, 1e-5 if eps is None else eps, activations=activations_of(module))
+def _of_running_statistics(module: nn.Module, names: Names) -> NormLayer:
+    """A BatchNorm that is none of torch's, such as the frozen one of torchvision and timm, or one by hand."""
+    size, eps = getattr(module, names[0]).numel(), _eps(module)
     trained, _ = match(module, [(size,)])
     learns = trained is not None and trained.kind == "batch"
-    twin = twin_of(module, training=False)
+    eps = eps if eps is not None else trained.eps if learns else 1e-5
+    channel = trained.channel_dim if learns else 1
+    base = NormLayer("batch", size, channel, eps, activations=activations_of(module))
+    twin = twin_of(module, training=False, running=names)
     for x, channel_dim in inputs((size,), twin):
         probe = Probe(module, twin, x, channel_dim, (size,))
-        if channel_dim == 1 and (y := probe.answer(x)) is not None:
-            z = (x - probe.wide(twin.running_mean)) * (probe.wide(twin.running_var) + base.eps).rsqrt()
-            found = probe.with_fit(base, fit(z, y, 1, (size,)))
-            frozen = same_output(answer(twin_of(module, training=True).forward, x), y)
+        if channel_dim == channel and (y := probe.answer(x)) is not None:
+            mean, var = (probe.wide(getattr(twin, name).flatten()) for name in names)
+            found = probe.with_fit(base, fit((x - mean) * (var + eps).rsqrt(), y, channel, (size,)))
+            frozen = same_output(answer(twin_of(module, training=True, running=names).forward, x), y)
             if found is None or not (frozen or learns):
                 break
-            momentum = getattr(module, "momentum", None)
             return replace(
-                found, frozen=frozen, keep=1 - momentum if isinstance(momentum, float) else None,
+                found, frozen=frozen, keep=kept_share(module, names),
                 trained=not frozen and all(p.requires_grad for p in module.parameters(recurse=False)),
-                stays=found.stays or _why_it_stays(module),
+                stays=found.stays or _why_it_stays(module, names),
             )  # fmt: skip
-    return replace(
-        base, trained=False, stays="has running statistics, and computes something else than BatchNorm"
-    )
+    stays = "has running statistics, and computes something else than BatchNorm"
+    return replace(base, trained=False, understood=False, stays=stays)
 
 
 def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
@@ -258,11 +254,13 @@ def _runs_its_activations(module: nn.Module) -> bool:
     return False
 
 
-def _why_it_stays(module: nn.Module) -> str:
-    """Why no other layer can take the place of one, as far as its own attributes show; empty if one can."""
+def _why_it_stays(module: nn.Module, running: Sequence[str] = ()) -> str:
+    """Why no other layer can take the place of one, as far as its own attributes show, beside its running statistics;
+    empty if one can."""
     if "forward" in module.__dict__:
         return REPLACED
-    if "parametrizations" in module._modules or any(isinstance(v, Tensor) for v in module.__dict__.values()):
+    plain = [name for name, value in module.__dict__.items() if isinstance(value, Tensor)]
+    if "parametrizations" in module._modules or set(plain) - set(running):
         return "its gain is computed from other parameters"
     more = list(inspect.signature(type(module).forward).parameters)[2:]
     return f"takes more than its input: {', '.join(more)}" if more else ""

@@ -14,8 +14,8 @@ from normexp.format import pluralize
 from normexp.norms.layers.layer import NormLayer
 from normexp.norms.layers.outputs import answer, inputs, same_output, twin_of
 from normexp.norms.layers.recognize import norm_layer
+from normexp.norms.layers.running import Names, running_names
 
-RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 AFFINE = {(True, True): "trained", (True, False): "gain", (False, True): "bias", (False, False): "none"}
 Options = dict[str, Any]
 
@@ -152,29 +152,28 @@ def _carry(old: nn.Module, known: NormLayer, new: nn.Module) -> tuple[list[str],
                 carried.append(name)
             elif value is not None:
                 notes.append(f"its {name} is lost")
-        keeps = [getattr(layer, "running_mean", None) is not None for layer in (old, new)]
-        if all(keeps) and known.kind == "batch":
-            for name in RUNNING:
-                if (value := getattr(old, name, None)) is not None:
-                    getattr(new, name).copy_(value)
+        names, ours = running_names(old), running_names(new)
+        if names and ours and known.kind == "batch":
+            for theirs, name in zip(names, ours, strict=True):
+                getattr(new, name).copy_(getattr(old, theirs).view(-1))
+            if (count := getattr(old, "num_batches_tracked", None)) is not None:
+                new.num_batches_tracked.copy_(count)
             carried.append("running statistics")
             if known.frozen and getattr(new, "freeze_after", None) != 0:
                 notes.append("was frozen, follows the batch while training")
-        elif keeps[1]:
+        elif ours:
             notes.append("running statistics begin anew")
-        elif _moved(old):
+        elif names and _moved(old, names):
             notes.append(
                 "its running statistics are lost, so eval mode computes something else until it is trained"
             )
     return carried, notes
 
 
-def _moved(old: nn.Module) -> bool:
-    """Whether a layer has running statistics that are not at their start, 0 and 1."""
-    mean, var = getattr(old, "running_mean", None), getattr(old, "running_var", None)
-    if mean is None or var is None or mean.is_meta:
-        return False
-    return not (mean.eq(0).all() and var.eq(1).all())
+def _moved(old: nn.Module, names: Names) -> bool:
+    """Whether a layer's running statistics are not at their start, 0 and 1."""
+    mean, var = (getattr(old, name) for name in names)
+    return not (mean.is_meta or (mean.eq(0).all() and var.eq(1).all()))
 
 
 def _differs(old: nn.Module, known: NormLayer, new: nn.Module) -> str:

@@ -1,0 +1,86 @@
+"""The running statistics of a layer: torch's by their names, others by what a batch does to them in training mode."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from normexp.norms.layers.outputs import answer, inputs, twin_of
+
+Names = tuple[str, str]  # of the mean and of the variance
+NAMES: Names = ("running_mean", "running_var")
+CLOSE = 1e-3  # of a move: it goes straight toward the batch's statistic
+
+
+def states_of(module: nn.Module) -> dict[str, Tensor]:
+    """The tensors that a layer itself may change while it trains, of one number a channel: buffers, and tensors that
+    are plain attributes."""
+    held = {**{k: v for k, v in module.__dict__.items() if isinstance(v, Tensor)}, **module._buffers}
+    return {
+        name: value
+        for name, value in held.items()
+        if value is not None and value.is_floating_point() and 1 < value.numel() == max(value.shape)
+    }
+
+
+def running_names(module: nn.Module) -> Names | None:
+    """The names under which a layer keeps a running mean and variance of one shape; None if it keeps none."""
+    mean, var = (getattr(module, name, None) for name in NAMES)
+    if isinstance(mean, Tensor) and isinstance(var, Tensor) and mean.shape == var.shape:
+        return NAMES
+    if type(module).__module__.startswith("torch.") or len(states := states_of(module)) < 2:
+        return None
+    for size in {value.numel() for value in states.values()}:
+        paces = _paces(module, size)
+        names = [next((name for name, kind in paces if kind == wanted), "") for wanted in ("mean", "var")]
+        if all(names):
+            return names[0], names[1]
+    return None
+
+
+def kept_share(module: nn.Module, names: Names) -> float | None:
+    """The share of a running statistic that one batch leaves; None if it changes from batch to batch, as of a plain
+    average, or if no batch moves it."""
+    shares = _paces(module, getattr(module, names[0]).numel()).get((names[0], "mean"), [])
+    same = all(abs(a - b) < CLOSE for a, b in pairwise(shares))
+    return 1 - shares[-1] if shares and same else None
+
+
+def _paces(module: nn.Module, size: int) -> Mapping[tuple[str, str], list[float]]:
+    """(name, mean or var) -> the share of the way that each of two batches moves a tensor toward the batch's mean or
+    variance, for the tensors that go there. A first batch comes before: some start with its statistics."""
+    for shape, channel_dim in inputs((size,), twin_of(module, training=True)):
+        twin, found = twin_of(module, training=True), None
+        for turn in range(3):
+            x = shape * (1 + 0.3 * turn) + turn
+            before = {name: value.clone().flatten() for name, value in states_of(twin).items()}
+            if (
+                answer(lambda x, twin=twin: twin.forward(x), x) is None
+            ):  # without gradients, by which some tell the mode
+                break
+            after, moved = states_of(twin), {}
+            rows = x.movedim(channel_dim, 0).flatten(1)
+            ends = (("mean", rows.mean(1)), ("var", rows.var(1)), ("var", rows.var(1, correction=0)))
+            for name, start in before.items():
+                for kind, end in ends:
+                    if name in after and start.numel() == size:
+                        share = _share(start, after[name].flatten(), end.to(start))
+                        moved |= {} if share is None else {(name, kind): share}
+            if turn:
+                common = moved if found is None else moved.keys() & found.keys()
+                found = {key: [*(found or {}).get(key, []), moved[key]] for key in common}
+        else:
+            if found:
+                return found
+    return {}
+
+
+def _share(start: Tensor, now: Tensor, end: Tensor) -> float | None:
+    """k with now = start + k (end - start), 0 < k; None if there is none."""
+    way, moved = end - start, now - start
+    k = float((way * moved).sum() / way.square().sum().clamp_min(1e-30))
+    close = bool((moved - k * way).abs().max() <= CLOSE * moved.abs().max()) and bool(
+        torch.isfinite(now).all()
+    )
+    return k if close and k > 0 else None

@@ -1,0 +1,362 @@
+"""What a layer is known by: what it does, whatever its names. Where that says nothing, a rule says not checked."""
+
+import pytest
+import torch
+from small_networks import images, rows, train
+from test_findings import mlp
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from normexp.check.run import check
+from normexp.monitors import Activations
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+class Hand(nn.Module):
+    """BatchNorm by hand, with names, shapes and a share of a new batch of its own."""
+
+    def __init__(self, names=("mu", "var_"), shape=(8,), share=0.1, plain=False, root=False):
+        super().__init__()
+        self.scale, self.offset = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+        self.names, self.share, self.root = names, share, root
+        for name, value in zip(names, (torch.zeros(shape), torch.ones(shape)), strict=True):
+            setattr(self, name, value) if plain else self.register_buffer(name, value)
+
+    def forward(self, x):
+        stored = [getattr(self, name).view(-1) for name in self.names]
+        if self.training:
+            now = x.mean(0), (x.std(0) if self.root else x.var(0))
+            for old, new in zip(stored, now, strict=True):
+                old.lerp_(new.detach(), self.share)
+            mean, var = x.mean(0), x.var(0, correction=0)
+        else:
+            mean, var = stored[0], stored[1].square() if self.root else stored[1]
+        return (x - mean) / (var + 1e-5).sqrt() * self.scale + self.offset
+
+
+class ByGradients(nn.Module):
+    """Tells the mode by torch.is_grad_enabled(), as a textbook does, and keeps plain attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(1, 8))
+        self.moving_mean, self.moving_var = torch.zeros(1, 8), torch.ones(1, 8)
+
+    def forward(self, x):
+        if not torch.is_grad_enabled():
+            return self.gamma * (x - self.moving_mean) / (self.moving_var + 1e-5).sqrt()
+        mean, var = x.mean(0, keepdim=True), x.var(0, keepdim=True, correction=0)
+        self.moving_mean = (0.9 * self.moving_mean + 0.1 * mean).detach()
+        self.moving_var = (0.9 * self.moving_var + 0.1 * var).detach()
+        return self.gamma * (x - mean) / (var + 1e-5).sqrt()
+
+
+class InNetwork(nn.Module):
+    """F.batch_norm with statistics of the network itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.output = nn.Linear(6, 8), nn.Linear(8, 3)
+        self.register_buffer("m", torch.zeros(8))
+        self.register_buffer("v", torch.ones(8))
+
+    def forward(self, x):
+        return self.output(F.batch_norm(self.linear(x), self.m, self.v, training=self.training))
+
+
+NAMES = {
+    "mu": {},
+    "moving": {"names": ("moving_mean", "moving_variance")},
+    "shaped": {"names": ("m", "v"), "shape": (1, 8)},
+    "plain": {"plain": True},
+}
+OF_STATISTICS = {
+    "mode_gap", "statistics_cold", "statistics_unused", "small_batch", "frozen_thaws", "buffers_apart", "momentum",
+    "dropout_before_batchnorm",
+}  # fmt: skip
+
+
+def learned(norm, steps=60):
+    torch.manual_seed(0)
+    model = mlp(norm)
+    batches = [(x, (x[:, 0] > 0).long()) for x in 5 * torch.randn(2, 64, 6) + 3]
+    return train(model, batches, steps), batches
+
+
+@pytest.mark.parametrize("share", [0.002, 0.1, 0.9])
+@pytest.mark.parametrize("names", NAMES)
+def test_batch_norm_by_hand_is_judged_as_torchs(names, share):
+    ours, batches = learned(Hand(share=share, **NAMES[names]))
+    theirs, _ = learned(nn.BatchNorm1d(8, momentum=share))
+    torch.testing.assert_close(ours(batches[0][0]), theirs(batches[0][0]), rtol=1e-3, atol=1e-3)
+    results = [check(model, batches, samples=64, steps=20) for model in (ours, theirs)]
+    for id in OF_STATISTICS - {"statistics_cold"}:
+        assert (id in results[0]) == (id in results[1]), (id, str(results[0]), results[0].not_checked)
+        if id in results[0]:
+            assert results[0][id].number == pytest.approx(results[1][id].number, rel=0.02)
+    cold = 1 - share  # of a norm that does not count its batches
+    assert ("statistics_cold" in results[0]) == (cold**20 > 0.05)
+    if "statistics_cold" in results[0]:
+        assert results[0]["statistics_cold"].number == pytest.approx(cold**20, rel=1e-3)
+    assert ("not_saved" in results[0]) == (names == "plain")
+
+
+@pytest.mark.parametrize("make", [lambda: mlp(Hand(root=True)), lambda: mlp(ByGradients()), InNetwork])
+def test_statistics_that_nobody_knows_are_not_checked(make):
+    """A stored deviation, a mode that gradients tell, buffers of the network around a function."""
+    result = check(make(), rows(), steps=20)
+    for id in OF_STATISTICS:
+        assert id in result.not_checked, (id, result.healthy)
+        assert "changes" in result.not_checked[id]
+    assert ("not_saved" in result) == any(isinstance(m, ByGradients) for m in make().modules())
+
+
+def test_check_leaves_plain_attributes_alone():
+    norm = Hand(plain=True)
+    check(mlp(norm), rows())
+    assert not norm.mu.any()
+    assert bool((norm.var_ == 1).all())
+
+
+def test_unused_statistics_are_said_of_a_network_that_learned_or_is_evaluated():
+    new = mlp()
+    assert "some training" in check(new, rows()).not_checked["statistics_unused"]
+    assert check(new.eval(), rows())["statistics_unused"].number == 2
+    loaded = mlp()
+    loaded[1].weight.data.uniform_(0.5, 2)
+    assert check(loaded, rows())["statistics_unused"].number == 2
+    half = mlp()
+    half[:3](rows()[0])
+    assert check(half, rows())["statistics_unused"].layers == ("4",)
+
+
+class Causal(nn.Module):
+    """One layer of attention, and a part that may show it the future."""
+
+    def __init__(self, part, attention="module", hides=True):
+        super().__init__()
+        self.embedding, self.norm, self.part = nn.Embedding(11, 16), nn.LayerNorm(16), part
+        self.attends, self.output = nn.MultiheadAttention(16, 2, batch_first=True), nn.Linear(16, 11)
+        self.attention, self.hides = attention, hides
+
+    def forward(self, tokens):
+        x = self.part(self.norm(self.embedding(tokens)))
+        later = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1) if self.hides else None
+        if self.attention == "module":
+            x = x + self.attends(x, x, x, attn_mask=later, need_weights=False)[0]
+        elif self.attention == "function":
+            x = x + F.scaled_dot_product_attention(x, x, x, is_causal=self.hides)
+        elif self.attention == "softmax":
+            scores = x @ x.transpose(1, 2)
+            x = x + (scores.masked_fill(later, -1e9) if self.hides else scores).softmax(-1) @ x
+        else:
+            x = x.cumsum(1)
+        return self.output(x)
+
+
+class Part(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class Convolved(nn.Module):
+    def __init__(self, padding):
+        super().__init__()
+        self.conv, self.padding = nn.Conv1d(16, 16, 3), padding
+
+    def forward(self, x):
+        return self.conv(F.pad(x.transpose(1, 2), self.padding)).transpose(1, 2)
+
+
+LEAKS = {
+    "normalize": (lambda: Part(lambda x: F.normalize(x, dim=1)), "part:F.normalize"),
+    "mean": (lambda: Part(lambda x: x - x.mean(1, keepdim=True)), "part"),
+    "sum from the right": (lambda: Part(lambda x: x.flip(1).cumsum(1).flip(1)), "part"),
+    "convolution": (lambda: Convolved((1, 1)), "part.conv"),
+}
+TIGHT = {
+    "normalize": lambda: Part(lambda x: F.normalize(x, dim=-1)),
+    "sum": lambda: Part(lambda x: x.cumsum(1)),
+    "convolution": lambda: Convolved((2, 0)),
+}
+
+
+def sequences():
+    x = torch.randint(0, 11, (16, 6))
+    return x, x
+
+
+@pytest.mark.parametrize("attention", ["module", "function", "softmax", "none"])
+@pytest.mark.parametrize("leak", LEAKS)
+def test_leak_is_found_where_attention_hides_the_future(leak, attention):
+    make, where = LEAKS[leak]
+    result = check(Causal(make(), attention), sequences())
+    if attention == "none" and leak != "normalize":  # without the norm it is causal, which says enough
+        assert "causal=True" in result.not_checked["sees_future"]
+        result = check(Causal(make(), attention), sequences(), causal=True)
+    assert result["sees_future"].layers == (where,), str(result)
+    both = check(Causal(make(), attention, hides=False), sequences())
+    assert "sees_future" not in both or attention == "none"
+
+
+@pytest.mark.parametrize("attention", ["module", "function", "softmax", "none"])
+@pytest.mark.parametrize("part", TIGHT)
+def test_causal_network_is_healthy_by_its_outputs(part, attention):
+    assert "sees_future" in check(Causal(TIGHT[part](), attention), sequences(), causal=True).healthy
+    if attention != "none":
+        open_ = Causal(TIGHT[part](), attention, hides=False)
+        assert "causal=True" in check(open_, sequences()).not_checked["sees_future"]
+        assert "sees_future" in check(open_, sequences(), causal=False).healthy
+        assert "sees_future" in check(open_, sequences(), causal=True)
+
+
+WORDS = {
+    "rows, axis 0": (0, rows, "each of 8 channels (axis 1), over 32 samples: 32 values"),
+    "rows, axis 1": (1, rows, "each sample, over 8 channels (axis 1): 8 values"),
+    "images, axis 1": (1, images, "each sample and position (axes 0, 2, 3), over 8 channels (axis 1): 8 values"),
+    "images, axes 1 to 3": (
+        (1, 2, 3), images,
+        "each sample, over 8 channels (axis 1) and 36 positions (axes 2, 3): 288 values",
+    ),
+    "tokens, axis 1": (
+        1, sequences,
+        "each sample and each of 8 channels (axis 2), over 6 positions (axis 1): 6 values",
+    ),
+    "tokens, axis 2": (2, sequences, "each sample and position (axes 0, 1), over 8 channels (axis 2): 8 values"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WORDS)
+def test_axes_of_normalize_are_named_for_what_they_hold(case):
+    dim, data, words = WORDS[case]
+    first = {rows: nn.Linear(6, 8), images: nn.Conv2d(3, 8, 3), sequences: nn.Embedding(11, 8)}[data]
+    model = nn.Sequential(first, Part(lambda x: F.normalize(x, dim=dim)))
+    (line,) = check(model, data()[0]).norms
+    assert f"one statistic for {words}; " in line
+
+
+def test_samples_and_positions_that_may_stand_either_way_are_named_together():
+    for first in (True, False):
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=first)
+        (line,) = check(layer, torch.randn(5, 4, 8)).norms
+        assert "each sample and position (axes 0, 1), over 8 channels (axis 2)" in line
+
+
+@pytest.mark.parametrize("eps", [0.0, -10.0, float("inf"), float("nan"), 1e3])
+@pytest.mark.parametrize("make", [nn.LayerNorm, nn.BatchNorm1d, lambda n, eps: nn.GroupNorm(2, n, eps)])
+def test_eps_that_no_norm_can_use_is_found_and_mended(make, eps):
+    if eps <= 0 and make is nn.BatchNorm1d:
+        pytest.skip("torch's BatchNorm refuses it")
+    model, data = mlp(make(8, eps=eps)), rows()
+    result = check(model, data)
+    assert "eps" in result, str(result)
+    exec(result["eps"].fix, {"model": model, "result": result})
+    after = check(model, data)
+    assert {"eps", "not_finite", "ignores_input"} <= set(after.healthy), str(after)
+
+
+def test_norm_that_makes_no_numbers_of_numbers():
+    data = rows()
+    data[0][3] = 0
+    model = nn.Sequential(nn.LayerNorm(6, eps=0.0), nn.Linear(6, 3), nn.LayerNorm(3))
+    result = check(model, data)
+    assert result["not_finite"].layers == ("0",)
+    exec(result["not_finite"].fix, {"model": model})
+    assert "not_finite" in check(model, data).healthy
+    lost = check(mlp(nn.LayerNorm(8)), data, loss=lambda y, _: y.sum() * float("nan"))
+    assert "loss is no number" in lost.not_checked["not_finite"]
+
+
+def test_data_that_are_rounded_are_said():
+    x, y = rows()
+    model = mlp(nn.LayerNorm(8))
+    assert sum("float64" in fact for fact in check(model, (x.double(), y)).facts) == 1
+    assert not any("rounded" in fact for fact in check(model.double(), (x.double(), y)).facts)
+
+
+@pytest.mark.parametrize("kind", ["module", "function"])
+def test_norm_inside_vmap_is_not_checked_and_not_blamed(kind):
+    class Mapped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.output = nn.LayerNorm(6), nn.LayerNorm(6), nn.Linear(6, 3)
+
+        def forward(self, x):
+            inner = self.second if kind == "module" else lambda x: F.layer_norm(x, (6,))
+            return self.output(torch.vmap(inner)(self.first(x)))
+
+    result = check(Mapped(), rows())
+    assert "pass_fails" in result.healthy
+    assert all("vmap" in result.not_checked[id] for id in ("eps", "not_finite", "norm_of_norm", "one_value"))
+    monitor = Activations(every_n_steps=1, places=("norm_input", "norm_output"), statistics=("mean",))
+    measured = monitor.measure(Mapped(), rows())
+    assert {key.rpartition("_")[2] for key in measured} == {"first"}
+
+
+def test_network_without_numbers_is_refused():
+    with pytest.raises(ValueError, match="on `meta`"):
+        check(mlp().to("meta"), rows())
+
+
+@pytest.mark.parametrize(
+    ("batch", "words"), [([None, rows()], "that is None"), (["text", "text"], "a str"), ([{}], "a dict")]
+)
+def test_batch_without_a_tensor_is_named(batch, words):
+    with pytest.raises(ValueError, match=f"loader: .*{words}"):
+        check(mlp(), batch)
+
+
+def test_batch_that_a_network_does_not_take_is_named():
+    x, y = rows()
+
+    class Takes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = mlp(nn.LayerNorm(8))
+
+        def forward(self, x):
+            return self.net(x)
+
+    assert "labels" not in str(check(Takes(), {"x": x, "labels": y}))
+    finding = check(Takes(), {"x": x, "y": y})["pass_fails"]
+    assert "a dict of x, y" in finding.sentence
+    assert "takes: x" in finding.fix
+
+
+def test_fix_names_what_is_there():
+    """The fixes of functions, of norms by hand, and of a checkpoint."""
+
+    class Checkpointed(nn.Module):
+        def __init__(self, reentrant):
+            super().__init__()
+            self.net, self.output, self.reentrant = mlp(nn.LayerNorm(8))[:2], nn.Linear(8, 3), reentrant
+
+        def forward(self, x):
+            return self.output(checkpoint(self.net, x, use_reentrant=self.reentrant))
+
+    assert "use_reentrant=False" in check(Checkpointed(True), rows())["nothing_learns"].fix
+    assert "nothing_learns" in check(Checkpointed(False), rows()).healthy
+    model = mlp(Part(lambda x: F.normalize(x, dim=0)))
+    assert check(model, rows())["batch_in_eval"].fix.startswith("in model[1]: F.normalize(x, dim=-1)")
+    assert "batch_in_eval" in check(mlp(Part(lambda x: F.normalize(x, dim=-1))), rows()).healthy
+
+    class OverBatch(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(8))
+
+        def forward(self, x):
+            return (x - x.mean(0)) / (x.var(0, correction=0) + 1e-5).sqrt() * self.gain
+
+    fix = check(mlp(OverBatch()), rows())["batch_in_eval"].fix
+    assert "OverBatch: keep a running mean" in fix
+    assert "track_running_stats" not in fix
