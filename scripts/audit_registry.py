@@ -1,7 +1,8 @@
 """Prove from git that registered protocols came before their runs: `python scripts/audit_registry.py`.
 
 A run names the commit at its first launch. The name of a commit is a hash over all its files, so a row in the registry
-of that commit is older than the commit, and the commit is older than the run.
+of that commit is older than the commit, and the commit is older than the run. The plans of docs/studies/two_questions
+are older than claims with banks: their hashes are compared, and the dates of their runs.
 """
 
 import json
@@ -9,13 +10,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+import yaml
+
 from normexp.claims.evidence.grid import OF_BANK
-from normexp.claims.evidence.registry import REGISTRY, latest, read_registry, subject_of
+from normexp.claims.evidence.registry import REGISTRY, Row, before, digest, latest, read_registry, subject_of
 from normexp.claims.evidence.table import EVIDENCE, runs_in
 from normexp.claims.spec.find import load_claims
 from normexp.config.folder import CONFIGS
 
 ROOT = Path(__file__).parents[1]
+PLANS = ROOT / "docs" / "studies" / "two_questions"
 Key = tuple[str, str]  # subject and date of a row
 
 
@@ -32,11 +37,26 @@ def _git(*words: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
+def plan_mistakes(folder: Path, runs: pd.DataFrame, rows: list[Row]) -> list[str]:
+    """Which plans of a folder are not what was registered, or have runs from before."""
+    mistakes = []
+    for path in sorted(folder.glob("*.yaml")):
+        protocol = {"plan": yaml.safe_load(path.read_text())}
+        if path.stem == "learned":
+            protocol["predictions"] = json.loads((folder / "predictions.json").read_text())
+        own = [row for row in rows if row.subject == f"plan {path.stem}"]
+        if own[-1].protocol != digest(protocol):
+            mistakes.append(f"{own[-1].subject}: is not what was registered")
+        if before(own[0], runs[runs["asked_by"] == f"plan:{path.stem}"]).any():
+            mistakes.append(f"{own[0].subject}: has runs from before it was registered")
+    return mistakes
+
+
 def main() -> int:
     """Print what is wrong, a line each. Returns the exit status, 1 if something is."""
     runs, rows = runs_in(EVIDENCE), read_registry(EVIDENCE / REGISTRY.name)
     history = {commit: rows_at(commit) for commit in runs["commit"].unique() if commit}
-    mistakes, checked = [], 0
+    mistakes, checked = plan_mistakes(PLANS, runs, rows), 0
     for claim in load_claims(CONFIGS / "claims").values():
         row = latest(rows, subject_of(claim.id, claim.bank))
         if not claim.drawn or row is None:

@@ -1,6 +1,7 @@
-"""The tables of the pages on chosen networks are computed from docs/data/two_questions.parquet: each printed number is
-its value, rounded once."""
+"""The tables of the pages on chosen networks are computed from docs/evidence: each printed number is its value, rounded
+once."""
 
+import math
 import re
 from decimal import Decimal
 from functools import cache
@@ -9,18 +10,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from bare_studies import best_runs
+from kept_runs import best_runs, judging_runs, right_answers, runs_of
 from scipy import stats
 
 from normexp.report.statistics import estimate
 
 ROOT = Path(__file__).parents[1]
-TABLE = ROOT / "docs" / "data" / "two_questions.parquet"
 NORMS = {
     "no norm": "none", "BatchNorm": "batchnorm", "LayerNorm": "layernorm", "GroupNorm": "groupnorm",
     "RMSNorm": "rmsnorm", "BatchNorm, then noise": "batchnorm_noisy",
 }  # fmt: skip
-RATIO = "gradient_first_last_ratio/weight@first"
+RATIO = "logged/first:gradient_first_last_ratio/weight"
 SETTINGS = {
     "MLP, MNIST": ("mlp", "mnist"), "CNN, MNIST": ("cnn", "mnist"), "Transformer, MNIST": ("transformer", "mnist"),
     "CNN, CIFAR-10": ("cnn", "cifar10_jpeg"), "ResNet of 8 layers, CIFAR-10": ("resnet", "cifar10_jpeg"),
@@ -43,30 +43,24 @@ def agrees(text: str, value: float) -> bool:
     return abs(float(number) - value) <= unit / 2 * (1 + 1e-9)
 
 
-def judging_all(*plans: str) -> pd.DataFrame:
-    runs = pd.read_parquet(TABLE)
-    return runs[runs["plan"].isin(plans)]
-
-
-def judging(*plans: str) -> pd.DataFrame:
-    """Without seed 0, which chose the rates."""
-    runs = judging_all(*plans)
-    return runs[runs["seed"] > 0]
+judging = cache(judging_runs)
 
 
 @cache
-def answers() -> dict[str, np.ndarray]:
-    return dict(np.load(TABLE.with_suffix(".npz")))
+def answers() -> dict[int, np.ndarray]:
+    return right_answers(judging("learned", "resnet", "shift", "batches"))
 
 
 def minus(runs: pd.DataFrame, one: str, other: str) -> tuple[float, ...]:
     """The points between two norms: mean and interval, or the value of each seed where there are few."""
     right = {
-        norm: {row.seed: np.unpackbits(answers()[row.key]).astype(float) for row in rows.itertuples()}
-        for norm, rows in runs[runs["norm"].isin([one, other]) & (runs["affine"] != "none")].groupby("norm")
+        norm: {seed: answers()[run] for seed, run in zip(rows["seed"], rows["run"], strict=True)}
+        for norm, rows in runs[runs["norm"].isin([one, other]) & (runs["norm.affine"] != "none")].groupby(
+            "norm"
+        )
     }
     seeds = sorted(right[one].keys() & right[other].keys())
-    z = np.stack([right[one][seed] - right[other][seed] for seed in seeds])
+    z = np.stack([right[one][seed] - right[other][seed] for seed in seeds]).astype(float)
     found = estimate(z.mean(1), examples=z, resolution=2 / z.shape[1] ** 2)
     return tuple(100 * np.array(found.few or found[:3]))
 
@@ -87,9 +81,9 @@ def test_a_number_that_is_rounded_twice_is_seen(text, value, right):
 
 
 SHIFT = {
-    "wasserstein_drift@first": 1,
-    "wasserstein_drift@middle": 2,
-    "ics_cosine@middle": 3,
+    "logged/first:wasserstein_drift/*": 1,
+    "logged/middle:wasserstein_drift/*": 2,
+    "logged/middle:ics_cosine/*": 3,
 }  # column -> cell
 
 
@@ -97,7 +91,7 @@ def kind_of(runs: pd.DataFrame, name: str) -> pd.DataFrame:
     """The runs of `tanh MLP`, `CNN`, ..."""
     *activation, model = name.lower().split()
     own = runs[runs["model"] == model]
-    return own[own["activation"] == activation[0]] if activation else own
+    return own[own["model.activation"] == activation[0]] if activation else own
 
 
 def shift_runs() -> pd.DataFrame:
@@ -125,8 +119,7 @@ def test_how_much_less_the_inputs_move_with_batchnorm():
         for name in ("tanh MLP", "CNN", "sigmoid MLP", "ResNet")
     ]
     first, middle = (
-        [own[column]["none"] / own[column]["batchnorm"] for own in means]
-        for column in ("wasserstein_drift@first", "wasserstein_drift@middle")
+        [own[column]["none"] / own[column]["batchnorm"] for own in means] for column in [*SHIFT][:2]
     )
     found = re.search(
         r"they move ([\d.]+) and ([\d.]+) times less in .*? only ([\d.]+) and ([\d.]+) times less", text
@@ -238,6 +231,56 @@ def test_the_study_of_layers_steps():
         assert accuracy.count("%") == 3 or found[0] == found[-1]
 
 
+def test_the_study_of_parts():
+    arms = {
+        "no norm": "none",
+        "BatchNorm": "batchnorm",
+        "frozen after 100 updates": "frozen_100",
+        "no gradient through the statistics": "detached",
+        "deviation alone": "deviation",
+        "mean alone": "mean",
+        "statistics of the last 10 batches": "last_10",
+        "statistics of the last 100 batches": "last_100",
+    }
+    table = study_values("B1", arms)
+    assert table.shape == (3, 8)
+    _, *rows = rows_of("studies/parts_of_batchnorm/README.md", "arm | accuracy")
+    assert [row[0] for row in rows] == [*arms]
+    for name, mean, difference, _ in rows:
+        check(mean, (table[name].mean(),))
+        if difference:
+            check(difference, student(table[name] - table["BatchNorm"]))
+    lost = table["BatchNorm"] - table["no gradient through the statistics"]
+    gain = table["BatchNorm"] - table["no norm"]
+    frozen = table["BatchNorm"] - table["frozen after 100 updates"]
+    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().split())
+    found = numbers(
+        text, r"statistics (\.\d+) of (\d\.\d+) points are lost, frozen after 100 updates (\.\d+)"
+    )
+    check(" ".join(found), (lost.mean(), gain.mean(), frozen.mean()))
+    assert student(lost)[1] > 0.3 > student(frozen)[1]
+
+
+def test_the_study_of_speed():
+    table = study_values("V1", {"none": "none", "BatchNorm": "batchnorm"})
+    gain = table["BatchNorm"] - table["none"]
+    text = " ".join((ROOT / "docs/studies/speed/README.md").read_text().split())
+    check(
+        " ".join(numbers(text, r"BatchNorm ([\d.]+)%, no norm ([\d.]+)%, so")),
+        (table.mean()["BatchNorm"], table.mean()["none"]),
+    )
+    check(" ".join(numbers(text, r"so ([\d.]+) points \(([\d.]+) to ([\d.]+)\)")), student(gain))
+    page = (ROOT / "docs/covariate_shift.md").read_text()
+    check(*numbers(page, r"After 1,000 updates the sigmoid MLP gains ([\d.]+) points"), (gain.mean(),))
+    runs = pd.read_parquet(ROOT / "docs/evidence/runs.parquet").query("asked_by.str.contains('V3:')")
+    steps = runs.sort_values("seed").assign(norm=runs["norm"].astype(str))
+    reached = steps[steps["norm"] == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
+    assert sorted(map(int, numbers(text.replace(",", ""), r"after (\d+) (\d+) and (\d+) updates"))) == sorted(
+        reached
+    )
+    assert (steps.loc[steps["norm"] == "none", "steps_to_0.97"] == math.inf).all()
+
+
 def student(values: pd.Series) -> tuple[float, ...]:
     """Mean and 95% interval by Student's t."""
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
@@ -267,8 +310,8 @@ def accuracy_agrees(text: str, rows: pd.DataFrame) -> bool:
 
 
 def depth_runs():
-    runs = judging("depth").astype({"depth": int})
-    return runs.groupby(["optimizer", "activation", "norm", "depth"])
+    runs = judging("depth").astype({"model.depth": int})
+    return runs.groupby(["optimizer", "model.activation", "norm", "model.depth"])
 
 
 def test_vanishing_gradients():
@@ -312,7 +355,7 @@ def test_settings_that_have_learned():
     for name, _, *cells in table:
         if name in SETTINGS:
             own = runs[(runs["model"] == SETTINGS[name][0]) & (runs["data"] == SETTINGS[name][1])]
-            means = own[own["affine"] != "none"].groupby("norm")["test_accuracy"].mean()
+            means = own[own["norm.affine"] != "none"].groupby("norm")["test_accuracy"].mean()
             for norm, text in zip(head[2:], cells, strict=True):
                 assert not text or agrees(text.strip("*%"), 100 * means[NORMS[norm]]), (name, norm, means)
     head, *table = rows_of("accuracy.md", "minus no norm")
@@ -331,7 +374,7 @@ def test_batch_sizes():
         head, *table = rows_of("batch_size.md", f"{model.upper()}: batch size |")
         assert len(table) >= 6
         for size, *cells, gain in table:
-            own = runs[(runs["model"] == model) & (runs["batch_size"] == int(size))]
+            own = runs[(runs["model"] == model) & (runs["batch_size"] == size)]
             for norm, text in zip(head[1:], cells, strict=False):
                 mean = 100 * own[own["norm"] == NORMS[norm]]["test_accuracy"].mean()
                 assert text in ("", "undefined") or agrees(text, mean), (size, model, norm, mean)
@@ -356,6 +399,7 @@ def test_where_batchnorm_draws_level(model, other):
     pattern = rf"{CROSSINGS[model, other]} (\d+) \((\d+) to (\d+)\)"
     places = []
     for _, own in judging("batches").query(f"model == '{model}'").groupby("seed"):
+        own = own.astype({"batch_size": int})
         table = own.pivot_table(index="batch_size", columns="norm", values="test_accuracy").sort_index()
         gain = (table["batchnorm"] - table[other]).dropna()
         size = np.log2(gain.index.to_numpy(float))
@@ -382,12 +426,12 @@ def test_the_answers_of_readme():
     assert float(share.replace(",", "")) == round(
         1 / by.get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3
     )
-    resnet = judging("resnet").query("plan == 'resnet'")
+    resnet = judging("resnet")
     check(
         "{} {}".format(*numbers(README, r"\(([\d.]+) and ([\d.]+) points in two seeds\)")),
         minus(resnet, "batchnorm", "none"),
     )
-    small = judging("batches").query("model == 'mlp' and batch_size == 2")
+    small = judging("batches").query("model == 'mlp' and batch_size == '2'")
     (mean, low, high), values = (
         numbers(README, r"is (\d+) points \((\d+) to (\d+)\) below LayerNorm"),
         minus(small, "layernorm", "batchnorm"),
@@ -417,13 +461,12 @@ def test_the_factors_of_running_text():
 
 def test_what_warm_up_adds():
     """The rate of each arm has the best mean validation; the interval is a paired t over three seeds."""
-    runs = judging_all("warmup").astype({"depth": int})
+    runs = runs_of("warmup")
     table = rows_of("batch_size.md", "layers | place")[1:]
     for depth, place, cold, warm, adds, *_ in table:
         best = {}
         for steps in (0, 90):
-            own = runs[(runs["depth"] == int(depth)) & (runs["norm_position"] == place.split("-")[0].lower())]
-            own = own[own["warmup_steps"] == steps]
+            own = runs[runs["setting"] == f"{place.split('-')[0].lower()}-{depth}-{steps}"]
             rate = own.groupby("lr")["val_accuracy"].mean().idxmax()
             best[steps] = 100 * own[own["lr"] == rate].set_index("seed")["test_accuracy"]
         assert agrees(cold.strip("%"), best[0].mean()), (depth, place, best)

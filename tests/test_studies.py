@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from audit_registry import PLANS, plan_mistakes
 from torch import nn
 from torch.optim import AdamW
 
@@ -14,6 +15,7 @@ from normexp import models, norms
 from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.registry import REGISTRY, latest, protocol_of, read_registry
+from normexp.claims.evidence.table import EVIDENCE, runs_in
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.find import documents_in, read_all
 from normexp.config.folder import allow_from, use_folder
@@ -62,6 +64,18 @@ def test_a_study_composes_and_is_registered_as_it_stands(folder, study, tmp_path
         grid = grid_of(claim).drop_duplicates("overrides")
         assert len(DiskRuns(claim, tmp_path).specs(grid)) == len(grid)
     assert "## Fixed before the first run" in (folder / "README.md").read_text()
+
+
+def test_plans_are_what_was_registered_before_their_runs(tmp_path):
+    runs, rows = runs_in(EVIDENCE), read_registry(ROOT / REGISTRY)
+    assert plan_mistakes(PLANS, runs, rows) == []
+    changed = (PLANS / "depth.yaml").read_text().replace("seeds: [1, 2, 3]", "seeds: [1, 2]")
+    (tmp_path / "depth.yaml").write_text(changed)
+    early = runs.assign(started="2026-11-01T00:00:00+00:00")
+    assert plan_mistakes(tmp_path, early, rows) == [
+        "plan depth: is not what was registered",
+        "plan depth: has runs from before it was registered",
+    ]
 
 
 SHAPE = {"input_shape": (1, 6, 6), "num_classes": 5, "depth": 5, "width": 32}

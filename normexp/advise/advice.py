@@ -14,7 +14,7 @@ from normexp.claims.spec.cell import NAMES, label
 from normexp.config.compose import compose
 from normexp.config.process import fast_imports
 
-LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions/export.py
+LEARNED = Path(__file__).with_name("learned.json")  # of scripts/research/two_questions.py
 ANSWERS = Path(__file__).with_name("answers.yaml")
 SHOWN = 4  # nearest settings
 # The official training images of standard data: their number is known without reading them.

@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import torch
+from kept_runs import runs_of
 from PIL import Image
 from torch import nn
 from torch.nn.functional import cross_entropy, pad
@@ -26,19 +27,20 @@ from torch.nn.functional import cross_entropy, pad
 ROOT = Path(__file__).parents[2]
 RESULT = ROOT / "docs/data/recount.json"
 OF_SEED_0 = ("doubling", "resnet")  # plans whose runs of seed 0 are repeated, too
-KEPT = pd.read_parquet(ROOT / "docs/data/two_questions.parquet").query("seed > 0 or plan in @OF_SEED_0")
+MLP = {"model.depth": "3", "model.activation": "relu"}  # where a plan leaves it out
 CELLS = {  # of each plan
     "shift": "model == 'mlp'",
-    "depth": "depth == '8' and (activation == 'tanh' and optimizer == 'sgd' or activation == 'sigmoid')",
-    "batches": "model == 'mlp' and batch_size in (4, 256) and norm in ('batchnorm', 'layernorm')",
-    "learned": "model == 'mlp' and norm in ('none', 'batchnorm') and affine != 'none'",
-    "warmup": "depth == '6' and norm_position == 'post' and lr == 0.001",
+    "depth": "`model.depth` == '8' and (`model.activation` == 'sigmoid' or optimizer == 'sgd' and "
+    "`model.activation` == 'tanh')",
+    "batches": "model == 'mlp' and batch_size in ('4', '256') and norm in ('batchnorm', 'layernorm')",
+    "learned": "model == 'mlp' and norm in ('none', 'batchnorm') and `norm.affine` != 'none'",
+    "warmup": "`model.depth` == '6' and `model.norm_position` == 'post' and lr == 0.001",
     "doubling": "model == 'mlp'",
     "resnet": "steps == 1050 and (norm == 'batchnorm' and lr == 0.03 or norm == 'none' and lr == 0.01)",
 }
 # In which a plan's cells differ.
-NAMED_BY = ["activation", "optimizer", "batch_size", "warmup_steps", "norm", "lr"]
-RATIO = "gradient_first_last_ratio/weight@first"
+NAMED_BY = ["model.activation", "optimizer", "batch_size", "schedule.warmup_steps", "norm", "lr"]
+RATIO = "logged/first:gradient_first_last_ratio/weight"
 SEEDS, WIDTH = (101, 102, 103), {"learned": 256, "warmup": 48, "resnet": 32}  # 128 elsewhere
 DRAWN = {  # of the doubling audit by depth: width, training images, weight decay, initial weights
     "12": (32, 1984, 0.001, nn.init.xavier_normal_),
@@ -85,15 +87,19 @@ def read_cifar(name: str) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def mlp(run: pd.Series) -> nn.Module:
-    drawn = run["plan"] == "doubling"
-    width = DRAWN[run["depth"]][0] if drawn else WIDTH.get(run["plan"], 128)
-    widths, layers = [3072 if drawn else 784, *[width] * int(run["depth"]), 10], []
+    drawn = run["bank"] == "doubling"
+    width = DRAWN[run["model.depth"]][0] if drawn else WIDTH.get(run["bank"], 128)
+    widths, layers = [3072 if drawn else 784, *[width] * int(run["model.depth"]), 10], []
     for fan_in, fan_out in itertools.pairwise(widths):
-        layers += [nn.Linear(fan_in, fan_out), NORMS[run["norm"]](width), ACTIVATIONS[run["activation"]]()]
+        layers += [
+            nn.Linear(fan_in, fan_out),
+            NORMS[run["norm"]](width),
+            ACTIVATIONS[run["model.activation"]](),
+        ]
     network = nn.Sequential(*layers[:-2])
     for linear in network[::3]:
-        start = nn.init.kaiming_normal_ if run["activation"] == "relu" else nn.init.xavier_normal_
-        (DRAWN[run["depth"]][3] if drawn else start)(linear.weight)
+        start = nn.init.kaiming_normal_ if run["model.activation"] == "relu" else nn.init.xavier_normal_
+        (DRAWN[run["model.depth"]][3] if drawn else start)(linear.weight)
         nn.init.zeros_(linear.bias)
     return network
 
@@ -106,7 +112,7 @@ class Transformer(nn.Module):
         self.patches, self.logits = nn.Linear(49, width), nn.Linear(width, 10)
         self.places = nn.Parameter(0.02 * torch.randn(16, width))
         block = nn.TransformerEncoderLayer(width, 4, 4 * width, 0.0, "gelu", batch_first=True)
-        self.blocks = nn.ModuleList(copy.deepcopy(block) for _ in range(int(run["depth"])))
+        self.blocks = nn.ModuleList(copy.deepcopy(block) for _ in range(int(run["model.depth"])))
         for name, weights in self.named_parameters():
             if weights.ndim == 2 and name != "places":
                 for part in weights.detach().chunk(3 if "in_proj" in name else 1):
@@ -164,14 +170,14 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
     """Accuracy on test at the end; before training, the gradient of the first map over that of the last. With
     `of_length_one` each map's gradient keeps its direction alone."""
     torch.manual_seed(seed)
-    drawn = run["plan"] == "doubling"
+    drawn = run["bank"] == "doubling"
     (pool, labels), test = DATA[run["data"]]
     network = {"mlp": mlp, "transformer": Transformer, "resnet": resnet}[run["model"]](run)
     of_images = run["model"] == "resnet"  # products in bfloat16, and images that move
     rate, batch_size, sgd = run["lr"], int(run["batch_size"]), run["optimizer"] == "sgd"
-    count, decay = 20000 if run["plan"] in ("batches", "warmup") else 55000, 0.0 if sgd else 0.01
+    count, decay = 20000 if run["bank"] in ("batches", "warmup") else 55000, 0.0 if sgd else 0.01
     if drawn:
-        _, count, decay, _ = DRAWN[run["depth"]]
+        _, count, decay, _ = DRAWN[run["model.depth"]]
     count = 45000 if of_images else count
     chosen = torch.randperm(len(pool))[:count]  # as many as the kept runs train on
     images, labels = pool[chosen], labels[chosen]
@@ -187,8 +193,8 @@ def train(run: pd.Series, seed: int, *, of_length_one: bool = False) -> tuple[fl
         for n, w in decays
     ]
     optimizer = torch.optim.SGD(groups, rate, 0.9) if sgd else torch.optim.AdamW(groups, rate)
-    warmup, steps, order = run["warmup_steps"], int(run["steps"]), []
-    warmup = steps // 20 if math.isnan(warmup) else int(warmup)
+    warmup, steps, order = run["schedule.warmup_steps"], int(run["steps"]), []
+    warmup = steps // 20 if pd.isna(warmup) else int(warmup)
     for step in range(steps):
         cosine = (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
         for group in optimizer.param_groups:
@@ -217,10 +223,12 @@ if __name__ == "__main__":
     if {"doubling", "resnet"} & {*asked}:
         DATA["cifar10_jpeg"] = (read_cifar("train"), read_cifar("test"))
     loops = earlier["bare loops"]
-    runs = [KEPT.query(f"plan == '{plan}' and ({CELLS[plan]})") for plan in asked]
+    kept_runs = runs_of(*asked).query("seed > 0 or bank in @OF_SEED_0")
+    kept_runs = kept_runs.where(kept_runs["model"] != "mlp", kept_runs.fillna(MLP))
+    runs = [kept_runs.query(f"bank == '{plan}' and ({CELLS[plan]})") for plan in asked]
     groups = [group for own in runs for group in own.groupby(NAMED_BY, dropna=False)]
     for cell, kept in groups:
-        name = " ".join([kept["plan"].iloc[0], *(str(word) for word in cell if word == word)])
+        name = " ".join([kept["bank"].iloc[0], *(str(word) for word in cell if word == word)])
         theirs = kept[["test_accuracy", RATIO]].dropna(axis=1).to_numpy()
         ours = np.array([train(kept.iloc[0], seed) for seed in SEEDS]).round(6)[:, : theirs.shape[1]]
         apart = [0.003, 0.1 * theirs[:, -1].mean()][: theirs.shape[1]]
@@ -229,10 +237,8 @@ if __name__ == "__main__":
         print(name, ours.mean(0), "kept:", *[of(0) for of in (theirs.mean, theirs.min, theirs.max)], agree)
     if "depth" in asked:
         # Is it the length of the gradients that stops SGD? Directions stay; the first seed chose the rate out of four.
-        cell = "plan == 'depth' and depth == '8' and optimizer == 'sgd' and norm == 'none' and activation == 'sigmoid'"
-        at = {
-            rate: pd.Series(dict(KEPT.query(cell).iloc[0]) | {"lr": rate}) for rate in (0.01, 0.03, 0.1, 0.3)
-        }
+        run = kept_runs.query("setting == '8-sigmoid-sgd' and norm == 'none'").iloc[0]
+        at = {rate: pd.Series(dict(run) | {"lr": rate}) for rate in (0.01, 0.03, 0.1, 0.3)}
         best = max(at, key=lambda rate: train(at[rate], SEEDS[0], of_length_one=True)[0])
         ours = [round(train(at[best], seed, of_length_one=True)[0], 4) for seed in (102, 103, 104)]
         print("gradients of length one at", best, ours)

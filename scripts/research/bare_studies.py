@@ -14,9 +14,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
-import yaml
+from kept_runs import best_runs
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -153,24 +152,6 @@ def train(arm: str, cell: tuple, rate: float, seed: int) -> float:
         network.eval()
         right = network((TEST[0] - mean) / deviation).argmax(1) == TEST[1]
     return right.double().mean().item()
-
-
-def best_runs(name: str) -> pd.DataFrame:
-    """The kept run of each arm, length and seed of a claim of the studies, at the rate with the best validation
-    accuracy (the least loss where two are equal): arm, steps, seed, lr, accuracy."""
-    files = (ROOT / "docs/studies").glob("*/claims/*.yaml")
-    claims = {claim["id"]: claim for file in files for claim in yaml.safe_load_all(file.read_text())}
-    claim, rows = claims[name], pd.read_parquet(ROOT / "docs/evidence/runs.parquet")
-    rows = rows[rows["asked_by"].astype(str).str.contains(rf"\b{name}:")]
-    # Of the arms whose words a run has, its own is that with the most.
-    arms = sorted(claim["arms"].items(), key=lambda arm: -len(arm[1]))
-    words = [{*text.split("\n")} for text in rows["overrides"].astype(str)]
-    rows = rows.assign(arm=[next(arm for arm, own in arms if {*own} <= line) for line in words])
-    measure = "test_accuracy" if claim["metric"] == "test/error" else claim["metric"]
-    rows = rows.assign(accuracy=rows[measure]).sort_values(
-        ["val_accuracy", "val_loss"], ascending=[False, True]
-    )
-    return rows.groupby(["arm", "steps", "seed"]).head(1)[["arm", "steps", "seed", "lr", "accuracy"]]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ BANK = {"shared": ["trainer=cpu"], "cells": {"small": CELL}}
 
 
 def test_the_settings_that_have_learned_are_those_that_were_registered():
-    plan = yaml.safe_load((ROOT / "scripts/research/two_questions/learned.yaml").read_text())
+    plan = yaml.safe_load((ROOT / "docs/studies/two_questions/learned.yaml").read_text())
     bank = load_bank("learned")
     assert {name: [*cell.overrides] for name, cell in bank.cells.items()} == {
         name: plan["shared"] + cell["overrides"] for name, cell in plan["cells"].items()

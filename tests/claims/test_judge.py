@@ -14,6 +14,7 @@ from normexp.claims.judge.estimate import SeedMean, holm
 from normexp.claims.judge.kinds import KINDS
 from normexp.claims.judge.one_setting import judge_comparisons as judge
 from normexp.claims.judge.one_setting import judge_values
+from normexp.claims.judge.outcomes import Setting
 from normexp.claims.units import effect_name, question, stated
 from normexp.claims.words import method, note_of_values
 
@@ -259,3 +260,11 @@ def test_steps_of_a_run_that_never_reached_its_target_show_less_but_never_the_op
         (judged,) = judge(table.assign(value=[*a, *b], unreached=False), [fewer], trained=True)
         assert judged.word == ("supported" if word == "supported" else "refuted")
         assert not judged.unreached
+
+
+def test_a_comparison_at_one_level_reads_that_level_of_its_two_arms_alone():
+    values = {"a": [[seed, 10.0 + seed] for seed in range(5)], "b": [[9.0, 1.0]] * 5, "c": [[7.0, 7.0]] * 5}
+    outcomes = Setting.of_table(table_of(values, [2, 4])).outcomes
+    at = Comparison(kind="greater", arm="a", baseline="b", at=4)
+    assert (list(at.reads(outcomes)), at.levels(outcomes)) == ([("a", 4), ("b", 4)], [4])
+    assert at.effects(outcomes) == pytest.approx([9, 10, 11, 12, 13])

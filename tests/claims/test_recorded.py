@@ -154,13 +154,13 @@ def test_runs_that_record_something_else_lie_in_a_folder_of_their_own(word, tmp_
     assert [len(part) for part in other if part.startswith("name=watched-")] == [len("name=watched-") + 8]
 
 
-def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, monkeypatch):
-    claim = altered(CLAIMS["P14"], metric="logged/turn/*", arms={"a": [], "b": []}, manipulation=None)
+@pytest.mark.parametrize("metric", ["logged/turn/*", "convergence/auc"])
+def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, monkeypatch, metric):
+    claim = altered(CLAIMS["P14"], metric=metric, arms={"a": [], "b": []}, manipulation=None)
     grid = pd.DataFrame({"arm": ["a"] * 3, "overrides": ["x", "y", "z"], "seed": 0, "lr": math.nan})
     runs = grid.drop(columns="arm").assign(status=["completed", "completed", "diverged"], asked_by="P01:1")
-    monkeypatch.setattr(
-        table, "runs_in", lambda evidence: runs.assign(**{"logged/turn/*": [1.0, math.nan, math.nan]})
-    )
+    known = {metric.removeprefix("convergence/"): [1.0, math.nan, math.nan]}
+    monkeypatch.setattr(table, "runs_in", lambda evidence: runs.assign(**known))
     assert read(tmp_path, grid, claim)["overrides"].tolist() == ["x", "z"]
     monkeypatch.setattr(table, "runs_in", lambda evidence: runs)
     assert read(tmp_path, grid, claim)["overrides"].tolist() == ["z"]

@@ -129,10 +129,11 @@ def test_every_case_can_be_drawn_again_and_changes_one_part():
     space = CLAIMS["S17a"].search
     assert draw(space, generator(3)) == draw(space, generator(3)) != draw(space, generator(4))
     case = draw(space, generator(3))
-    for seed in range(20):
-        other = changed(space, case, generator(seed))
+    others = [changed(space, case, generator(seed)) for seed in range(20)]
+    for other in others:
         parts = vars(case.weights) | case.chosen, vars(other.weights) | other.chosen
         assert sum(parts[0][key] != parts[1][key] for key in parts[0]) <= 1
+    assert {other.weights == case.weights for other in others} == {False, True}
 
 
 @pytest.fixture(scope="module")

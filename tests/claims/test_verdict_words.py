@@ -195,3 +195,10 @@ def test_settings_at_the_median_are_on_its_lower_side():
     (found,) = moderators([True] * 5 + [False] * 3, labels)
     assert (found.name, dict(found.groups)) == ("depth", {"up to 4": (5, 5), "above 4": (0, 3)})
     assert found.p == pytest.approx(1 / math.comb(8, 3))
+
+
+@pytest.mark.parametrize(("few", "tested"), [(2, []), (3, ["convolutions"])])
+def test_a_moderator_needs_three_settings_on_each_side(few, tested):
+    labels = [{"model": "CNN"}] * few + [{"model": "MLP"}] * 40
+    found = moderators([True] * few + [False] * 40, labels)
+    assert [moderator.name for moderator in found] == tested

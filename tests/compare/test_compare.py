@@ -73,7 +73,7 @@ def test_looks_double_their_seeds(most, looks):
         (["norms=none,none"], "norms=none,none"),
         (["seeds=4"], "seeds=4: must be >= 5"),
         (["margin=-1"], "margin=-1: must be >= 0"),
-        (["model=mlp", "margin=2"], "margin=2: is a share of wrong answers, below 1"),
+        (["model=mlp", "margin=1"], "margin=1: is a share of wrong answers, below 1"),
         (["name=../x"], "name=../x: is a folder of out="),
         (["batch_sizes=2,x"], "batch_sizes=2,x: must be a whole number"),
         (["metric=val/loss"], "margin: practice knows none for val/loss"),

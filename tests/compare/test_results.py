@@ -12,9 +12,9 @@ from scipy import stats
 
 import normexp
 from normexp.cli.main import run as command
-from normexp.compare.effect import seeds_to_decide, steps_ratio
+from normexp.compare.effect import first_at, running_best, seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE
-from normexp.compare.read import numbers, opened, parted
+from normexp.compare.read import column, numbers, opened, parted
 from normexp.compare.results import compare
 
 
@@ -55,11 +55,17 @@ def test_paired_and_unpaired_intervals_equal_those_of_scipy(random):
 def test_words_follow_the_interval_the_margin_and_the_way_that_is_better():
     for gain, higher, lower in ((2.0, BETTER, WORSE), (-2.0, WORSE, BETTER), (0.0, EQUAL, EQUAL)):
         data = table(gain=gain, spread=0.1)
-        assert only(compare(data, margin=0.5)).word == higher  # mAP is known
+        found = only(compare(data, margin=0.5))  # mAP is known
+        assert (found.word, found.more) == (higher, None)
         assert only(compare(data.rename(columns={"mAP": "x"}), margin=0.5, better="lower")).word == lower
     assert only(compare(table(seeds=4, gain=2), margin=0.1)).word == OPEN
     assert "fewer than 5 seeds have no word" in str(compare(table(seeds=4, gain=2), margin=0.1))
-    assert not math.isfinite(only(compare(table(seeds=2), margin=0.1)).interval[0])
+    for paired in (True, False):
+        ends = {
+            seeds: only(compare(table(seeds=seeds), margin=0.1, paired=paired)).interval for seeds in (2, 3)
+        }
+        assert not np.isfinite(ends[2]).any()
+        assert np.isfinite(ends[3]).all()
 
 
 @pytest.mark.parametrize(
@@ -254,6 +260,7 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
         ("resnet18", ("resnet18", None)),
         ("resnet18/version_2", ("resnet18", 2)),
         ("ln_4", ("ln", 4)),
+        ("s3bn", ("bn", 3)),
     ],
 )
 def test_arm_and_seed_of_a_name(name, parts):
@@ -317,6 +324,35 @@ def test_steps_to_an_equal_loss():
     mean = steps_ratio(fast, slow)
     assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
     assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
+    line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
+    assert [first_at(running_best(line), target) for target in (1.0, 0.25, 0.0)] == [10.0, 27.5, 30.0]
+    at_once = {seed: np.array([[first, 0.0]]) for seed, first in enumerate((0.0, 1.0, 1.0, 2.0))}
+    later = {seed: np.array([[4.0, 0.0]]) for seed in range(4)}
+    found = steps_ratio(at_once, later)
+    assert (found.df, found.effect) == (
+        2,
+        pytest.approx(-math.log(4 * 4 * 2) / 3),
+    )  # 0 steps have no logarithm
+
+
+@pytest.mark.parametrize(
+    ("names", "asked", "found"),
+    [
+        (("params.norm", "norm"), "norm", "norm"),
+        (("params.norm", "x"), "norm", "params.norm"),
+        (("Norm", "x"), "norm", "Norm"),
+        (("a/val/mAP", "b"), "val.mAP", "a/val/mAP"),
+        (("params.lr", "config/lr"), "lr", "one of params.lr, config/lr$"),
+        (("first", "second"), "zzz", "one of first, second$"),
+    ],
+)
+def test_a_column_is_found_by_its_short_name(names, asked, found):
+    data = pd.DataFrame(columns=list(names))
+    if found in names:
+        assert column(data, asked, "arm") == found
+        return
+    with pytest.raises(ValueError, match=found):
+        column(data, asked, "arm")
 
 
 def test_seeds_are_numbers_however_a_table_has_them():

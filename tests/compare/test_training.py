@@ -151,6 +151,15 @@ def test_a_run_is_known_by_its_arguments_and_version(tmp_path):
     assert digests(target="/elsewhere/a.py:train") == digests()
 
 
+def test_a_finished_run_is_not_computed_again(here, tmp_path):
+    (module,) = tmp_path.glob("own_*.py")
+    run = own_run(f"{module.stem}:alone", "", tmp_path / "out", {"arm": "none", "seed": 3})
+    first = run.train()
+    assert first["metrics"]["test"] == pytest.approx(1.03)
+    assert run.train()["metrics"] == first["metrics"]
+    assert calls(tmp_path) == ["none 3"]
+
+
 def test_words_become_values():
     assert [plain(text) for text in ("1", "0.5", "true", "none", "no", "1e-3")] == [
         1,

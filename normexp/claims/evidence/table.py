@@ -13,6 +13,7 @@ from normexp.config.folder import CONFIGS
 
 EVIDENCE = CONFIGS.parent / "docs" / "evidence"  # in a wheel the package carries it beside its configurations
 RUNS, VALUES = "runs.parquet", "values.parquet"
+NO_METRIC = ("logged/first:", "logged/middle:")  # columns of plans, which no metric of a claim can name
 CPU = "cpu"  # the device of rows from before there was such a column
 NO_RUNS = pd.DataFrame(columns=[*RUN, "status", "asked_by"])
 
@@ -42,13 +43,14 @@ def read(
 
 
 def _lacks(claim: Claim, grid: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
-    """Which finished runs have no number of a tag that an arm of the claim reads, since nobody asked for it."""
+    """Which finished runs have no number that an arm of the claim reads, of a tag or of speed: nobody asked for it."""
     lacks = pd.Series(False, index=runs.index)
     for arm in claim.arms if claim.evidence == "training" else ():
         for metric in (claim.metric_of(arm), claim.check_of(arm)):
-            if metric and metric.startswith("logged/"):
+            if metric and metric.startswith(("logged/", "convergence/")):
                 texts = grid.loc[grid["arm"] == arm, "overrides"].unique()
-                absent = runs[metric].isna() if metric in runs else True
+                column = metric.removeprefix("convergence/")
+                absent = runs[column].isna() if column in runs else True
                 lacks |= runs["overrides"].isin(texts) & (runs["status"] == "completed") & absent
     return lacks
 
@@ -98,7 +100,12 @@ def level_text(level: object) -> str:
 def _read(path: Path) -> pd.DataFrame:
     if not path.exists():
         raise ValueError(f"{path}: no such file; name a folder with {RUNS} and {VALUES}, or evidence=none")
-    table = pd.read_parquet(path)
-    # All kept runs looked for these targets; the file has no number where one was never reached.
-    steps = [str(name) for name in table if str(name).startswith(STEPS_TO)]
-    return table.fillna(dict.fromkeys(steps, NEVER))
+    from pyarrow.parquet import read_schema  # here, as it takes long to import
+
+    table = pd.read_parquet(
+        path, columns=[name for name in read_schema(path).names if not name.startswith(NO_METRIC)]
+    )
+    # Kept runs with an `auc` looked for these targets; the file has no number where one was never reached.
+    for name in (name for name in table if str(name).startswith(STEPS_TO)):
+        table[name] = table[name].mask(table[name].isna() & table["auc"].notna(), NEVER)
+    return table

@@ -19,17 +19,8 @@ FEW_SETTINGS = 24  # drawn settings
 def head(claim: "Claim") -> dict[str, Any]:
     """The fields of a verdict that its claim gives."""
     same = (
-        "id",
-        "name",
-        "sentence",
-        "measure",
-        "source",
-        "evidence",
-        "kind",
-        "paper_effect",
-        "bank",
-        "expected",
-    )
+        "id", "name", "sentence", "measure", "source", "evidence", "kind", "paper_effect", "bank", "expected",
+    )  # fmt: skip
     return {
         **{name: getattr(claim, name) for name in same},
         "covers": tuple(claim.covers),
