@@ -250,7 +250,7 @@ class Network:
     def changing(self) -> list[str]:
         """Names of the tensors of norms, beside parameters, that training changes: running statistics, and what changed
         in the training pass."""
-        names = []
+        names: list[str] = []
         for place in self.places:
             if place.tracked and place.follows_batches and (place.module.training or not self.root.training):
                 counts = getattr(place.module, "num_batches_tracked", None) is not None

@@ -56,7 +56,7 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
         made_by=made_by, tables={"comparison.csv": table} | tables,
     )  # fmt: skip
     short = for_paper(table)
-    head, rows = list(short), short.to_numpy().tolist()
+    head, rows = [*map(str, short)], short.to_numpy().tolist()
     write_text(out / "tables" / "comparison.tex", booktabs(head, rows, text))
     lines = grid([head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)])
     parts = (f"# {plain(design.name)}", plain(headline(look)), lines, plain(text))
@@ -68,7 +68,7 @@ def for_paper(table: pd.DataFrame) -> pd.DataFrame:
     """What of the table fits the width of a page: arms, values and differences with their intervals, and verdicts."""
     short = table.astype(str)
     for name in short.columns.intersection(["95% interval", "interval"]):
-        before = short.columns[short.columns.get_loc(name) - 1]
+        before = short.columns[[*short].index(name) - 1]
         short[before] += short[name].str.replace(r"(.+) to (.+)", r" [\1, \2]", regex=True).str.strip("–")
     more = [
         "95% interval", "interval", "runs", "failed", "relative", "pairs", "margin", "p, adjusted", "more seeds",

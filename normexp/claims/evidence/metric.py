@@ -51,7 +51,7 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     manipulation check, which is nan in an arm that the check does not compare. Both are nan for a run that diverged.
     Of steps a third, `unreached`: whether the target was never reached, so that the value is a lower bound."""
     values = {name: np.full(len(runs), np.nan) for name in ("value", "check")}
-    unreached = np.zeros(len(runs), bool)
+    steps, unreached = quantity_of(claim) == "steps", np.zeros(len(runs), bool)
     ended = (runs["status"] == "completed").to_numpy()  # the last number of a diverged run means nothing
     for arm in claim.arms:
         here = ended & (runs["arm"] == arm).to_numpy()
@@ -59,9 +59,9 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
         for name, metric in metrics.items():
             if metric and metric != "failed" and here.any():
                 values[name][here] = column_of(metric, runs[here])
-        if quantity_of(claim) == "steps" and here.any():
-            unreached[here] = runs.loc[here, metrics["value"].partition("/")[2]] == NEVER
-    return runs.assign(**values, **({"unreached": unreached} if quantity_of(claim) == "steps" else {}))
+        if steps and here.any():
+            unreached[here] = runs.loc[here, claim.metric_of(arm).partition("/")[2]] == NEVER
+    return runs.assign(**values, **({"unreached": unreached} if steps else {}))
 
 
 def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:

@@ -60,11 +60,10 @@ def _paces(module: nn.Module, size: int) -> Mapping[tuple[str, str], list[float]
         for turn in range(3):
             x = shape * (1 + 0.3 * turn) + turn
             before = {name: value.clone().flatten() for name, value in states_of(twin).items()}
-            if (
-                answer(lambda x, twin=twin: twin.forward(x), x) is None
-            ):  # without gradients, by which some tell the mode
+            if answer(twin.forward, x) is None:  # without gradients, by which some tell the mode
                 break
-            after, moved = states_of(twin), {}
+            after = states_of(twin)
+            moved: dict[tuple[str, str], float] = {}
             rows = x.movedim(channel_dim, 0).flatten(1)
             ends = (("mean", rows.mean(1)), ("var", rows.var(1)), ("var", rows.var(1, correction=0)))
             for name, start in before.items():
