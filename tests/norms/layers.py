@@ -3,6 +3,7 @@
 import copy
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import hydra.utils
 import torch
@@ -74,7 +75,7 @@ def outcome(layer: nn.Module, x: Tensor) -> dict[str, Tensor]:
     return {"output": y.detach(), "gradient of x": x.grad, **gradients, **dict(layer.named_buffers())}
 
 
-def assert_same(a: dict[str, Tensor], b: dict[str, Tensor], **tolerance: float) -> None:
+def assert_same(a: dict[str, Tensor], b: dict[str, Tensor], **tolerance: Any) -> None:
     assert a.keys() == b.keys()
     for key in a:
         torch.testing.assert_close(a[key], b[key], **tolerance, msg=lambda text, key=key: f"{key}: {text}")

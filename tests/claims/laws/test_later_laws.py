@@ -56,19 +56,6 @@ def test_only_batch_statistics_make_accumulation_ghost_batchnorm():
     assert population.accumulation_error(LayerNorm, seed=0, micro_batches=4) > 0.1
 
 
-@pytest.mark.parametrize(
-    ("law", "option"),
-    [
-        (functools.partial(depth.isometry_decay, LayerNorm, activation="sin"), "order"),
-        (functools.partial(depth.cosine_similarity, None, batch_size=2), "place"),
-        (functools.partial(folding.fold_error, RMSNorm), "place"),
-    ],
-)
-def test_an_unknown_order_or_place_is_one_line_and_no_number(law, option):
-    with pytest.raises(ValueError, match=f"^{option}=lats: unknown; .*use one of [^\n]*$"):
-        law(seed=0, **{option: "lats"})
-
-
 def test_a_fold_that_leaves_something_is_seen():
     gain = folding.fold_error(RMSNorm, seed=0, place="input")
     shifted = folding.fold_error(BiasedBehind, seed=0, place="input")

@@ -109,11 +109,6 @@ def test_a_norm_with_a_large_eps_fails_the_battery(change):
     assert invariances.is_invariant(almost, seed=0, change_of=change) == 0
 
 
-def test_unknown_change_names_itself():
-    with pytest.raises(ValueError, match="change=weights x 4"):
-        invariances.change("weights x 4", torch.ones(2, 2), torch.ones(2, 2), 0)
-
-
 def test_a_network_with_examples_draws_each_once_and_keeps_their_labels():
     network = mlp(Identity)
     network.examples = torch.arange(20.0)[:, None, None, None] * torch.ones(20, 1, 4, 4), torch.arange(20)
