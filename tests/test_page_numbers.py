@@ -209,6 +209,26 @@ def test_the_study_of_initial_weights():
     check(*numbers(text, r"on one batch, ([\d.]+)%"), (table["each unit fitted to one batch"].mean(),))
 
 
+def test_the_study_of_initial_weights_at_32_layers():
+    arms = {
+        "Xavier's, BatchNorm": "batchnorm",
+        "Xavier's times 4": "times_4",
+        "Xavier's times 4, centered": "centered",
+        "each unit fitted to one batch": "units",
+    }
+    table = study_values("I2", arms)
+    _, *rows = rows_of("studies/initialization/README.md", "initial weights, 32 layers")
+    assert [row[0] for row in rows] == [*arms]
+    for name, accuracy, difference in rows:
+        check(accuracy, (table[name].mean(),))
+        if difference:
+            check(difference, student(table[name] - table["Xavier's, BatchNorm"]))
+    assert student(table["Xavier's times 4, centered"] - table["Xavier's, BatchNorm"])[1] > -0.5
+    text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
+    found = numbers(text, r"with 32 layers ([\d.]+)% \(BatchNorm ([\d.]+)%\)")
+    check(" ".join(found), (table["Xavier's times 4, centered"].mean(), table["Xavier's, BatchNorm"].mean()))
+
+
 def test_the_study_of_layers_steps():
     arms = {
         ("none", "SGD"): "sgd",
