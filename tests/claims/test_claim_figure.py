@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.judge.verdict import Word
-from normexp.claims.pages.figure import COLORS, KINDS, aside, draw
+from normexp.claims.pages.figure import COLORS, KIND_OF, aside, draw
 
 COMPARISON = Comparison(kind="smaller", arm="batchnorm", baseline="none", margin=2.0)
 CLAIM = altered(
@@ -49,9 +49,9 @@ def test_every_word_in_favor_or_against_has_its_color():
     neither = {
         Word.DIVIDED, Word.UNDECIDED, Word.NOT_SHOWN_HERE, Word.COUNTED, Word.BEGUN, Word.NOT_RUN, Word.WITHDRAWN,
     }  # fmt: skip
-    assert {*KINDS} == {*Word} - neither
-    assert {word for word in Word if KINDS.get(word) == "for"} == in_favor
-    assert {*KINDS.values()} | {"open"} == {*COLORS}
+    assert {*KIND_OF} == {*Word} - neither
+    assert {word for word in Word if KIND_OF.get(word) == "for"} == in_favor
+    assert {*KIND_OF.values()} | {"open"} == {*COLORS}
 
 
 def test_only_equal_points_are_moved_apart():

@@ -8,7 +8,7 @@ from matplotlib.image import imread
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.verdict import Verdict
 from normexp.claims.pages import findings
-from normexp.claims.pages.findings import MOST, QUESTIONS, answer, beside, counts, write_findings
+from normexp.claims.pages.findings import MOST_FINDINGS, QUESTIONS, answer, beside, counts, write_findings
 
 
 def drawn_verdict(name: str, n: int = 24, drawn: bool = True) -> Verdict:
@@ -24,7 +24,7 @@ def test_every_question_is_a_claim_and_the_first_ones_are_about_drawn_settings()
     assert len(QUESTIONS) == len(set(QUESTIONS))
     kinds = [CLAIMS[name].drawn for name in QUESTIONS]
     assert kinds == sorted(kinds, reverse=True)
-    assert sum(kinds) >= MOST  # once all are judged, the page rests on drawn settings alone
+    assert sum(kinds) >= MOST_FINDINGS  # once all are judged, the page rests on drawn settings alone
 
 
 def test_chosen_settings_and_laws_promise_no_more_than_they_have():
