@@ -290,8 +290,21 @@ def test_the_study_of_speed():
         (table.mean()["BatchNorm"], table.mean()["none"]),
     )
     check(" ".join(numbers(text, r"so ([\d.]+) points \(([\d.]+) to ([\d.]+)\)")), student(gain))
+    _, *rows = rows_of("studies/speed/README.md", "updates | no norm")
+    lengths, differences = {1000: table}, {}
+    for steps, runs in best_runs("V5").groupby("steps"):
+        lengths[steps] = 100 * runs.pivot(index="seed", columns="arm", values="accuracy")
+    for (steps, none, norm, difference), (length, own) in zip(rows, lengths.items(), strict=True):
+        assert int(steps.replace(",", "")) == length
+        own = own.set_axis([name.lower() for name in own], axis=1)
+        check(none, (own["none"].mean(),))
+        check(norm, (own["batchnorm"].mean(),))
+        differences[length] = student(own["batchnorm"] - own["none"])
+        check(difference, differences[length])
+    assert differences[10000][1] > 0.3
     page = (ROOT / "docs/covariate_shift.md").read_text()
-    check(*numbers(page, r"After 1,000 updates the sigmoid MLP gains ([\d.]+) points"), (gain.mean(),))
+    found = numbers(page, r"After 1,000 updates the sigmoid MLP gains ([\d.]+) points, after 10,000 ([\d.]+)")
+    check(" ".join(found), (differences[1000][0], differences[10000][0]))
     runs = pd.read_parquet(ROOT / "docs/evidence/runs.parquet").query("asked_by.str.contains('V3:')")
     steps = runs.sort_values("seed").assign(norm=runs["norm"].astype(str))
     reached = steps[steps["norm"] == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
