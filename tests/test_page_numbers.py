@@ -145,6 +145,16 @@ def study_values(claim: str, arms: dict[str, str]) -> pd.DataFrame:
     return table[[*arms.values()]].set_axis([*arms], axis=1)
 
 
+def check_arms(page: str, head: str, table: pd.DataFrame, baseline: str) -> None:
+    """Each row of a study's table has the mean of its arm, and all but the baseline's the difference to it."""
+    _, *rows = rows_of(page, head)
+    assert [row[0] for row in rows] == [*table]
+    for name, mean, difference, *_ in rows:
+        check(mean, (table[name].mean(),))
+        if difference:
+            check(difference, student(table[name] - table[baseline]))
+
+
 def test_the_study_of_noise():
     arms = {
         "no norm": "none",
@@ -157,12 +167,7 @@ def test_the_study_of_noise():
     table = study_values("N1", arms)
     assert table.shape == (4, 6)
     assert table.notna().all(axis=None)
-    _, *rows = rows_of("studies/noise/README.md", "arm | accuracy")
-    assert [row[0] for row in rows] == [*arms]
-    for name, mean, difference, _ in rows:
-        check(mean, (table[name].mean(),))
-        if difference:
-            check(difference, student(table[name] - table["BatchNorm"]))
+    check_arms("studies/noise/README.md", "arm | accuracy", table, "BatchNorm")
     text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().replace("*", "").split())
     noise, walk = (
         table[name] - table["BatchNorm"] for name in ("BatchNorm, then noise", "BatchNorm, then a walk")
@@ -217,12 +222,7 @@ def test_the_study_of_initial_weights_at_32_layers():
         "each unit fitted to one batch": "units",
     }
     table = study_values("I2", arms)
-    _, *rows = rows_of("studies/initialization/README.md", "initial weights, 32 layers")
-    assert [row[0] for row in rows] == [*arms]
-    for name, accuracy, difference in rows:
-        check(accuracy, (table[name].mean(),))
-        if difference:
-            check(difference, student(table[name] - table["Xavier's, BatchNorm"]))
+    check_arms("studies/initialization/README.md", "initial weights, 32 layers", table, "Xavier's, BatchNorm")
     assert student(table["Xavier's times 4, centered"] - table["Xavier's, BatchNorm"])[1] > -0.5
     text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
     found = numbers(text, r"with 32 layers ([\d.]+)% \(BatchNorm ([\d.]+)%\)")
@@ -264,12 +264,7 @@ def test_the_study_of_parts():
     }
     table = study_values("B1", arms)
     assert table.shape == (3, 8)
-    _, *rows = rows_of("studies/parts_of_batchnorm/README.md", "arm | accuracy")
-    assert [row[0] for row in rows] == [*arms]
-    for name, mean, difference, _ in rows:
-        check(mean, (table[name].mean(),))
-        if difference:
-            check(difference, student(table[name] - table["BatchNorm"]))
+    check_arms("studies/parts_of_batchnorm/README.md", "arm | accuracy", table, "BatchNorm")
     lost = table["BatchNorm"] - table["no gradient through the statistics"]
     gain = table["BatchNorm"] - table["no norm"]
     frozen = table["BatchNorm"] - table["frozen after 100 updates"]

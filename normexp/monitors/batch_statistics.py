@@ -15,7 +15,7 @@ from normexp.monitors.base import Monitor
 from normexp.monitors.batches import WITH_ACCURACY, Batches, images_of
 from normexp.monitors.guard import step_output
 from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
-from normexp.norms.layers.running import running_names
+from normexp.norms.layers.running import Names, running_names
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
@@ -35,9 +35,10 @@ def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict
     }
 
 
-def with_running_statistics(module: nn.Module) -> list[Site]:
-    """The places of norms that keep an estimate of their population."""
-    return [site for site in sites_of(module) if running_names(site.module)]
+def with_running_statistics(module: nn.Module) -> dict[Site, Names]:
+    """The places of norms that keep an estimate of their population -> the names of its mean and variance."""
+    named = {site: running_names(site.module) for site in sites_of(module)}
+    return {site: names for site, names in named.items() if names}
 
 
 class BatchStatistics(Monitor):
@@ -71,8 +72,8 @@ class BatchStatistics(Monitor):
         for site in tracked:
             site.module.train()
         train = self._evaluate(module, batches.training)
-        for site in tracked:
-            site.module.register_forward_pre_hook(self._record(values, site.layer), with_kwargs=True)
+        for site, names in tracked.items():
+            site.module.register_forward_pre_hook(self._record(values, site.layer, names), with_kwargs=True)
         val = self._evaluate(module, batches.held_out)
         for place, result in (("train_batch", train), ("val_batch", val), ("population", population)):
             values |= {f"{name}_{place}/network": value for name, value in result.items()}
@@ -80,13 +81,12 @@ class BatchStatistics(Monitor):
         return values
 
     @staticmethod
-    def _record(values: dict[str, Tensor], layer: str) -> Any:
+    def _record(values: dict[str, Tensor], layer: str, names: Names) -> Any:
         def hook(norm: nn.Module, inputs: tuple, named: dict) -> None:
             if (x := first_tensor(inputs, named)) is None:
                 return
             rows = to_rows(x, channel_dim(norm, x.ndim))
-            running = (getattr(norm, name).flatten() for name in running_names(norm) or ())
-            tid = discrepancy(rows, *running)
+            tid = discrepancy(rows, *(getattr(norm, name).flatten() for name in names))
             values.update({f"{name}/{layer}": value for name, value in tid.items()})
 
         return hook

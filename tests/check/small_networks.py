@@ -48,6 +48,17 @@ class HandRMS(nn.Module):
 HandRMS.__name__ = "HandRMSNorm"
 
 
+class Called(nn.Module):
+    """A layer that calls a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def train(model, batches, steps=None, rate=0.05, after=lambda: None):
     """Steps of SGD, one a batch or as many as are asked, with something done after each."""
     optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], rate)

@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 import torch
-from small_networks import images, rows, train
+from small_networks import Called, images, rows, train
 from test_findings import mlp
 from torch import nn
 from torch.nn import functional as F
@@ -161,15 +161,6 @@ class Causal(nn.Module):
         return self.output(x)
 
 
-class Part(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 class Convolved(nn.Module):
     def __init__(self, padding):
         super().__init__()
@@ -180,14 +171,14 @@ class Convolved(nn.Module):
 
 
 LEAKS = {
-    "normalize": (lambda: Part(lambda x: F.normalize(x, dim=1)), "part:F.normalize"),
-    "mean": (lambda: Part(lambda x: x - x.mean(1, keepdim=True)), "part"),
-    "sum from the right": (lambda: Part(lambda x: x.flip(1).cumsum(1).flip(1)), "part"),
+    "normalize": (lambda: Called(lambda x: F.normalize(x, dim=1)), "part:F.normalize"),
+    "mean": (lambda: Called(lambda x: x - x.mean(1, keepdim=True)), "part"),
+    "sum from the right": (lambda: Called(lambda x: x.flip(1).cumsum(1).flip(1)), "part"),
     "convolution": (lambda: Convolved((1, 1)), "part"),
 }
 TIGHT = {
-    "normalize": lambda: Part(lambda x: F.normalize(x, dim=-1)),
-    "sum": lambda: Part(lambda x: x.cumsum(1)),
+    "normalize": lambda: Called(lambda x: F.normalize(x, dim=-1)),
+    "sum": lambda: Called(lambda x: x.cumsum(1)),
     "convolution": lambda: Convolved((2, 0)),
 }
 
@@ -241,7 +232,7 @@ WORDS = {
 def test_axes_of_normalize_are_named_for_what_they_hold(case):
     dim, data, words = WORDS[case]
     first = {rows: nn.Linear(6, 8), images: nn.Conv2d(3, 8, 3), sequences: nn.Embedding(11, 8)}[data]
-    model = nn.Sequential(first, Part(lambda x: F.normalize(x, dim=dim)))
+    model = nn.Sequential(first, Called(lambda x: F.normalize(x, dim=dim)))
     (line,) = check(model, data()[0]).norms
     assert f"one statistic for {words}; " in line
 
@@ -350,9 +341,9 @@ def test_fix_names_what_is_there():
 
     assert "use_reentrant=False" in check(Checkpointed(True), rows())["nothing_learns"].fix
     assert "nothing_learns" in check(Checkpointed(False), rows()).healthy
-    model = mlp(Part(lambda x: F.normalize(x, dim=0)))
+    model = mlp(Called(lambda x: F.normalize(x, dim=0)))
     assert check(model, rows())["batch_in_eval"].fix.startswith("in model[1]: F.normalize(x, dim=-1)")
-    assert "batch_in_eval" in check(mlp(Part(lambda x: F.normalize(x, dim=-1))), rows()).healthy
+    assert "batch_in_eval" in check(mlp(Called(lambda x: F.normalize(x, dim=-1))), rows()).healthy
 
     class OverBatch(nn.Module):
         def __init__(self):

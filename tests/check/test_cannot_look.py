@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from small_networks import cnn, images, rows, train
+from small_networks import Called, cnn, images, rows, train
 from test_findings import Sequence, mlp
 from test_structure import CohereNorm, Pooled
 from torch import nn
@@ -235,15 +235,6 @@ LEAKS = {
     "function over another axis": lambda: "batch",
     "eps of 0": lambda: normexp.norms.BatchNorm(8, channel_dim=-1, eps=0.0),
 }  # fmt: skip
-
-
-class Called(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 @pytest.mark.parametrize("leak", LEAKS)

@@ -95,13 +95,9 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
+        counts = {kind: kinds.count(kind) for kind in COLORS if kind in kinds}
         if lines:
-            explain(
-                axes,
-                {kind: kinds.count(kind) for kind in COLORS if kind in kinds},
-                lines[-1],
-                verdict.confidence,
-            )
+            explain(axes, counts, lines[-1], verdict.confidence)
         else:
             axes.text(0.5, 0.5, "no setting has a number", ha="center", transform=axes.transAxes)
     else:

@@ -95,14 +95,16 @@ def inputs(size: tuple[int, ...], twin: nn.Module) -> Iterator[tuple[Tensor, int
         yield x.to(like.device), channel_dim
 
 
-def answer(call: Callable[[Tensor], object], x: Tensor) -> Tensor | None:
-    """The output for x; None if there is none of its shape. Gradients are on in training mode alone: some layers tell
-    the mode by them."""
+def answer(call: Callable[[Tensor], object], x: Tensor, *, gradients: bool | None = None) -> Tensor | None:
+    """The output for x; None if there is none of its shape. Some layers tell the mode by `gradients`, so by default
+    these are on in training mode alone."""
     gpus = [x.device] if x.is_cuda else []
-    trains = getattr(getattr(call, "__self__", None), "training", False)
+    if gradients is None:
+        gradients = getattr(getattr(call, "__self__", None), "training", False)
     try:
         with (
-            torch.set_grad_enabled(trains), torch.random.fork_rng(gpus), torch.autocast(x.device.type, enabled=False),
+            torch.set_grad_enabled(gradients), torch.random.fork_rng(gpus),
+            torch.autocast(x.device.type, enabled=False),
             warnings.catch_warnings(action="ignore"),  # of shapes that are tried
         ):  # fmt: skip
             y = call(x.clone())
