@@ -131,7 +131,7 @@ def finding(look: Look) -> Look:
 
 
 def declared() -> dict[str, Kind]:
-    """All kinds of findings, from every file of `normexp/check/findings`."""
+    """All kinds of findings, from every file of `normexp/check/findings`, in the order of their texts."""
     for file in pkgutil.iter_modules([str(FOLDER)]):
         importlib.import_module(f"normexp.check.findings.{file.name}")
-    return KINDS
+    return {id: KINDS[id] for id in TEXTS}

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from normexp.check.finding import Found, finding
 from normexp.check.findings.perturb import altered, entrance, first_input, least_moved, moved, output_at
@@ -44,11 +45,9 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         raise NotChecked("its output in eval mode is no number")
     if change <= limit.change:
         return
-    where, x = entrance(network, both, first, limit.change, train=False), first_input(network)
-    told = [module.batch_first for module in network.modules.values() if hasattr(module, "batch_first")]
-    if any(
-        place.unowned and place.kind == "batch" and place.is_inside(where) for place in network.attempt.heard
-    ):
+    where = entrance(network, both, first, limit.change, train=False)
+    unheld = [place for place in network.attempt.heard if place.unowned and place.kind == "batch"]
+    if any(place.is_inside(where) for place in unheld):
         raise NotChecked("eval() does not reach a norm that no module holds; see not_held")
     if calls := [call for call in calls if call.place.is_inside(where)]:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
@@ -58,10 +57,22 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if not isinstance(called.module, BATCH):
             instead = f"{called.name}: keep a running mean and variance, and use them in eval mode"
         yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
-    elif told and (x is None or not all(told) or (x.dim() < 3 and x.is_floating_point())):
-        raise NotChecked("axis 0 of the input may hold the positions (batch_first); pass (N, T, C)")
+    elif may_hold_no_samples(network):
+        raise NotChecked(
+            "axis 0 may hold positions (batch_first), or nodes of a graph; pass samples, (N, T, C)"
+        )
     else:
         yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
+
+
+def may_hold_no_samples(network: Network) -> bool:
+    """Whether axis 0 of the batch may hold something else: positions, as where layers of sequences have them first or
+    get one sequence (T, C), or nodes of a graph, of which a tensor says something for each two."""
+    told = [module.batch_first for module in network.modules.values() if hasattr(module, "batch_first")]
+    tensors = [x for x in tree_leaves(network.batches.training) if isinstance(x, Tensor)]
+    x, n = first_input(network), network.samples
+    one = x is None or (x.dim() < 3 and x.is_floating_point())
+    return not all(told) or (bool(told) and one) or any(t.shape[:2] == (n, n) for t in tensors)
 
 
 @finding
