@@ -78,13 +78,8 @@ def test_accumulated_gradients_are_those_of_the_joined_batch():
     loader, twin, module = batches(2), Small(dropout=0), Small(dropout=0)
     del twin.model[1], module.model[1]  # a BatchNorm would see other batches
     module.load_state_dict(twin.state_dict())
-    lines = fit(
-        module,
-        [Gradients(every_n_steps=1, per_parameter=True)],
-        steps=1,
-        loader=loader,
-        accumulate_grad_batches=2,
-    )
+    monitor = Gradients(every_n_steps=1, per_parameter=True)
+    lines = fit(module, [monitor], steps=1, loader=loader, accumulate_grad_batches=2)
     assert {step for step, _ in lines.values} == {0, 1}
     for name, value in naive(twin, first(loader, 2)).items():
         assert lines.values[0, f"parameter_gradient_norm/{name}"] == pytest.approx(value, rel=1e-5)

@@ -8,7 +8,7 @@ import copy
 
 import pytest
 import torch
-from norms.layers import NAMES, REFUSED, norm_factory, randomized
+from norms.layers import NAMES, REFUSED, norm_factory, outcome, randomized
 
 from normexp.norms import kernels
 
@@ -37,14 +37,6 @@ GHOST = {"batchnorm_ghost": ("virtual_batch_size=8",)}
 # More would leave of the inputs in half precision no digit that tells them apart.
 OFFSETS = {torch.float32: (0, 300, 3000, 30_000), torch.bfloat16: (0, 30), torch.float16: (0, 300)}
 MEANS = ("layernorm", "groupnorm", "instancenorm")
-
-
-def outcome(layer: torch.nn.Module, x: torch.Tensor, direction: torch.Tensor) -> dict[str, torch.Tensor]:
-    layer, x = copy.deepcopy(layer), x.detach().requires_grad_()
-    y = layer(x)
-    y.backward(direction.to(y.dtype))
-    gradients = {f"gradient of {key}": p.grad for key, p in layer.named_parameters() if p.requires_grad}
-    return {"output": y.detach(), "gradient of x": x.grad, **gradients, **dict(layer.named_buffers())}
 
 
 def errors(name: str, layout: str, offset: float, dtype: torch.dtype) -> dict[str, float]:
