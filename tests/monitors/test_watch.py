@@ -309,8 +309,17 @@ def test_measure_takes_any_network_and_any_batch(what):
 
 
 def test_a_loss_that_cannot_be_guessed_is_asked_for():
-    with pytest.raises(ValueError, match="no loss"):
-        Gradients(every_n_steps=1).measure(nn.Linear(4, 3), torch.ones(2, 4))
+    x = torch.ones(2, 4)
+    targets = (
+        torch.ones(2),
+        torch.ones(2, 3).bool(),
+        torch.ones(2).bool(),
+        torch.ones(2, 3).long(),
+        "a text",
+    )
+    for batch in (x, *((x, target) for target in targets)):
+        with pytest.raises(ValueError, match="no loss"):
+            Gradients(every_n_steps=1).measure(nn.Linear(4, 3), batch)
     assert Activations(every_n_steps=1).measure(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.ones(2, 4))
 
 
