@@ -27,11 +27,11 @@ class Batches(NamedTuple):
     training: Any
 
 
-def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
+def held_out_batch(trainer: Trainer, training: Any, size: int | None) -> Any:
     """`size` samples if the data module offers them, else the first validation batch, else the training batch."""
     data = getattr(trainer, "datamodule", None)
     if hasattr(data, "probe_batch"):
-        return data.probe_batch(size)
+        return data.probe_batch(size or leading_size(training))
     loader = trainer.val_dataloaders
     if isinstance(loader, (list, tuple)):  # of several validation sets, take the first
         loader = loader[0] if loader else None
@@ -65,12 +65,14 @@ def first_batch(loader: Any) -> Any:
     return batches[0]
 
 
-def batches_of(data: Any, size: int) -> Batches:
+def batches_of(data: Any, size: int | None) -> Batches:
     """The batches of a data module; for a single batch `data`, that batch twice."""
     if not hasattr(data, "train_dataloader"):
         return Batches(data, data)
-    held_out = data.probe_batch(size) if hasattr(data, "probe_batch") else first_batch(data.val_dataloader())
-    return Batches(held_out, first_batch(data.train_dataloader()))
+    training = first_batch(data.train_dataloader())
+    own = hasattr(data, "probe_batch")
+    held_out = data.probe_batch(size or leading_size(training)) if own else first_batch(data.val_dataloader())
+    return Batches(held_out, training)
 
 
 def processes() -> int:

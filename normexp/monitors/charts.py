@@ -94,6 +94,7 @@ def measure_without_fit(
             with monitor.attempt():
                 measured = monitor.measure(module, data, step=step)
                 monitor.record(loggers, measured, step)
+                monitor.say_if_nothing()
                 values |= measured
     for charts in callbacks:
         if isinstance(charts, Charts):

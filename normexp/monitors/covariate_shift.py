@@ -16,7 +16,7 @@ from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from normexp.format import require_at_least
-from normexp.models.sites import sites_of
+from normexp.models.sites import Site, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batch_statistics import distances, mean_and_std
 from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of
@@ -33,9 +33,9 @@ from normexp.monitors.guard import (
 )
 from normexp.monitors.sites import (
     channel_dim,
-    first_tensor,
     layer_weights,
     noise_before,
+    read_input,
     to_rows,
     weights_before,
 )
@@ -77,7 +77,7 @@ def drift(now: Distribution, before: Distribution) -> dict[str, Tensor]:
 class CovariateShift(Monitor):
     """Drift of the input of each linear map since the previous measurement: `mean_drift/<layer>`,
     `std_drift/<layer>`, `wasserstein_drift/<layer>`. Drift since the first measurement of the run:
-    `..._from_start/<layer>`. The first measurement has no drift.
+    `..._from_start/<layer>`. The first measurement has no drift, and neither has an input after it was constant.
 
     Also `input_mean/<layer>` (over channels) and `input_std/<layer>` (root mean square over channels). For each norm's
     gain and shift, trained or frozen: `gamma_mean`, `gamma_std`, `beta_mean`, `beta_std` over channels.
@@ -107,6 +107,8 @@ class CovariateShift(Monitor):
         for suffix, reference in (("", self._previous), ("_from_start", self._first)):
             for layer in [layer for layer in reference if layer in now]:  # a pass may leave some out
                 before = Distribution(*(x.to(now[layer].mean) for x in reference[layer]))
+                if not before.std.any():  # there is no unit
+                    continue
                 for name, value in drift(now[layer], before).items():
                     values[f"{name}{suffix}/{layer}"] = value
         self._first = self._first or now
@@ -116,20 +118,14 @@ class CovariateShift(Monitor):
     def _inputs(self, module: LightningModule, batch: Any) -> dict[str, Distribution]:
         found: dict[str, Distribution] = {}
 
-        def record(layer: str, linear: nn.Module, x: Tensor | None) -> None:
-            # An embedding's input has no moments.
-            if layer not in found and x is not None and x.is_floating_point():
-                found[layer] = Distribution.of(to_rows(x, channel_dim(linear, x.ndim)), self.sample_size)
+        def record(site: Site, x: Tensor) -> None:
+            if site.layer not in found and x.is_floating_point():  # an embedding's input has no moments
+                rows = to_rows(x, channel_dim(site.module, x.ndim))
+                found[site.layer] = Distribution.of(rows, self.sample_size)
 
         for site in sites_of(module):
             if site.kind == "linear":
-                # `untouched` drops this hook at its end.
-                site.module.register_forward_pre_hook(
-                    lambda linear, inputs, named, layer=site.layer: record(
-                        layer, linear, first_tensor(inputs, named)
-                    ),
-                    with_kwargs=True,
-                )
+                read_input(site, record)
         with torch.no_grad():
             loss_of(module, batch)
         return found

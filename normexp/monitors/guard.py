@@ -258,7 +258,9 @@ def has_reentrant(loss: Tensor) -> bool:
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:
-    """All values of several tensors, (P,)."""
+    """All values of several tensors, (P,). Raises ValueError if some are complex."""
+    if any(x.is_complex() for x in tensors):
+        raise ValueError("complex parameters have no such number; leave the monitor out")
     return torch.cat([x.flatten() for x in tensors])
 
 

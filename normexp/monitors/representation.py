@@ -18,7 +18,7 @@ from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
 from normexp.monitors.listen import listen, unheard
-from normexp.monitors.sites import Site, axis_at, first_tensor, to_rows, wide
+from normexp.monitors.sites import Site, axis_at, read_input, to_rows, wide
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:
@@ -212,6 +212,11 @@ class Stream(Monitor):
         without = self._losses_without(module, batches.held_out, sites)
         kind = "residual" if any(site.kind == "residual" for site in sites) else "norm"
         declared = names_its_sites(module)
+
+        def stream(site: Site, x: Tensor) -> None:
+            if site.kind == kind:
+                self._stream(values, added, site, x.detach(), axis_at(site, x, declared))
+
         for site in sites:  # `untouched` drops these hooks at its end
             if site.kind == "linear":
                 hook = functools.partial(lambda layer, *_: last.__setitem__(0, layer), site.layer)
@@ -220,12 +225,7 @@ class Stream(Monitor):
                 hook = functools.partial(lambda layer, m, i, y: added.__setitem__(layer, y), site.layer)
                 site.module.register_forward_hook(hook)
             if site.kind == kind:
-                hook = lambda _, inputs, named, site=site: stream(site, first_tensor(inputs, named))  # noqa: E731
-                site.module.register_forward_pre_hook(hook, with_kwargs=True)
-
-        def stream(site: Site, x: Tensor | None) -> None:
-            if site.kind == kind and x is not None:
-                self._stream(values, added, site, x.detach(), axis_at(site, x, declared))
+                read_input(site, stream)
 
         self.handles.append(listen(module, sites, None if declared else stream))
 

@@ -24,6 +24,16 @@ def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:
     return next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
 
 
+def read_input(site: Site, record: Callable[[Site, Tensor], None]) -> None:
+    """Call `record(site, x)` with the input of each pass through a layer, until `untouched` drops the hook."""
+
+    def hook(module: nn.Module, inputs: tuple, named: dict) -> None:
+        if (x := first_tensor(inputs, named)) is not None:
+            record(site, x)
+
+    site.module.register_forward_pre_hook(hook, with_kwargs=True)
+
+
 def in_vmap(x: Any) -> bool:
     """Whether x is a tensor inside `torch.vmap`, of which no number can be read."""
     functorch = torch._C._functorch

@@ -20,7 +20,6 @@ from normexp.norms.layers.outputs import (
     Probe,
     activations_of,
     answer,
-    fit,
     inputs,
     match,
     same_output,
@@ -194,7 +193,7 @@ def _of_running_statistics(module: nn.Module, names: Names, keep: float | None) 
         probe = Probe(module, twin, x, channel_dim, (size,))
         if channel_dim == channel and (y := probe.answer(x)) is not None:
             mean, var = (probe.wide(getattr(twin, name).flatten()) for name in names)
-            found = probe.with_fit(base, fit((x - mean) * (var + eps).rsqrt(), y, channel, (size,)))
+            found = probe.with_fit(base, (x - mean) * (var + eps).rsqrt(), y)
             frozen = same_output(answer(twin_of(module, training=True, running=names).forward, x), y)
             if found is None or not (frozen or learns):
                 break
