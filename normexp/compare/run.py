@@ -63,7 +63,7 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         results = Results(
             chosen[["arm", "level", "seed", "value"]].assign(failed=chosen["status"] != "completed"),
             guess=None if chosen["guess"].isna().all() else float(chosen["guess"].max()),
-            curves=training.curves(chosen), curve=training.curve,
+            curves=training.curves(chosen),
         )  # fmt: skip
         looks.append(look(results, design))
         words = (f"{own.norm}{at(design, own.level)} {own.word}" for own in looks[-1].differences)

@@ -47,19 +47,19 @@ def sentence(own: Difference, design: Design) -> str:
     unit = f" {metric.unit}" if metric.unit else ""
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
-        few = "Two numbers decide" if own.runs == 2 else "One run of an arm decides"
+        few = "Two numbers decide" if sum(own.runs) == 2 else "One run of an arm decides"
         return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (
         pluralize(own.seeds, "pair") if own.paired else f"{pluralize(own.seeds, 'run')} an arm, not paired"
     )
-    more = [in_steps(own)] if own.steps else []
+    more = [in_steps(own, design)] if own.steps else []
     more += [why_open(own, design)] if own.word == OPEN else []
     return "; ".join([f"{where} {VERBS[own.word].format(design.baseline)}: {effect}, {seeds}", *more]) + "."
 
 
-def in_steps(own: Difference) -> str:
+def in_steps(own: Difference, design: Design) -> str:
     """How many steps fewer or more an arm takes to an equal value."""
     ratio, (low, high) = own.steps or (1.0, (1.0, 1.0))
     fewer = ratio < 1
@@ -69,7 +69,7 @@ def in_steps(own: Difference) -> str:
 
     ends = (high, low) if fewer else (low, high)
     return (
-        f"it reaches an equal {own.curve} in {percent(ratio)} {'fewer' if fewer else 'more'} steps"
+        f"it reaches an equal {design.curve} in {percent(ratio)} {'fewer' if fewer else 'more'} steps"
         f" ({percent(ends[0])} to {percent(ends[1])})"
     )
 
@@ -143,10 +143,13 @@ def failed_runs(look: Look) -> str:
 
 
 def partners(look: Look) -> str:
-    """How many runs had no partner; empty if all had."""
-    rows = [own for own in look.differences if own.left_out and own.paired]
-    counts = ", ".join(f"{own.left_out} with {own.norm}{at(look.design, own.level)}" for own in rows)
-    return f"without a partner or a number: {counts}" if counts else ""
+    """How many runs of each arm had no partner; empty if all had."""
+    base, counts = look.design.baseline, []
+    for own in look.differences:
+        for norm, runs in zip((base, own.norm), reversed(own.runs), strict=True):
+            if own.paired and runs > own.seeds:
+                counts.append(f"{runs - own.seeds} of {runs} with {norm}{at(look.design, own.level)}")
+    return f"without a partner or a number: {', '.join(dict.fromkeys(counts))}" if counts else ""
 
 
 def methods(look: Look, ended: str = "") -> str:
