@@ -107,10 +107,10 @@ def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> Seed
     ratios = []
     for seed in arm.keys() & baseline.keys():
         best = [running_best(own[seed]) for own in (arm, baseline)]
-        target = max(own[-1, 1] for own in best)
-        steps = [first_at(own, target) for own in best]
-        if min(steps) > 0:
-            ratios.append(math.log(steps[0] / steps[1]))
+        if all(map(len, best)):
+            target = max(own[-1, 1] for own in best)
+            first, second = (first_at(own, target) for own in best)
+            ratios += [math.log(first / second)] if min(first, second) > 0 else []
     return SeedMean.of(np.array(ratios))
 
 

@@ -124,13 +124,14 @@ class Design:
         """Whether levels are batch sizes, of one setting."""
         return self.level_name == "batch size"
 
+    def named(self, norm: str, level: Any) -> str:
+        """A norm, and where there are several levels, at which."""
+        return norm if level == "" else f"{norm}{' at batch size' if self.of_sizes else ' in'} {level}"
+
 
 def planned_looks(most: int) -> tuple[int, ...]:
     """Numbers of seeds: 5, 10, 20, ..., and the most."""
-    looks = [FIRST]
-    while looks[-1] < most:
-        looks.append(min(2 * looks[-1], most))
-    return tuple(looks)
+    return tuple(sorted({min(FIRST * 2**place, most) for place in range(most)}))
 
 
 @dataclass(frozen=True)

@@ -234,12 +234,9 @@ def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return failed, still
 
 
-def labels(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+def labels(table: pd.DataFrame, names: list[str]) -> pd.Series:
     """The values of columns as one text each row, `digits 8`; empty without a column."""
-    found = pd.Series("", table.index)
-    for name in names:
-        found = (found + " " + table[name].astype(str)).str.strip()
-    return found
+    return table[names].astype(str).agg(" ".join, axis=1) if names else pd.Series("", table.index)
 
 
 def texts(column: pd.Series) -> pd.Series:

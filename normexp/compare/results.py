@@ -78,8 +78,9 @@ def compare(
         guess = float(guess_of(metric, table["chance_loss"].max()))
     failed, still = states(table)
     nameless, values = table[arm].isna().to_numpy(), numbers(table[value], value)
-    runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
-    runs["failed"] = failed | ~np.isfinite(values)
+    runs = pd.DataFrame(
+        {"arm": table[arm].astype(str), "value": values, "failed": failed | ~np.isfinite(values)}
+    )
     names = named_arms(runs[~still & ~nameless], [str(own) for own in arms], int(nameless.sum()))
     kept = ~still & ~nameless & runs["arm"].isin(names).to_numpy()
     runs, table = runs[kept], table[kept]
@@ -87,6 +88,7 @@ def compare(
     for argument, own in (("seed", seed), *(("setting", own) for own in settings)):
         if own and (lacking := int(table[own].isna().sum())):
             raise ValueError(f"{argument}={own}: {pluralize(lacking, 'run')} without one; write it for each")
+    runs["level"] = labels(table, settings)
     runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     if tune:
         runs = tuned(runs, table, tune, metric)
@@ -223,6 +225,8 @@ def examples(
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
     rows["seed"] = texts(table[column(table, seed, "seed")])
     rows["value"], rows["example"] = numbers(table[value], value), table[example]
+    if rows.duplicated([*RUN, "example"]).any():
+        raise ValueError(f"{where}: an example of a run stands there twice; give each once")
     wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
     means = runs.set_index(RUN)["value"].dropna()
     wide = wide[wide.index.isin(means.index)]

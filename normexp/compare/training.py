@@ -67,16 +67,14 @@ class Training:
                 rows = rows.reindex(columns=[*dict.fromkeys([*rows, name])])  # where every run diverged
             rows = with_metric(rows, Path(), name)
         scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
-        arms, levels, rates, seeds = zip(*planned, strict=True)
+        score, tie, *_ = [*scores, 0.0, 0.0]
         chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
-        columns = {
-            "arm": arms, "level": levels, "lr": np.array(rates, float), "seed": seeds, "setting": "",
-            "status": [status_of(own) for own in summaries], "value": rows[self.value],
-            "score": scores[0] if scores else 0.0, "tie": scores[1] if len(scores) > 1 else 0.0,
-            "seconds": [own["seconds"] for own in summaries], "folder": rows.pop("run"),
-            "guess": guess_of(self.metric, chances) if self.guess is None else self.guess,
-        }  # fmt: skip
-        return pd.DataFrame(dict(rows) | columns)[[*columns, *(own for own in rows if own not in columns)]]
+        table = pd.DataFrame([*planned], columns=["arm", "level", "lr", "seed"]).astype({"lr": float}).assign(
+            setting="", status=[*map(status_of, summaries)], value=rows[self.value], score=score, tie=tie,
+            seconds=[own["seconds"] for own in summaries], folder=rows.pop("run"),
+            guess=guess_of(self.metric, chances) if self.guess is None else self.guess,
+        )  # fmt: skip
+        return table.join(rows[rows.columns.difference(table.columns, sort=False)])
 
     def curves(self, chosen: pd.DataFrame) -> dict[tuple, dict[int, Curve]]:
         """(arm, level) -> seed -> the curve of the chosen run, where it has one of two points or more."""

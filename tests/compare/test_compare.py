@@ -177,24 +177,6 @@ def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
     )
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["max_steps=20", "rates=1e9"], "rates=1e+09: every run of none and batchnorm diverged; write lower"),
-        (
-            ["max_steps=1", "rates=1e-12"],
-            "rates=1e-12: every run of none and batchnorm failed to learn; train",
-        ),
-    ],
-)
-def test_where_every_run_fails_one_line_says_so(words, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    given = ["model=mlp", "data=digits", "norms=none,batchnorm", "seeds=5", "--workers", "0"]
-    assert command("compare", [*given, *words]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
-
-
 def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tmp_path):
     found, one = design(looks=(5,)), results({"batchnorm": -3}, failed=[4])
     judged = look(one, found)

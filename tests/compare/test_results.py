@@ -12,7 +12,7 @@ from scipy import stats
 
 import normexp
 from normexp.cli.main import run as command
-from normexp.compare.effect import first_at, running_best, seeds_to_decide, steps_ratio
+from normexp.compare.effect import MOST, first_at, running_best, seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE
 from normexp.compare.read import column, numbers, parted
 from normexp.compare.results import compare
@@ -90,6 +90,16 @@ def test_so_many_seeds_decide_in_four_of_five_draws(gain, spread, paired):
     assert n == 5 or decided(max(n // 2, 5)) < 0.75
 
 
+def test_ten_thousand_seeds_are_the_most():
+    low, high = 1.0, 100.0
+    for _ in range(60):
+        spread = (low + high) / 2
+        low, high = (
+            (low, spread) if seeds_to_decide(1.0, spread, 0.5, 0.05, paired=True) is None else (spread, high)
+        )
+    assert seeds_to_decide(1.0, low, 0.5, 0.05, paired=True) == MOST == 10_000
+
+
 def test_numbers_in_hand_decide_nothing_and_say_what_would(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert command("compare", ["none:78", "batchnorm:78.2", "value=AP", "margin=0", "spread=0.3"]) == 0
@@ -120,6 +130,11 @@ def test_settings_are_counted_and_arms_corrected_together():
     assert len(each) == 3
     alone = [only(compare(data[data["dataset"] == name], margin=0.3)).p for name in ("a", "b", "c")]
     order = np.sort(alone) * [3, 2, 1]
+    near = compare(table(settings=("a", "b", "c"), gain=0.45), margin=0.3, setting="dataset").look
+    for own in near.open:
+        needed = seeds_to_decide(own.effect, own.spread, 0.3, 0.05 / 3, paired=True, fewest=9)
+        assert own.more == needed - 8
+    assert len(near.open) > 1
     assert sorted(own.p for own in answer.look.differences) == pytest.approx(np.maximum.accumulate(order))
 
 
@@ -173,6 +188,8 @@ def test_test_examples_are_a_sample_too():
     assert np.diff(both.interval) > np.diff(alone.interval)
     percent = only(compare(runs.assign(acc=100 * runs["acc"]), margin=1, per_example=single))
     assert percent.interval == pytest.approx(tuple(100 * end for end in both.interval))
+    with pytest.raises(ValueError, match="per_example=table: an example of a run stands there twice"):
+        compare(runs, margin=0.01, per_example=pd.concat([single, single]))
     with pytest.raises(ValueError, match="its means over examples are not the values of the runs"):
         compare(runs.assign(acc=runs["acc"] + 0.1), margin=0.01, per_example=single)
 
@@ -370,6 +387,8 @@ def test_steps_to_an_equal_loss():
     mean = steps_ratio(fast, slow)
     assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
     assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
+    nothing = {seed: np.array([[1.0, np.nan]]) for seed in range(4)}
+    assert np.isnan(steps_ratio(nothing, slow).effect)
     line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
     assert [first_at(running_best(line), target) for target in (1.0, 0.25, 0.0)] == [10.0, 27.5, 30.0]
     at_once = {seed: np.array([[first, 0.0]]) for seed, first in enumerate((0.0, 1.0, 1.0, 2.0))}

@@ -109,21 +109,6 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
 
 
 @pytest.mark.integration
-def test_no_look_begins_that_the_budget_would_not_hold(here, tmp_path, capsys):
-    words = ["own.py:alone", "arms=none,1", "better=lower", "margin=1.001", "--workers", "0"]
-    assert here(*words, "seeds=5") == 0
-    (table,) = (tmp_path / "outputs" / "compare").glob("*/tables/runs.csv")
-    minutes = 2 * pd.read_csv(table)["seconds"].sum() / 60  # of ten seeds
-    capsys.readouterr()
-    assert here(*words, "seeds=10", f"budget={0.95 * minutes}") == 0
-    assert "would not hold 10 seeds" in capsys.readouterr().out
-    assert len(calls(tmp_path)) == 10
-    assert here(*words, "seeds=10", f"budget={1.05 * minutes}") == 0
-    assert "look 2 of 2, 10 seeds" in capsys.readouterr().out
-    assert len(calls(tmp_path)) == 20
-
-
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("words", "said"),
     [
