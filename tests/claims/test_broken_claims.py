@@ -101,7 +101,9 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("fixed: [batch_size=8]", "fixed=.*: the factor sets batch_size in every arm"),
         ("fixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
         ("arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}", "arms: data.train_size differs"),
-        ("rate: middle", "rate: is for claims over several settings"),
+        ("rate: middle", "rate: is for claims of trained networks over several settings"),
+        ("factor: {}\noptions: {batch_size: 4}", "options=.*: evidence=training reads none"),
+        ("search: {cases: 5}", "search=.*: evidence=training reads none"),
         ('sentence: "S\\e[2J1"', r"S\\x1b\[2J1.*: has a character that no line can show"),
         ('source: "O\\e]0;x\\a"', "has a character that no line can show"),
         ('paper_effect: {"a\\u202e": 1}', "a key|paper_effect.*: has a character that no line can show"),
@@ -187,6 +189,31 @@ def test_a_mistake_over_settings_is_one_line(text, message, tmp_path):
     refused(line(text, OVER), message, tmp_path)
 
 
+def check(comparison: str, metric: str = "logged/shift") -> str:
+    return f"manipulation: {{metric: {metric}, measure: m, comparison: {{{comparison}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (check("kind: every, at_most: 1"), "manipulation: kind=every: needs a difference or a slope"),
+        (check("kind: smaller, arm: a, baseline: b, margin: practical"), "kind=smaller: .* and a number as margin"),
+        (check("kind: smaller, arm: a, baseline: b", "failed"), "manipulation.metric=failed: is no number of every"),
+        (check("kind: smaller, arm: a, baseline: b", "convergence/steps_to_0.9"), "to_0.9: is no number of every run"),
+        (check("kind: smaller, arm: a, baseline: b, margin: 1", "test/error"), "margin=1.0: no two values of test"),
+        ("metric: failed", "log=true: .* `failed` is 0, which has no logarithm"),
+    ],
+)  # fmt: skip
+def test_a_cause_that_cannot_be_checked_is_one_line(text, message, tmp_path):
+    """It would be found after all runs, or not at all."""
+    refused(line(text, OVER), message, tmp_path)
+    refused(
+        line(check("kind: smaller, arm: a, baseline: b"), GOOD), "manipulation: is for claims over", tmp_path
+    )
+    large = check("kind: smaller, arm: a, baseline: b, margin: 1.5")  # of a metric that is no share
+    assert read(line(large, OVER), tmp_path).manipulation.comparison.margin == 1.5
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -216,6 +243,8 @@ def test_a_trend_needs_numbers_to_run_over(tmp_path):
 def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
     arms = line("arms: {a: [norm=none], b: [norm=none]}", GOOD)
     assert read(line("metric: {a: test/accuracy, b: val/accuracy}", arms), tmp_path)
+    same = line("metric: {a: test/accuracy, b: test/accuracy}", arms)
+    refused(same, "arms.b=.*: arm a is the same; compare different arms", tmp_path)
     every = "comparison: {kind: every, arm: a, at_most: {a: 1}, at_least: [1, 0]}"
     assert read(line(every, GOOD), tmp_path)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
-from normexp.claims.spec.cell import value_of
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.cell import key_of, last_of_each, value_of
+from normexp.claims.spec.claim import Claim, Manipulation
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -52,14 +52,12 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         if len({value_of(key, arm) for arm in claim.arms.values() if not isinstance(arm, dict)}) > 1:
             yield f"arms: {key} differs between them, and arms share their examples; write it into fixed"
     for comparison in claim.comparisons:
-        yield from _comparison(claim, comparison)
+        yield from _comparison(claim, comparison, claim.metric)
     if claim.manipulation:
-        if claim.evidence != "training":
-            yield f"manipulation: evidence={claim.evidence} has none; leave it out"
-        yield from _comparison(claim, claim.manipulation.comparison)
-    unread = "function" if claim.evidence == "training" else "metric"
-    if getattr(claim, unread):
-        yield f"{unread}={getattr(claim, unread)!s:.60}: evidence={claim.evidence} reads none; leave it out"
+        yield from _manipulation(claim, claim.manipulation)
+    for unread in ("function", "options", "search") if claim.evidence == "training" else ("metric",):
+        if getattr(claim, unread):
+            yield f"{unread}={getattr(claim, unread)!s:.60}: evidence={claim.evidence} reads none; leave it out"
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
     if "every" in kinds and claim.expected and not shipped:  # "no counterexample" would become "supported"
         yield f"expected={claim.expected}: no cases prove a universal sentence of your own; leave it out"
@@ -67,8 +65,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         yield "search: is for a universal sentence (kind: every) with one arm and without settings or factor"
     if over_settings:
         yield from _over_settings(claim, kinds)
-    elif claim.rate != "own":
-        yield "rate: is for claims over several settings; name them under settings"
+    if claim.rate != "own" and not (over_settings and claim.evidence == "training"):
+        yield "rate: is for claims of trained networks over several settings; leave it out, or name them"
 
 
 def _overwritten(claim: Claim) -> Iterator[str]:
@@ -106,8 +104,8 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
     seen: dict[str, str] = {}
     for name, cell in claim.cells.items() if claim.evidence == "training" else ():
-        last = {text.lstrip("+").partition("=")[0]: text for text in (*cell.overrides, *claim.fixed)}
-        if (other := seen.setdefault(str(sorted(last.values())), name)) != name and not claim.drawn:
+        last = last_of_each([*cell.overrides, *claim.fixed])
+        if (other := seen.setdefault(str(last), name)) != name and not claim.drawn:
             yield f"fixed: sets all in which settings {other} and {name} differ; keep one of them"
         if not {"model", "data"} <= cell.labels.keys():
             yield f"settings.{name}={list(cell.overrides)!s:.60}: names no model or no data; add them to it"
@@ -115,19 +113,36 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
         yield "kind=every: gives no number a setting; give a difference or a slope"
 
 
-def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
+def _manipulation(claim: Claim, check: Manipulation) -> Iterator[str]:
+    """What a manipulation check cannot ask."""
+    asked = check.comparison
+    if claim.evidence != "training":
+        yield f"manipulation: evidence={claim.evidence} has none; leave it out"
+    if not claim.cells:
+        yield "manipulation: is for claims over several settings; name them under settings"
+    if asked.rule.universal or asked.practical:
+        yield f"manipulation: kind={asked.kind}: needs a difference or a slope, and a number as margin"
+    if check.metric == "failed" or check.metric.startswith("convergence/steps_to_"):
+        yield f"manipulation.metric={check.metric}: is no number of every run; give a final or a logged one"
+    yield from _comparison(claim, asked, check.metric)
+
+
+def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, str] | None) -> Iterator[str]:
     """Names, levels and lengths that would fail only after all runs are trained."""
     for key in ("arm", "baseline"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
-    pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
-    if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
-        yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    plain = claim.metric.removesuffix(f"_{REESTIMATED}") if isinstance(claim.metric, str) else ""
-    of_share = plain.endswith(("/error", "/accuracy"))
+    pair = [arm for arm in (comparison.arm, comparison.baseline) if arm]
+    metrics = {str(metric[arm] if isinstance(metric, dict) else metric) for arm in pair}
+    choices = [claim.arms[arm] for arm in pair]
+    if len(pair) == 2 and choices[0] == choices[1] and len(metrics) == 1:
+        yield f"arms.{comparison.baseline}={choices[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
+    of_share = all(name.removesuffix(f"_{REESTIMATED}").endswith(("/error", "/accuracy")) for name in metrics)
     difference = comparison.baseline and not comparison.log and not comparison.rule.slope
     if of_share and difference and comparison.size >= 1:
-        yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
+        yield f"margin={comparison.size}: no two values of {metric!s:.60} differ by more; give one below 1"
+    if comparison.log and "failed" in metrics:
+        yield "log=true: of runs that did not fail `failed` is 0, which has no logarithm; leave out log"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
     if comparison.rule.slope:
@@ -136,9 +151,9 @@ def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
-    if comparison.practical and not (claim.cells and claim.metric in OF_TEST):
-        metrics = " and ".join(OF_TEST[:2])
-        yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {metrics} over settings; give a number"
+    if comparison.practical and not (claim.cells and metric in OF_TEST):
+        known = " and ".join(OF_TEST[:2])
+        yield f"margin={PRACTICAL}: metric={metric!s:.60}: is for {known} over settings; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
         yield from _for_arms(claim, key, bound, [comparison.arm] if comparison.arm else claim.arms)
@@ -168,5 +183,5 @@ def _units(metric: str) -> set[str]:
 
 
 def _keys(overrides: Iterable[str]) -> set[str]:
-    """What overrides or options set: batch_size for +batch_size=8."""
-    return {str(text).lstrip("+~").partition("=")[0] for text in overrides}
+    """What overrides or options set."""
+    return {key_of(str(text)) for text in overrides}
