@@ -94,9 +94,8 @@ class Comparison(BaseModel):
 
     def shown(self) -> dict[str, Any]:
         """The fields that were set, except a target of 0, which changes nothing."""
-        values = dict(self) | {"target": self.target or None}
-        unset = {name: field.default for name, field in type(self).model_fields.items()}
-        return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
+        fields = self.model_dump(exclude_defaults=True)
+        return {name: value for name, value in fields.items() if name != "target" or value}
 
     def margin_in(self, outcomes: Mapping[Arm, Outcomes], quantity: str) -> float:
         """The margin in a setting with these outcomes."""
