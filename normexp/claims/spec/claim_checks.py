@@ -1,13 +1,14 @@
 """What of a claim does not belong together, though each key is good: said before anything is trained."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import key_of, last_of_each, value_of
 from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.claims.units import SHARES, STEPS
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -16,6 +17,9 @@ OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{
 POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 PLACES = {"name", "outputs", "run_dir"}  # keys of a run
+# What numbers count -> how the unit of a metric that is known begins, and a measure that says so.
+UNITS = {"shares": ("error", "accuracy"), "steps": ("steps",), "losses": ("loss",)}
+MEASURES = {"shares": SHARES, "steps": STEPS}
 
 
 def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
@@ -40,6 +44,9 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         and (min(known) in HIGHER) != (claim.better == "higher")
     ):
         yield f"better={claim.better}: of {min(known)} it is the other way; change it, or leave it out"
+    counts, says = _first(UNITS, min(units, default="")), _first(MEASURES, claim.measure)
+    if counts and says and counts != says:  # numbers are told in the unit of the measure
+        yield f"measure={claim.measure!s:.60}: metric={claim.metric!s:.60} gives {counts}, not {says}; say what it is"
     levels = claim.levels
     if len({*map(str, levels)}) < len(levels) or any(levels.count(level) > 1 for level in levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
@@ -132,15 +139,13 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
     for key in ("arm", "baseline"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
-    pair = [arm for arm in (comparison.arm, comparison.baseline) if arm]
-    metrics = {str(metric[arm] if isinstance(metric, dict) else metric) for arm in pair}
-    choices = [claim.arms[arm] for arm in pair]
-    if len(pair) == 2 and choices[0] == choices[1] and len(metrics) == 1:
+    compared = [arm for arm in (comparison.arm, comparison.baseline) if arm] or list(claim.arms)
+    metrics = {str(metric[arm] if isinstance(metric, dict) else metric) for arm in compared}
+    choices = [claim.arms[arm] for arm in compared]
+    if comparison.baseline and choices[0] == choices[1] and len(metrics) == 1:
         yield f"arms.{comparison.baseline}={choices[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    of_share = all(name.removesuffix(f"_{REESTIMATED}").endswith(("/error", "/accuracy")) for name in metrics)
-    difference = comparison.baseline and not comparison.log and not comparison.rule.slope
-    if of_share and difference and comparison.size >= 1:
-        yield f"margin={comparison.size}: no two values of {metric!s:.60} differ by more; give one below 1"
+    if all(map(_is_share, metrics)) and not comparison.rule.slope:
+        yield from _of_shares(comparison, metric)
     if comparison.log and "failed" in metrics:
         yield "log=true: of runs that did not fail `failed` is 0, which has no logarithm; leave out log"
     if comparison.at is not None and comparison.at not in claim.levels:
@@ -160,6 +165,36 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+
+
+def _first(beginnings: Mapping[str, tuple[str, ...]], text: str) -> str:
+    return next((name for name, begins in beginnings.items() if text.startswith(begins)), "")
+
+
+def _is_share(metric: str) -> bool:
+    """Whether the values of a metric lie between 0 and 1."""
+    return metric.removesuffix(f"_{REESTIMATED}").endswith(("/error", "/accuracy")) and " - " not in metric
+
+
+def _of_shares(comparison: Comparison, metric: Any) -> Iterator[str]:
+    """Numbers that no share has, such as percent."""
+    for key in ("margin", "tolerance"):
+        size = comparison.size if key == "margin" else comparison.tolerance
+        if abs(size) >= 1 and not comparison.log:
+            yield f"{key}={size:g}: no two values of {metric!s:.60} differ by more; give one below 1, 2% is 0.02"
+    for key in ("target", "at_most", "at_least", "equals"):
+        for value in _numbers(getattr(comparison, key)):
+            if not 0 <= value <= 1:
+                yield f"{key}={value:g}: {metric!s:.60} is a share, from 0 to 1; 20% is 0.2"
+
+
+def _numbers(bound: Any) -> Iterator[float]:
+    """The numbers of a bound, which may be one, a list, or one of these for each arm."""
+    if isinstance(bound, dict | list):
+        for part in bound.values() if isinstance(bound, dict) else bound:
+            yield from _numbers(part)
+    elif bound is not None:
+        yield bound
 
 
 def _for_arms(claim: Claim, key: str, values: Any, needed: Iterable[str]) -> Iterator[str]:
