@@ -146,6 +146,8 @@ def test_universal_bounds_follow_the_factor_and_the_arm():
     bounds = {"a": [1, 2], "b": [3, 4]}
     assert judge(table, [Comparison(kind="every", equals=bounds)])[0].word == "supported"
     assert judge(table, [Comparison(kind="every", arm="a", equals=[1, 3])])[0].word == "refuted"
+    (one,) = judge(table, [Comparison(kind="every", arm="b", at=20, at_least=4, equals=4.5, tolerance=0.5)])
+    assert (one.word, one.cases, one.ranges) == ("supported", 5, {"b": {"20": (4, 4)}})
 
 
 def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
