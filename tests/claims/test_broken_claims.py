@@ -97,6 +97,7 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("metric: {a: logged/last:mine_error_64/*, b: test/loss}", "compares error with loss; give"),
         ("metric: logged/sharpness - val/loss", "compares logged with loss; give metrics of one unit"),
         ("metric: logged/val/loss\nbetter: higher", "better=higher: of loss it is the other way; change"),
+        ("metric: logged/last:val/loss\nmeasure: test accuracy", "measure=.* gives losses, not shares; say"),
         ("measure: steps until 90%", "measure=.*: metric=test/accuracy gives shares, not steps; say what it is"),
         ("metric: logged/train/loss\nmeasure: share of answers", "measure=.* gives losses, not shares; say"),
         ("metric: convergence/steps_to_0.9\nmeasure: accuracy", "measure=.* gives steps, not shares; say"),
@@ -252,6 +253,8 @@ def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
     assert read(line("metric: {a: test/accuracy, b: val/accuracy}", arms), tmp_path)
     same = line("metric: {a: test/accuracy, b: test/accuracy}", arms)
     refused(same, "arms.b=.*: arm a is the same; compare different arms", tmp_path)
+    foreign = line("metric: logged/mine/accuracy\ncomparison: {kind: greater, arm: a, target: 90}", GOOD)
+    assert read(foreign, tmp_path)  # maybe in percent
     every = "comparison: {kind: every, arm: a, at_most: {a: 1}, at_least: [1, 0]}"
     assert read(line(every, GOOD), tmp_path)
 

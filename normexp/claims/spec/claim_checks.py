@@ -1,7 +1,7 @@
 """What of a claim does not belong together, though each key is good: said before anything is trained."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
@@ -17,8 +17,11 @@ OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{
 POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 PLACES = {"name", "outputs", "run_dir"}  # keys of a run
-# What numbers count -> how the unit of a metric that is known begins, and a measure that says so.
-UNITS = {"shares": ("error", "accuracy"), "steps": ("steps",), "losses": ("loss",)}
+# Metrics whose unit is known, what they count, and how a measure that says so begins.
+KNOWN = re.compile(
+    rf"(?:logged/(?:last:)?)?(?:train|val|test)/(\w+?)(?:_{REESTIMATED})?|convergence/(steps)_to_.*"
+)
+COUNTS = {"error": "shares", "accuracy": "shares", "loss": "losses", "steps": "steps"}
 MEASURES = {"shares": SHARES, "steps": STEPS}
 
 
@@ -44,7 +47,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         and (min(known) in HIGHER) != (claim.better == "higher")
     ):
         yield f"better={claim.better}: of {min(known)} it is the other way; change it, or leave it out"
-    counts, says = _first(UNITS, min(units, default="")), _first(MEASURES, claim.measure)
+    counts = _counts(claim.metric_of(next(iter(claim.arms)))) if claim.metric else ""
+    says = next((word for word, begins in MEASURES.items() if claim.measure.startswith(begins)), "")
     if counts and says and counts != says:  # numbers are told in the unit of the measure
         yield f"measure={claim.measure!s:.60}: metric={claim.metric!s:.60} gives {counts}, not {says}; say what it is"
     levels = claim.levels
@@ -144,7 +148,7 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
     choices = [claim.arms[arm] for arm in compared]
     if comparison.baseline and choices[0] == choices[1] and len(metrics) == 1:
         yield f"arms.{comparison.baseline}={choices[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    if all(map(_is_share, metrics)) and not comparison.rule.slope:
+    if {*map(_counts, metrics)} == {"shares"} and not comparison.rule.slope:
         yield from _of_shares(comparison, metric)
     if comparison.log and "failed" in metrics:
         yield "log=true: of runs that did not fail `failed` is 0, which has no logarithm; leave out log"
@@ -167,13 +171,10 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
 
 
-def _first(beginnings: Mapping[str, tuple[str, ...]], text: str) -> str:
-    return next((name for name, begins in beginnings.items() if text.startswith(begins)), "")
-
-
-def _is_share(metric: str) -> bool:
-    """Whether the values of a metric lie between 0 and 1."""
-    return metric.removesuffix(f"_{REESTIMATED}").endswith(("/error", "/accuracy")) and " - " not in metric
+def _counts(metric: str) -> str:
+    """What the numbers of a metric count; empty where nobody knows it, as of a tag of somebody's own."""
+    match = KNOWN.fullmatch(metric)
+    return COUNTS.get(match[1] or match[2], "") if match else ""
 
 
 def _of_shares(comparison: Comparison, metric: Any) -> Iterator[str]:
