@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import pytest
 from committed import CLAIMS, altered, judged
@@ -31,6 +32,7 @@ from normexp.claims.words import (
 ZERO = [0.0] * 8
 SENTENCES = ("scope", "note", "does_not_show", "method")  # of a file
 LAW = altered(CLAIMS["S05"], expected=None)
+TRAINED = altered(CLAIMS["P14"], comparisons=[MORE], measure="share of answers", cells={}, factor={})
 
 
 @pytest.mark.parametrize(("expected", "said"), [("supported", False), ("refuted", True), (None, False)])
@@ -41,6 +43,32 @@ def test_a_word_that_mathematics_contradicts_is_unexpected(expected, said):
     assert verdict.word == "supported"
     assert verdict.as_expected == (None if expected is None else expected == "supported")
     assert ("UNEXPECTED: mathematics says" in paragraph(verdict)) == said
+
+
+@pytest.mark.parametrize(
+    ("mean", "expected", "word", "as_expected"),
+    [(1.0, "supported", "holds here", True), (1.0, "refuted", "holds here", False),
+     (0.1, "supported", "not shown here", None)],
+)  # fmt: skip
+def test_networks_in_one_setting_show_what_was_expected_or_nothing(mean, expected, word, as_expected):
+    claim = altered(TRAINED, expected=expected)
+    verdict = judge_values(claim, table_of({"a": spread(mean, 0.1), "b": ZERO}))
+    assert (verdict.word, verdict.as_expected) == (word, as_expected)
+    verdict = judge_values(altered(claim, withdrawn="why"), table_of({"a": spread(mean, 0.1), "b": ZERO}))
+    assert (verdict.word, verdict.as_expected, note(verdict)) == ("withdrawn", None, "withdrawn: why")
+    assert to_json(from_json(to_json(verdict))) == to_json(verdict)
+
+
+def test_every_comparison_of_trained_networks_is_told():
+    low = Comparison(kind="smaller", arm="b", target=0.3)
+    verdict = judge_values(
+        altered(TRAINED, comparisons=[MORE, low]), table_of({"a": spread(1.0, 0.0), "b": spread(0.0, 0.1)})
+    )
+    assert re.fullmatch(
+        r"a 1e\+02 points higher than b \(.*\); b against 0.3: -0.3 \(.*\)\. "
+        r"The claim: a against b: more than 50 points higher, b against 0.3: smaller by more than 0",
+        numbers_of(verdict),
+    )
 
 
 def test_the_question_stands_behind_the_numbers_where_it_is_asked():
@@ -199,7 +227,7 @@ def test_a_verdict_comes_back_from_its_file_and_nothing_of_a_sentence(name):
         Comparison(kind="greater", arm="a", target=0),
         Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1),
         Comparison(kind="increasing", arm="a", log2_factor=True),
-        Comparison(kind="every", at_most={"a": [1, 2]}, tolerance=0.1),
+        Comparison(kind="every", at_most={"a": [1, 2]}, equals=1, tolerance=0.1),
     ],
 )
 def test_a_comparison_comes_back_from_what_a_verdict_shows(comparison):

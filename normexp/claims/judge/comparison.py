@@ -1,6 +1,7 @@
 """One comparison: its arms, the effect of each seed, the smallest effect that matters, and the side of it."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -52,6 +53,14 @@ class Comparison(BaseModel):
     at_least: Bounds | None = None
     equals: Bounds | None = None
     tolerance: Annotated[Number, Field(ge=0)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_percent(cls, node: Any) -> Any:
+        for key, value in node.items() if isinstance(node, dict) else ():
+            if match := re.fullmatch(r"([\d.]+) ?%", str(value)):
+                raise ValueError(f"{key}={value}: must be a number; write {float(match[1]) / 100:g}")
+        return node
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":

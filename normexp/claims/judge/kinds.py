@@ -70,6 +70,10 @@ class Kind:
             yield f"kind={self.name}: has no at_most, at_least or equals; give a margin"
         if asked.baseline is not None and asked.target is not None:
             yield f"target={asked.target}: there is baseline={asked.baseline} too; keep one"
+        if asked.tolerance:
+            yield f"tolerance={asked.tolerance:g}: belongs to equals; leave it out, or give a margin"
+        if asked.log2_factor and not self.slope:
+            yield f"log2_factor=true: belongs to a slope; leave it out of kind={self.name}"
         yield from self.needs(asked)
         if self.within and not asked.practical and asked.size <= 0:
             yield f"kind={self.name}: needs a margin above 0, or nothing could show it"
@@ -170,6 +174,9 @@ class Every(Kind):
             yield "kind=every: give at_most, at_least or equals"
         if asked.baseline or asked.target or asked.margin or asked.log:
             yield "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"
+        if asked.log2_factor or (asked.tolerance and asked.equals is None):
+            key = "log2_factor" if asked.log2_factor else "tolerance"
+            yield f"kind=every: {key} has nothing to change here; leave it out"
 
 
 KINDS: dict[str, Kind] = {

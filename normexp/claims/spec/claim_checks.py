@@ -17,6 +17,11 @@ OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{
 POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 PLACES = {"name", "outputs", "run_dir"}  # keys of a run
+EXAMPLES = (  # keys that decide the examples, which arms share
+    "data", "data.train_size", "data.val_size", "data.split_seed", "data.path", "data.root", "data.image_size",
+    "data.context_length",
+)  # fmt: skip
+RATE = {"lr", "optimizer.lr"}
 # Metrics whose unit is known, what they count, and how a measure that says so begins.
 KNOWN = re.compile(
     rf"(?:logged/(?:last:)?)?(?:train|val|test)/(\w+?)(?:_{REESTIMATED})?|convergence/(steps)_to_.*"
@@ -59,7 +64,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
     if len(claim.factor) > 1:
         yield f"factor={list(claim.factor)}: one factor a claim; split the claim"
     yield from _overwritten(claim)
-    for key in ("data.train_size", "data.val_size", "data.split_seed"):
+    for key in EXAMPLES:
         if len({value_of(key, arm) for arm in claim.arms.values() if not isinstance(arm, dict)}) > 1:
             yield f"arms: {key} differs between them, and arms share their examples; write it into fixed"
     for comparison in claim.comparisons:
@@ -97,9 +102,12 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     for where, choice in chosen.items():
         for key in claim.factor.keys() & _keys(choice):
             yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
-    for where, choice in (chosen | {"factor": claim.factor}).items():
-        if claim.evidence == "training" and claim.settings and "lr" in _keys(choice):
-            yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave lr out"
+    over_settings = chosen | settings | {"factor": claim.factor}
+    for where, choice in over_settings.items() if claim.evidence == "training" and claim.cells else ():
+        for key in (RATE - {"lr"} if where in settings else RATE) & _keys(
+            choice
+        ):  # a cell's `lr` is amid its rates
+            yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave {key} out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -155,6 +163,8 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
     if comparison.rule.slope:
+        if comparison.at is not None:
+            yield f"at={comparison.at}: kind={comparison.kind} is a slope over all levels; leave it out"
         numbers = [x for x in claim.levels if isinstance(x, int | float) and not isinstance(x, bool)]
         if not 1 < len(numbers) == len(claim.levels):
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
