@@ -1,6 +1,7 @@
 """`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
 
 import inspect
+import os
 import pkgutil
 import re
 import subprocess
@@ -58,10 +59,9 @@ def test_recorded_command_is_one_line(argument):
         (["verify", "claim"], 2, "Error: claim: is a word too many; write key=value"),
     ],
 )
-def test_first_word_chooses_the_command(monkeypatch, capsys, arguments, status, said):
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/normexp", *arguments])
+def test_first_word_chooses_the_command(capsys, arguments, status, said):
     try:
-        found = commands.main()
+        found = commands.main(arguments)
     except SystemExit as stop:
         found = stop.code
     assert found == status
@@ -117,6 +117,27 @@ def test_a_word_of_another_kind_is_one_line(command, word, said):
     with pytest.raises(ValueError, match=f"^{word}: {said}") as refused:
         options_of(command, ["net", word])
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("imported", ["normexp.cli.main", "normexp.config.process", "pydantic"])
+@pytest.mark.parametrize("script", ["train.py", "normexp/__main__.py"])
+def test_interruption_of_the_first_imports_is_one_line(script, imported, tmp_path):
+    code = f"""
+import runpy, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {imported!r}:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+sys.argv = [{script!r}, "train", "norm=layernorm"]
+runpy.run_path({str(ROOT / script)!r}, run_name="__main__")
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_python_without_the_packages_is_told_how_to_install_them():

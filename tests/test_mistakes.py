@@ -102,7 +102,7 @@ def test_an_error_of_the_system_names_its_file_and_a_remedy(tmp_path):
 def test_a_typo_is_answered_without_the_imports_that_take_seconds(words, tmp_path):
     code = (
         "import sys; sys.modules.update(torch=None, pandas=None, scipy=None, pytorch_lightning=None)\n"
-        "from normexp.cli.main import main; sys.exit(main())"
+        "from normexp.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(

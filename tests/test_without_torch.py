@@ -24,7 +24,7 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 from normexp.cli.main import main
-status = main()
+status = main(sys.argv[1:])
 assert not set(sys.modules) & {{*{ABSENT + TRAINS}}}
 sys.exit(status)
 """

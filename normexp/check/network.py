@@ -234,7 +234,7 @@ class Network:
             y = self.forward(batch)
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
             raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
-        if y.dim() < 2 or len(y) != self.samples or len(y) < 2:
+        if not y.dim() or len(y) != self.samples or len(y) < 2:
             raise NotChecked("no output for each sample of a batch of two and more")
         return y.detach().double()
 
@@ -254,7 +254,7 @@ class Network:
         for place in self.places:
             if place.tracked and place.follows_batches and (place.module.training or not self.root.training):
                 counts = getattr(place.module, "num_batches_tracked", None) is not None
-                held = [*(place.statistics or ()), *(["num_batches_tracked"] if counts else [])]
+                held = [*(place.layer.running or ()), *(["num_batches_tracked"] if counts else [])]
             else:
                 held = self.attempt.changed.get(place.path, [])
             names += map(place.named, held)
@@ -281,7 +281,7 @@ class Network:
         called = {call.place: call.place for call in self.attempt.calls}
         places = [called.get(place, place) for place in (*self.places, *self.attempt.heard)]
         unknown = [place for place in places if place.kind == "unknown"]
-        counts = Counter((place.name, place.reason) for place in unknown)
+        counts = Counter((place.name, place.layer.stays) for place in unknown)
         return [
             f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"
             for (name, reason), count in counts.items()

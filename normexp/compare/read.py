@@ -4,7 +4,10 @@ of TensorBoard and of normexp, numbers that somebody typed."""
 import difflib
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,9 @@ import pandas as pd
 
 from normexp.compare.judged import Curve
 
-TYPED = re.compile(r"(?:(?P<arm>[^:=/\\]+):)?(?P<values>[-+.\d][-+.\deE]*(?:,[-+.\d][-+.\deE]*)*)")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+TYPED = re.compile(rf"(?:(?P<arm>[^:=/\\]+):)?(?P<values>{NUMBER}(?:,{NUMBER})*)")
+FUNCTION = re.compile(r"[\w./\\~-]+:[A-Za-z_]\w*")
 SEED = re.compile(r"(?<![a-z])s(?:eed)?[-_= ]?(\d+)(?![.\d])", re.I)
 LAST = re.compile(r"(?:(?:run|version|trial|fold|rep)[-_ ]?|[-_/ ])(\d+)$", re.I)
 CHART = re.compile(
@@ -21,34 +26,59 @@ CHART = re.compile(
 )  # a column of a chart that W&B exports
 READERS: dict[str, Callable[..., pd.DataFrame]] = {
     ".csv": pd.read_csv,
-    ".tsv": lambda path: pd.read_csv(path, sep="\t"),
+    ".tsv": partial(pd.read_csv, sep="\t"),
     ".parquet": pd.read_parquet,
     ".json": pd.read_json,
-    ".jsonl": lambda path: pd.read_json(path, lines=True),
+    ".jsonl": partial(pd.read_json, lines=True),
 }
 OPEN_STATES = {"running", "pending", "queued", "scheduled", "unfinished", "preempting"}
 ENDED_WELL = {"finished", "completed", "complete", "success", "succeeded", "ok", "done"}
 
 
-def is_typed(words: Sequence[str]) -> bool:
-    """Whether words are numbers in hand: `none:78 batchnorm:78.2,78.4`, or `78 78.2`."""
-    return bool(words) and all(TYPED.fullmatch(word) for word in words)
+def kind_of(words: Sequence[str]) -> str:
+    """What words name: `numbers` in hand, a `file` or folder of results, a `function`, else a `network`. Raises
+    ValueError with one line for a word that fits none."""
+    first, *more = words or ("",)
+    in_hand = [word for word in words if TYPED.fullmatch(word)]
+    if in_hand:
+        if wrong := [word for word in words if word not in in_hand]:
+            raise ValueError(
+                f"{wrong[0]}: neither an option nor numbers beside {in_hand[0]}; write NAME:1,2,3"
+            )
+        return "numbers"
+    known = Path(first).suffix in READERS and ("=" not in first or os.path.exists(first))
+    if os.path.isdir(first) or known:
+        if more:
+            raise ValueError(f"{more[0]}: is no option for results, as {first} has them; --help lists those")
+        return "file"
+    module = first.partition(":")[0]
+    top = module.partition(".")[0]
+    if FUNCTION.fullmatch(first) and (module.endswith(".py") or (top and find_spec(top))):
+        return "function"
+    if wrong := [word for word in words if "=" not in word and not word.startswith("~")]:
+        raise ValueError(
+            f"{wrong[0]}: no file or folder of results, no numbers such as ours:78.2, and no function that Python"
+            " finds, such as my.py:train"
+        )
+    return "network"
 
 
 def typed(words: Sequence[str], value: str) -> pd.DataFrame:
-    """The table of numbers in hand; arms without a name are A, B, ..."""
-    rows = []
-    for place, word in enumerate(words):
-        found = TYPED.fullmatch(word)
-        assert found is not None
-        arm = found["arm"] or chr(ord("A") + place)
-        rows += [{"arm": arm, value: float(number)} for number in found["values"].split(",")]
-    return pd.DataFrame(rows)
+    """The table of numbers in hand, `none:78 batchnorm:78.2,78.4`; arms without a name are A, B, ... Raises ValueError
+    for one arm alone, and for a name that stands twice."""
+    found = [match for match in map(TYPED.fullmatch, words) if match]
+    names = [own["arm"] or chr(ord("A") + place) for place, own in enumerate(found)]
+    if len(names) < 2 or len(set(names)) < len(names):
+        often = Counter(names).most_common(1)[0][0]
+        raise ValueError(f"{words[-1]}: name two arms or more, each once, as {often}:1,2 other:3,4")
+    numbers = zip(names, (own["values"].split(",") for own in found), strict=True)
+    return pd.DataFrame([{"arm": arm, value: float(own)} for arm, values in numbers for own in values])
 
 
 def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """(one row a run, place of a row -> its curve) of a source. Raises ValueError with one line for no source."""
     if isinstance(source, pd.DataFrame):
+        check_names(source.columns)
         return charted(source.reset_index(drop=True))
     path = Path(source)
     if path.is_dir():
@@ -57,13 +87,23 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
         raise ValueError(f"{path}: cannot be read; write one of {', '.join(READERS)}, or a folder of runs")
     try:
         table = READERS[path.suffix](path)
+        plain = path.suffix in (".csv", ".tsv")  # pandas calls the second of equal names name.1
+        names = READERS[path.suffix](path, header=None, nrows=1).iloc[0] if plain else table.columns
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
     if len(table.columns) == 1 and re.search(r"[;\t]", name := str(table.columns[0])):
         raise ValueError(f"{path}: has one column, {name}; separate columns by commas")
+    check_names(names, f"{path}: ")
     return charted(table)
+
+
+def check_names(names: Iterable[Any], where: str = "") -> None:
+    """Raise ValueError with one line if two columns have one name."""
+    known = pd.Index(names).dropna()
+    if known.has_duplicates:
+        raise ValueError(f"{where}two columns are named {known[known.duplicated()][0]}; rename one")
 
 
 def charted(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[Any, Curve]]:
@@ -141,12 +181,15 @@ def column(table: pd.DataFrame, name: str, argument: str) -> str:
 
 
 def numbers(column: pd.Series, name: str) -> np.ndarray:
-    """Numbers of a column, also as text, `78.2%`; else nan. Raises ValueError for percents beside others."""
+    """Numbers of a column, also as text, `78.2%`; else nan. Raises ValueError for digits that are no
+    number, as 78,2 or 78.2 ± 0.3, and for percents beside others."""
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(float, na_value=np.nan)
     texts = column.astype("string").str.strip()
     percent = texts.str.endswith("%").fillna(False)
     values = pd.to_numeric(texts.str.rstrip("% "), errors="coerce").to_numpy(float, na_value=np.nan)
+    if len(wrong := texts[np.isnan(values) & texts.str.contains(r"\d").fillna(False)]):
+        raise ValueError(f"value={name}: {wrong.iloc[0]!r} is no number; write it as 78.2, or leave it empty")
     if percent.any() and (~percent & np.isfinite(values)).any():
         raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
     return values
@@ -176,8 +219,3 @@ def labels(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
 def texts(column: pd.Series) -> pd.Series:
     """Seeds as text: 3 of 3.0, too, as a column with a gap reads."""
     return column.map("{:g}".format) if pd.api.types.is_numeric_dtype(column) else column.astype(str)
-
-
-def exists(word: str) -> bool:
-    """Whether a word is a file or folder of results."""
-    return os.path.isdir(word) or Path(word).suffix in READERS

@@ -57,6 +57,11 @@ def compare(
 
     Raises ValueError with one line for what cannot be used.
     """
+    if isinstance(data, (dict, list, tuple)) and not (value or better):
+        raise ValueError(
+            "value: which way are these numbers better? Name them, value=accuracy, or write better=higher or"
+            " better=lower"
+        )
     if isinstance(data, dict):
         data = pd.DataFrame([(own, x) for own, values in data.items() for x in np.atleast_1d(values)])
         data.columns = ["arm", value or "value"]
@@ -82,8 +87,9 @@ def compare(
     runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
     runs["failed"] = failed | ~np.isfinite(values)
     runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
-    kept = ~still & table[arm].notna().to_numpy() & (runs["arm"].isin(arms).to_numpy() if arms else True)
-    names = named_arms(runs[~still], [str(own) for own in arms])
+    nameless = table[arm].isna().to_numpy()
+    kept = ~still & ~nameless & (runs["arm"].isin(arms).to_numpy() if arms else True)
+    names = named_arms(runs[~still & ~nameless], [str(own) for own in arms])
     runs, table = runs[kept], table[kept]
     if tune:
         tuned = runs.assign(tune=score(table, tune, metric)).sort_values(["failed", "tune"], kind="stable")
@@ -100,7 +106,10 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
     )  # fmt: skip
     notes = [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
-    notes += [f"left out: {pluralize(int(still.sum()), 'run')} that still run"] if still.any() else []
+    lost = {"not finished": still, f"with an empty {arm}": nameless}
+    notes += [
+        f"left out: {pluralize(int(own.sum()), 'run')} {what}" for what, own in lost.items() if own.any()
+    ]
     return Answer(look(results, design), results, notes)
 
 

@@ -27,7 +27,6 @@ from normexp.runs.read import METRICS as RECORDED
 from normexp.runs.read import read_metrics
 
 CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
-FUNCTION = re.compile(r"[\w./\\~-]+(\.py)?:[A-Za-z_]\w*")
 NORMS = ("none", "batchnorm", "layernorm")
 Key = tuple[str, Any, float | None, int]  # arm, level, rate, seed
 
@@ -103,11 +102,6 @@ def curve_of(folder: Path) -> Curve:
     if not (folder / RECORDED).exists():
         return np.zeros((0, 2))
     return read_metrics([folder], ["val/loss"])[["step", "value"]].to_numpy(float)
-
-
-def is_function(words: Sequence[str]) -> bool:
-    """Whether the first word names a function: `my.py:train`."""
-    return bool(words) and "=" not in words[0] and bool(FUNCTION.fullmatch(words[0]))
 
 
 def of_model(

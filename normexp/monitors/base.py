@@ -207,8 +207,6 @@ class Monitor(Callback):
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         self.training_batch = batch
-        if self._held_out is None:
-            self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
         # Under gradient accumulation several batches share a step. The first one counts.
         if step % self.every_n_steps == 0 and step != self.started_at:
@@ -219,6 +217,8 @@ class Monitor(Callback):
         self._measure_and_record(trainer, module, step)
 
     def _measure_and_record(self, trainer: Trainer, module: LightningModule, step: int) -> None:
+        if self._held_out is None:
+            self._held_out = held_out_batch(trainer, self.training_batch, self.batch_size)
         batches = Batches(self._held_out, gathered_batch(self.training_batch))
         with passes_as_in(trainer):
             values = self.measure(module, batches, step=step)
@@ -231,8 +231,6 @@ class Monitor(Callback):
         if self.training_batch is None and step:  # the run was resumed after its last step
             self.training_batch = last_training_batch(trainer)
         if self.training_batch is not None:
-            if self._held_out is None:
-                self._held_out = held_out_batch(trainer, self.training_batch, self.batch_size)
             self._measure_and_record(trainer, module, step)
 
     def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:

@@ -18,21 +18,28 @@ from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
 from normexp.norms.layers.running import Names, running_names
 
 
+def mean_and_std(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation (correction 0) of each channel of `rows` (..., n, C), each (..., C)."""
+    mean = rows.mean(-2)
+    return mean, (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
+
+
+def distances(mean: Tensor, std: Tensor, from_mean: Tensor, from_std: Tensor) -> tuple[Tensor, Tensor]:
+    """|mean - from_mean| / |from_std| and |std - from_std| / |from_std|, each (...): norms over channels, so a constant
+    channel does not divide by zero."""
+    norm = torch.linalg.vector_norm
+    scale = norm(from_std, dim=-1)
+    return norm(mean - from_mean, dim=-1) / scale, norm(std - from_std, dim=-1) / scale
+
+
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
     """Training-inference discrepancy of one batch, `rows` (..., n, C), against running statistics (..., C), each (...):
 
     tid_mean = |mean_batch - mean| / |std| and tid_std = |std_batch - std| / |std|, with norms over channels (Wang et
     al. 2022, arXiv:2210.05153). The batch's std has correction 0, since training divides by it.
     """
-    norm = torch.linalg.vector_norm
-    mean = rows.mean(-2)
-    std = (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
-    running_std = running_var.sqrt()
-    scale = norm(running_std, dim=-1)
-    return {
-        "tid_mean": norm(mean - running_mean, dim=-1) / scale,
-        "tid_std": norm(std - running_std, dim=-1) / scale,
-    }
+    moved = distances(*mean_and_std(rows), running_mean, running_var.sqrt())
+    return dict(zip(("tid_mean", "tid_std"), moved, strict=True))
 
 
 def with_running_statistics(module: nn.Module) -> dict[Site, Names]:

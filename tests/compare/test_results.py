@@ -14,7 +14,7 @@ import normexp
 from normexp.cli.main import run as command
 from normexp.compare.effect import first_at, running_best, seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE
-from normexp.compare.read import column, numbers, opened, parted
+from normexp.compare.read import column, numbers, parted
 from normexp.compare.results import compare
 
 
@@ -136,7 +136,8 @@ def test_failed_runs_are_counted_and_guesses_where_guessing_is_known():
     state.loc[:1, "State"] = ["crashed", "running"]
     answer = compare(state, margin=0.3)
     assert "1 of 7 with none" in str(answer)
-    assert "left out: 1 run that still run" in str(answer)
+    assert "left out: 1 run not finished" in str(answer)
+    assert len(compare(data.assign(norm=data["norm"].where(data.index != 3)), margin=0.3).notes) == 1
 
 
 def test_seeds_without_a_partner_are_left_out_and_foreign_ones_unpaired():
@@ -284,6 +285,7 @@ def test_arm_and_seed_of_a_name(name, parts):
             "practice knows shares of wrong answers, up to 1",
         ),
         ({}, {"margin": 1, "arms": ["bn"]}, "arm: bn alone; two or more are compared"),
+        ({"rename": "norm"}, {"margin": 1}, "two columns are named norm; rename one"),
     ],
 )
 def test_what_cannot_be_judged_is_one_line(change, options, said):
@@ -408,8 +410,26 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3"]) == 0
     assert (out / "index.html").read_bytes() == first
     assert sorted(own.name for own in out.parent.iterdir()) == ["r", "r-2"]
+    assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3", "looks=2"]) == 0
+    assert (out.with_name("r-3") / "index.html").is_file()
 
 
-def test_a_file_that_is_not_there_is_said():
-    with pytest.raises(ValueError, match=r"^nowhere\.csv: no such file$"):
-        opened("nowhere.csv", None)
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("r.csv", None, "r.csv: no such file"),
+        ("r.txt", "norm", "r.txt: cannot be read; write one of .csv, "),
+        ("r.csv", "", "r.csv: No columns to parse from file; write it anew"),
+        ("r.csv", "norm,seed,mAP,mAP\na,0,1,2", "r.csv: two columns are named mAP; rename one"),
+        ("r.tsv", "norm\tmAP\tmAP\na\t1\t2", "r.tsv: two columns are named mAP"),
+        ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "value=mAP: '78,2' is no number; write it as 78.2"),
+        ("r.csv", "norm,mAP\na,1\nb,78.2 ± 0.3", "value=mAP: '78.2 ± 0.3' is no number"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(name, text, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}") as error:
+        compare(name, value="mAP", margin=1)
+    assert "\n" not in str(error.value)

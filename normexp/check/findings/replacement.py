@@ -7,7 +7,6 @@ from normexp.check.finding import MOST_NAMED
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.trace import Call
-from normexp.norms.layers import NormLayer
 from normexp.norms.layers.successor import groups_by_default
 
 USUAL = 32  # groups that `swap` makes, or their greatest common divisor with the channels
@@ -40,9 +39,8 @@ def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups
 
 def groups_of(call: Call, asked: int | None) -> int:
     """The groups that `swap` gives the norm of a call."""
-    layer = call.place.layer
-    if asked is None and isinstance(layer, NormLayer) and layer.kind == "group":
-        return layer.groups
+    if asked is None and call.place.kind == "group":
+        return call.place.layer.groups
     channels = call.x.shape[call.place.channel_dim(call.x.dim())]
     return groups_by_default(USUAL, channels) if asked is None else math.gcd(asked, channels)
 

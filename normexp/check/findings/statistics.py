@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from torch import Tensor, nn
 
 from normexp.check.finding import Found, above, codes, finding
+from normexp.check.findings.perturb import entrance, first_input, least_moved
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import matched
 from normexp.check.network import Modes, Network, estimate_anew, modes
@@ -43,7 +44,7 @@ def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 
 def as_made(place: Place) -> bool:
     """Whether gain and shift are as a norm that was just made has them: one number for all channels."""
-    parts = (getattr(place.layer, name, None) for name in ("gain", "shift"))
+    parts = (place.layer.gain, place.layer.shift)
     return all(part is None or bool((part == part.flatten()[0]).all()) for part in parts)
 
 
@@ -107,7 +108,7 @@ def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chan
 
 def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
     """Whether what arrives has the norm's own gain for deviation and its shift for mean, and not the running ones."""
-    gain, shift = (getattr(place.layer, name, None) for name in ("gain", "shift"))
+    gain, shift = place.layer.gain, place.layer.shift
     if not measured.moments.get(place.path) or gain is None or shift is None:
         return False
     mean, var = measured.moments[place.path][0]
@@ -158,7 +159,7 @@ REMEDIES: dict[str, Callable[[Network], str]] = {
 
 def batches_until_new(network: Network) -> int:
     """Batches after which 1% of the running statistics is left."""
-    keep = max((place.keep or 0.0 for place in network.tracked), default=0.0)
+    keep = max((place.layer.keep or 0.0 for place in network.tracked), default=0.0)
     return math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
 
 
@@ -166,7 +167,7 @@ def batches_until_new(network: Network) -> int:
 def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Each batch moves a running statistic by momentum of the way. With a small momentum and few batches, the
     start (mean 0, variance 1) is still in it when you validate."""
-    keeps = {p: p.keep for p in network.tracked if p.follows_batches and p.keep is not None}
+    keeps = {p: p.layer.keep for p in network.tracked if p.follows_batches and p.layer.keep is not None}
     if not keeps:
         return
     steps = network.options.steps
@@ -193,7 +194,7 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
 def momentum_code(network: Network, places: Iterable[Place], id: str) -> str:
     """Code that sets the share of a new batch, up to its number, for the norms of a finding."""
     places = list(dict.fromkeys(places))
-    shares = [(getattr(place.module, "momentum", None), 1 - (place.keep or 0)) for place in places]
+    shares = [(getattr(place.module, "momentum", None), 1 - (place.layer.keep or 0)) for place in places]
     layers = codes(network, tuple(place.path for place in places), id)
     if all(isinstance(own, float) and math.isclose(own, share, rel_tol=0.01) for own, share in shares):
         return f"for m in {layers}: m.momentum ="
@@ -232,7 +233,7 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         words = {"values": network.values(least), "more": more, "devices": devices}
         words["swap"] = swap_code(network, (call.place for call in calls), "small_batch")
         yield Found(calls, samples, case, least.place.path, **words)
-    if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
+    if step > 1 and (keep := least.place.layer.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
         words = {"step": step, "momentum": 1 - keep, "same": same}
         words["set"] = momentum_code(network, (call.place for call in calls), "small_batch")
@@ -260,8 +261,8 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
     place, (mean, var) = call.place, call.place.running
-    step = 1 - place.keep if place.keep is not None else 1 / ((place.seen or 0) + 1)
-    apart = (call.mean - mean) / (var + place.eps).sqrt()
+    step = 1 - place.layer.keep if place.layer.keep is not None else 1 / ((place.seen or 0) + 1)
+    apart = (call.mean - mean) / (var + place.layer.eps).sqrt()
     return float(step * apart.square().mean().sqrt())
 
 
@@ -303,27 +304,41 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
     sample depends on the others that come with it."""
-    mixes = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
-    calls = [call for call in mixes if not call.place.tracked]
-    if not calls:
+    calls = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
+    calls = [call for call in calls if call.place.unowned or not call.place.tracked]
+    batch, half = network.batches.training, (network.samples or 0) // 2
+
+    def of_samples(x: Tensor) -> bool:
+        return x.ndim > 0 and len(x) == network.samples
+
+    def first(x: Tensor) -> list[Tensor]:
+        """What is of the first half; of similarities of all samples, (N, N), those inside it."""
+        return [x[:half, :half] if x.shape[1:] == x.shape[:1] else x[:half]] if of_samples(x) else []
+
+    def repeated(x: Tensor) -> Tensor:
+        return torch.cat([x[:half]] * 3)[: len(x)] if of_samples(x) else x
+
+    both = batch, apply_to_collection(batch, Tensor, repeated, allow_frozen=True)
+    with network.quiet(train=False), torch.no_grad():
+        change = least_moved(*(first(network.output(inputs)) for inputs in both))
+    if not math.isfinite(change):
+        raise NotChecked("its output in eval mode is no number")
+    if change <= limit.change:
         return
-    samples, batch = network.samples or 0, network.batches.training
-    half = samples // 2
-    chosen = [i if i < half else i % max(half, 1) for i in range(samples)]
-    repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
-    outputs = []
-    for inputs in (batch, repeated):
-        with network.quiet(train=False), torch.no_grad():
-            outputs.append(network.output(inputs)[:half])
-    change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
-    if change > limit.change:
+    where, x = entrance(network, both, first, limit.change, train=False), first_input(network)
+    told = [module.batch_first for module in network.modules.values() if hasattr(module, "batch_first")]
+    if calls := [call for call in calls if call.place.is_inside(where)]:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
-        first = calls[0].place
-        case = first.module.name if isinstance(first.module, CalledFunction) else "by_hand"
+        called = calls[0].place
+        case = called.module.name if isinstance(called.module, CalledFunction) else "by_hand"
         instead = "build them with track_running_stats=True"
-        if not isinstance(first.module, BATCH):
-            instead = f"{first.name}: keep a running mean and variance, and use them in eval mode"
+        if not isinstance(called.module, BATCH):
+            instead = f"{called.name}: keep a running mean and variance, and use them in eval mode"
         yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
+    elif told and (x is None or not all(told) or (x.dim() < 3 and x.is_floating_point())):
+        raise NotChecked("axis 0 of the input may hold the positions (batch_first); pass (N, T, C)")
+    else:
+        yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
 
 
 @finding

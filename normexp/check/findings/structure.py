@@ -8,15 +8,13 @@ import torch
 from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.findings.masks import first_input
-from normexp.check.findings.tokens import altered, output_at
+from normexp.check.findings.perturb import altered, first_input, moved, output_at
 from normexp.check.inputs import name_of
 from normexp.check.network import Network
 from normexp.check.places import HELD, Place, gain_type
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY
 from normexp.models.sites import LINEAR_MAPS
-from normexp.norms.layers import NormLayer
 
 
 @finding
@@ -43,7 +41,7 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     rows, turned = [], []
     for call in network.attempt.calls:
         layer, shape = call.place.layer, call.x.shape
-        if not isinstance(layer, NormLayer) or call.place.kind not in ("batch", "instance", "group"):
+        if call.place.kind not in ("batch", "instance", "group"):
             continue
         if layer.unbatched(len(shape)):
             if network.samples in (None, shape[0]):
@@ -135,12 +133,11 @@ def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             "no input changes its output, with its norms or without; check again after some training"
         )
     case = "" if all(place.swappable for place in alone) else "by_hand"
-    yield Found(alone, changed, case if all(math.isfinite(p.eps) for p in alone) else "by_eps")
+    yield Found(alone, changed, case if all(math.isfinite(p.layer.eps) for p in alone) else "by_eps")
 
 
 def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float | None:
     """Change of the output by another input, share of its size, with some norms made the identity; None for 0."""
     other = altered(x, torch.ones_like(x, dtype=torch.bool))
     outputs = [output_at(network, inputs, without) for inputs in (x, other)]
-    size = float(outputs[0].norm())
-    return float((outputs[1] - outputs[0]).norm()) / size if size > TINY else None
+    return moved(*outputs) if float(outputs[0].norm()) > TINY else None
