@@ -1,6 +1,7 @@
 """The tables of the pages on chosen networks are computed from docs/evidence: each printed number is its value, rounded
 once."""
 
+import json
 import math
 import re
 from decimal import Decimal
@@ -376,6 +377,30 @@ def test_the_study_of_speed():
         reached
     )
     assert (steps.loc[steps["norm"] == "none", "steps_to_0.97"] == math.inf).all()
+
+
+LOOPS = json.loads((ROOT / "docs/data/bare_studies.json").read_text())
+LOOPS_OF = {"N": "noise", "I": "initialization", "L": "layer_steps", "B": "parts_of_batchnorm", "V": "speed"}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_plain_loops_agree_with_the_studies(name):
+    """Of the runs that are kept now, as the page of the study says."""
+    (claim, arm), loop = name.split(), LOOPS[name]
+    runs = best_runs(claim).query(f"arm == '{arm}'")
+    runs = runs[runs["steps"] == runs["steps"].max()]
+    assert runs["accuracy"].tolist() == loop["kept"]
+    ours, theirs = loop["bare"], loop["kept"]
+    assert len(ours) == 3
+    assert min(ours) <= max(theirs) + 0.005
+    assert min(theirs) <= max(ours) + 0.005
+    page = (ROOT / "docs/studies" / LOOPS_OF[claim[0]] / "README.md").read_text()
+    said = " ".join(page.partition("**By other code**")[2].partition("\n\n")[0].split())
+    assert f"`{arm}`" in said
+    if found := re.search(rf"`{arm}` (?:reaches )?([\d.]+) to ([\d.]+)%", said):
+        check(" ".join(found.groups()), (100 * min(ours), 100 * max(ours)))
+    if "the same means to .2 points" in said:
+        assert abs(np.mean(ours) - np.mean(theirs)) < 0.002
 
 
 def student(values: pd.Series) -> tuple[float, ...]:

@@ -21,12 +21,14 @@ from torch.nn.functional import cross_entropy
 
 ROOT = Path(__file__).parents[2]
 RESULT, SEEDS, WIDTH = ROOT / "docs/data/bare_studies.json", (101, 102, 103), 128
-# Two cells of each plan: claim, arm -> layers, updates, optimizer.
+# Two cells and more of each plan: claim, arm -> layers, updates, optimizer.
 CELLS = {
     ("N1", "noise"): (6, 3000, "adamw"),
     ("N1", "walk"): (6, 3000, "adamw"),
     ("L1", "first_half"): (8, 2000, "sgd"),
     ("L1", "last_half"): (8, 2000, "sgd"),
+    ("L1", "adam_first"): (8, 2000, "sgd"),
+    ("L1", "adam_all"): (8, 2000, "sgd"),
     ("I1", "centered"): (8, 2000, "sgd"),
     ("I1", "units"): (8, 2000, "sgd"),
     ("I2", "centered"): (32, 2000, "sgd"),
@@ -37,10 +39,6 @@ CELLS = {
     ("V5", "batchnorm"): (6, 10000, "adamw"),
     ("N5", "noise"): (6, 3000, "adamw"),
     ("N5", "none"): (6, 3000, "adamw"),
-    ("L2", "adam_first"): (16, 2000, "sgd"),
-    ("L2", "adam_all"): (16, 2000, "sgd"),
-    ("I5", "lsuv"): (32, 2000, "sgd"),
-    ("I5", "layernorm"): (32, 2000, "sgd"),
 }
 RELU = ("N5",)  # with He's weights; else sigmoid with Xavier's
 
@@ -82,23 +80,17 @@ def read(folder: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()
 
 
-def norm_of(arm: str) -> nn.Module:
-    if arm in ("batchnorm", "noise", "walk", "detached", "frozen_100"):
-        norm = Norm(WIDTH)
-        norm.arm = arm
-        return norm
-    return nn.LayerNorm(WIDTH) if arm == "layernorm" else nn.Identity()
-
-
 def network_of(arm: str, depth: int, images: torch.Tensor, relu: bool) -> nn.Sequential:
     """Linear, norm, sigmoid, ...; with Xavier's weights, or those of the arm."""
     layers = []
     for fan_in, fan_out in itertools.pairwise([784, *[WIDTH] * depth, 10]):
-        layers += [nn.Linear(fan_in, fan_out), norm_of(arm), nn.ReLU() if relu else nn.Sigmoid()]
+        norm = (
+            Norm(WIDTH) if arm in ("batchnorm", "noise", "walk", "detached", "frozen_100") else nn.Identity()
+        )
+        norm.arm = arm
+        layers += [nn.Linear(fan_in, fan_out), norm, nn.ReLU() if relu else nn.Sigmoid()]
         if relu:
             nn.init.kaiming_normal_(layers[-3].weight, nonlinearity="relu")
-        elif arm == "lsuv":
-            nn.init.orthogonal_(layers[-3].weight)
         else:
             nn.init.xavier_normal_(layers[-3].weight)
         nn.init.zeros_(layers[-3].bias)
@@ -110,16 +102,13 @@ def network_of(arm: str, depth: int, images: torch.Tensor, relu: bool) -> nn.Seq
         half.forward = lambda x: x.sigmoid() - 0.5
         for at in range(2, len(network), 3):
             network[at] = half
-    if arm in ("units", "lsuv"):
+    if arm == "units":
         x = images[:512]
         with torch.no_grad():
             for at in range(0, 3 * depth, 3):
-                if arm == "units":
-                    deviation, mean = torch.std_mean(network[at](x), 0)
-                    network[at].weight /= deviation[:, None]
-                    network[at].bias.copy_(-mean / deviation)
-                else:
-                    network[at].weight /= network[at](x).std()
+                deviation, mean = torch.std_mean(network[at](x), 0)
+                network[at].weight /= deviation[:, None]
+                network[at].bias.copy_(-mean / deviation)
                 x = network[at + 2](network[at](x))
     return network
 
