@@ -105,7 +105,7 @@ def require_module(module: Any, loss: Any) -> None:
         isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
     ):
         raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
-    if not any(p.is_floating_point() for p in module.parameters()):
+    if not any(p.is_floating_point() or p.is_complex() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
     if any(p.is_meta for p in module.parameters()):
         raise ValueError(f"{name}: has parameters without numbers, on `meta`; pass it with its weights")

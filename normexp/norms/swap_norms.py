@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from normexp.format import pluralize
+from normexp.format import pluralize, require_at_least
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.successor import successor
@@ -76,11 +76,14 @@ def swap(
         raise ValueError(
             f"{next(iter(options))}: options go with the name of a norm; bind them to the factory"
         )
+    require_at_least("num_groups", options.get("num_groups"), 1)
     factory, chosen = norm, options if isinstance(norm, str) else None
     if isinstance(norm, str):
         factory = norm_named(norm, config_dir=config_dir, allow_targets=allow_targets, **options)
         if "num_groups" in factory.keywords and "num_groups" not in options:  # 4 suit the small models here
             del factory.keywords["num_groups"]
+    else:
+        _require_factory(norm)
     found = [(paths, old) for paths, old in _places(module) if _chosen(where, paths[0], old)]
     layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old, paths[0])) is not None]
     if not layers:
@@ -93,17 +96,37 @@ def swap(
         made.append((None, [], [stays]) if stays else successor(old, is_a, factory, chosen, index))
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
+    placed: dict[str, nn.Module] = {}
     for (paths, old, _), (new, carried, notes) in zip(layers, made, strict=True):
         if new is not None:
             for path in paths:
                 put(module, path, new)
+                placed[path] = new
                 ways_back.append(functools.partial(put, module, path, old))
             notes = [*notes, *_fast_path_off(module, paths, ways_back)]
         described = None if new is None else _described(new)
         rows.append(
             Swap(", ".join(paths), type(old).__name__, described, ", ".join(carried), "; ".join(notes))
         )
-    return SwapTable(rows, ways_back)
+    return SwapTable(
+        rows, ways_back, lambda: [p for p, new in placed.items() if module.get_submodule(p) is not new]
+    )
+
+
+def _require_factory(norm: Any) -> None:
+    """Raise a ValueError with one line unless a user's norm can be called as `swap` calls it."""
+    name = getattr(norm, "__name__", type(norm).__name__)
+    if isinstance(norm, nn.Module) or not callable(norm):
+        raise ValueError(
+            f"norm={name}: is no class or factory; pass a name, a class, or a function that makes a layer"
+        )
+    try:
+        inspect.signature(norm).bind(16, channel_dim=1, layer=1)
+    except TypeError:
+        own = name if name.isidentifier() else "norm"
+        raise ValueError(
+            f"norm={name}: is called as norm(16, channel_dim=1, layer=1); take these, or write lambda n, **_: {own}(n)"
+        ) from None
 
 
 def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:

@@ -59,6 +59,12 @@ def test_optimizer_that_is_none_is_refused(given):
     assert check(model, rows(), optimizer=both)["decay_on_norms"].layers == ("1.weight", "1.bias")
 
 
+def test_complex_numbers_are_parameters():
+    model = nn.Sequential(nn.Linear(6, 8, dtype=torch.complex64))
+    with pytest.raises(ValueError, match="has no normalization layer"):
+        check(model, torch.randn(4, 6, dtype=torch.complex64))
+
+
 def test_data_set_is_no_loader():
     data = torch.utils.data.TensorDataset(*rows())
     with pytest.raises(ValueError, match="loader: a TensorDataset gives single samples; pass DataLoader"):

@@ -508,3 +508,42 @@ def test_groupnorm_of_few_channels_keeps_more_than_one_in_a_group(width):
     assert not torch.allclose(y, y[:1].expand_as(y))
     assert (y.std() > 0.5).item()
     assert "channel" in row.note
+
+
+@pytest.mark.parametrize(
+    ("norm", "said"),
+    [
+        (
+            nn.BatchNorm1d,
+            r"norm=BatchNorm1d: is called as norm\(16, channel_dim=1, layer=1\).* BatchNorm1d\(n\)",
+        ),
+        (lambda n: nn.LayerNorm(n), r"norm=<lambda>: is called as .*: norm\(n\)"),
+        (None, "norm=NoneType: is no class or factory"),
+        (nn.LayerNorm(8), "norm=LayerNorm: is no class or factory"),
+        (lambda n, **_: None, "gives a NoneType and no layer"),
+    ],
+)
+def test_factory_that_is_none_is_refused_in_one_line(norm, said):
+    model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
+    with pytest.raises(ValueError, match=said):
+        swap(model, norm)
+    assert type(model[1]) is nn.LayerNorm
+    swap(model, lambda n, **_: nn.RMSNorm(n))
+    assert type(model[1]) is nn.RMSNorm
+
+
+def test_groups_are_at_least_one():
+    with pytest.raises(ValueError, match="num_groups"):
+        swap(nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8)), "groupnorm", num_groups=0)
+
+
+def test_swaps_are_undone_from_the_last_to_the_first():
+    model = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8))
+    old = model[1]
+    first, last = swap(model, "rmsnorm"), swap(model, "groupnorm")
+    with pytest.raises(ValueError, match="another layer stands at 1 by now; undo the later swap first"):
+        first.undo()
+    last.undo()
+    first.undo()
+    assert model[1] is old
+    first.undo()  # does nothing

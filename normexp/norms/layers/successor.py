@@ -41,6 +41,8 @@ def successor(
     if chosen is not None and (more := _kept_formula(make, new, old, known, chosen)):
         kept |= more
         new = make(**kept)
+    if not isinstance(new, nn.Module):
+        raise ValueError(f"norm: gives a {type(new).__name__} and no layer; return the layer that it makes")
     carried, notes = _carry(old, known, new)
     carried = [
         f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")
