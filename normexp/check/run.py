@@ -13,14 +13,13 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, matched, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, matched, require_whole, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
-from normexp.format import require_at_least
 from normexp.monitors.batches import Step, as_step
 from normexp.monitors.guard import WrongLoss, passes_as_in, same_random
 
@@ -43,10 +42,12 @@ def check(
         module, given.broadcasts = module.module, module.broadcast_buffers
     name = type(module).__name__
     rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
-    require_at_least("samples", samples, 1)
+    require_whole("samples", samples, 1)
     require_module(module, loss)
-    if given.averaged is not None and not matched(given.averaged, module):
+    if given.averaged is not None and not matched(given.averaged, module, "averaged="):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
+    if given.state_dict is not None:
+        matched(given.state_dict, module, "state_dict=")
     step = as_step(module, loss, probe=True)
     data = two_batches(loader, module, samples, given.seed)
     given.optimizer, absent = optimizer_of(module, given.optimizer)

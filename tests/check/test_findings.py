@@ -122,6 +122,7 @@ def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
         assert ("one_value" in result) == (least <= 2)
         if least <= 2:
             assert result["one_value"].number == least
+            assert "at a call" in result["one_value"].fix
 
 
 def test_time_first_counts_all_samples():

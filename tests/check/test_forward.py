@@ -82,6 +82,17 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
 
 
+class Stubborn(nn.BatchNorm1d):
+    def train(self, mode=True):
+        return super().train(True)
+
+
+def test_norm_that_stays_in_training_mode_is_named():
+    finding = found("batch_in_eval", check(body(nn.BatchNorm1d(8)), rows()), check(body(Stubborn(8)), rows()))
+    assert finding.layers == ("1",)
+    assert "stays in training mode" in finding.sentence
+
+
 class Nodes(nn.Module):
     def __init__(self):
         super().__init__()

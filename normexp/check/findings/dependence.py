@@ -57,12 +57,22 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if not isinstance(called.module, BATCH):
             instead = f"{called.name}: keep a running mean and variance, and use them in eval mode"
         yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
+    elif stays := [
+        place for place in network.tracked if place.is_inside(where) and trains_always(network, place)
+    ]:
+        yield Found(stays, change, "stays")
     elif may_hold_no_samples(network):
         raise NotChecked(
             "axis 0 may hold positions (batch_first), or nodes of a graph; pass samples, (N, T, C)"
         )
     else:
         yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
+
+
+def trains_always(network: Network, place: Place) -> bool:
+    """Whether eval() of the network leaves a norm in training mode, as where it has a train() of its own."""
+    with network.quiet(train=False):
+        return place.module.training
 
 
 def may_hold_no_samples(network: Network) -> bool:

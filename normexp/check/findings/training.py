@@ -80,7 +80,7 @@ def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     own = network.root.state_dict()
     if plain := [name for name in network.changing if name not in own]:
         yield Found(plain, case="plain")
-    saved = matched(network.options.need("state_dict"), network.root)
+    saved = matched(network.options.need("state_dict"), network.root, "state_dict=")
     needed = [name for p, name in network.parameters().items() if p.requires_grad]
     buffers = [name for name in network.changing if name in own]
     if missing := [name for name in needed + buffers if name not in saved]:
@@ -104,8 +104,7 @@ def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm whose gain and shift get no gradient stays as it was made: the forward pass does not reach it, or records
     no gradient there."""
-    network.trace.learning()
-    lost = network.trace.without_gradient
+    lost = {name for name, size in network.trace.learning().items() if size is None}
     own = {p: {p.named(n) for n, x in p.module.named_parameters() if x.requires_grad} for p in network.places}
     silent = [place for place, names in own.items() if names and names <= lost]
     learns = {call.place: call.learns for call in network.calls}
