@@ -82,6 +82,18 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
 
 
+class Draws(nn.Module):
+    def forward(self, x):
+        return F.dropout(x + torch.randn_like(x), 0.5)
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.BatchNorm1d])
+def test_network_that_is_random_in_eval_mode_does_not_depend_on_its_batch(norm):
+    healthy = check(body(norm(8), Draws()), rows())
+    wrong = check(body(norm(8), Draws(), nn.BatchNorm1d(8, track_running_stats=False)), rows())
+    assert found("batch_in_eval", healthy, wrong).layers == ("3",)
+
+
 class Stubborn(nn.BatchNorm1d):
     def train(self, mode=True):
         return super().train(True)

@@ -39,8 +39,11 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return torch.cat([x[:half]] * 3)[: len(x)] if of_samples(x) else x
 
     both = batch, apply_to_collection(batch, Tensor, repeated, allow_frozen=True)
-    with network.quiet(train=False), torch.no_grad():
-        change = least_moved(*(first(network.output(inputs)) for inputs in both))
+    outputs = []
+    for inputs in both:
+        with network.quiet(train=False), torch.no_grad():  # each with the same random numbers
+            outputs.append(first(network.output(inputs)))
+    change = least_moved(*outputs)
     if not math.isfinite(change):
         raise NotChecked("its output in eval mode is no number")
     if change <= limit.change:
