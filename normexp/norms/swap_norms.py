@@ -119,13 +119,10 @@ def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
 
 
 def _chosen(where: Where, path: str, layer: nn.Module) -> bool:
-    if where is None:
-        return True
     if callable(where):
         return bool(where(path, layer))
-    return any(
-        fnmatch.fnmatchcase(path, pattern) for pattern in ([where] if isinstance(where, str) else where)
-    )
+    patterns = ["*"] if where is None else [where] if isinstance(where, str) else where
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def _owners(network: nn.Module) -> dict[int, list[tuple[str, nn.Module]]]:
