@@ -5,13 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from normexp import norms, runs
-    from normexp.api import report, sweep, train, verify
+    from normexp.api import sweep, train, verify
     from normexp.check import Check
     from normexp.compare import Compare
     from normexp.monitors.own_loop import watch
+    from normexp.report import Report
 
     check: Check  # the package, which is called
     compare: Compare
+    report: Report
 
 __all__ = [
     "NUMERICS",
@@ -31,7 +33,7 @@ __version__ = "0.2.0"
 # CPU takes denormal numbers for zero.
 NUMERICS = 2
 HOMES = {
-    **dict.fromkeys(("report", "sweep", "train", "verify"), "normexp.api"),
+    **dict.fromkeys(("sweep", "train", "verify"), "normexp.api"),
     "watch": "normexp.monitors.own_loop",
 }
 

@@ -1,15 +1,14 @@
 """`normexp train ...` and `python train.py ...` name themselves in what they say and record."""
 
 import inspect
-import os
 import pkgutil
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command_words import options_of
+from forked import started
 
 from normexp import __version__
 from normexp.cli import main as commands
@@ -133,16 +132,12 @@ sys.meta_path.insert(0, Interrupts())
 sys.argv = [{script!r}, "train", "norm=layernorm"]
 runpy.run_path({str(ROOT / script)!r}, run_name="__main__")
 """
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}
-    )
+    done = started("-c", code, folder=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
 def test_a_python_without_the_packages_is_told_how_to_install_them():
-    command = [sys.executable, "-S", str(ROOT / "train.py"), "norm=layernorm"]  # -S: no site-packages
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, timeout=60)
+    done = started("-S", "train.py", "norm=layernorm")  # -S: no site-packages
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
         r"Error: \w+ is not installed in this Python \(.*\): pip install -e \.\n", done.stderr

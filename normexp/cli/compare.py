@@ -66,7 +66,8 @@ def compare(
         metric: what a training logs or returns; default: test, or test/error, or test/loss for texts
         better: higher or lower, where the metric's name does not say it
         batch_sizes: a network of normexp is compared at each, 2,8,32; default: that of the configuration
-        rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge
+        rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge. A
+            function's are chosen by val, which is better in the way of its metric
         seeds: at most; looks at 5, 10, 20, ... seeds share an error rate of 5%
         budget: minutes of one core, after which no further look begins
         version: of a function of yours; another one trains anew

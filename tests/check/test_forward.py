@@ -82,6 +82,21 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
 
 
+class Nodes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(6, 8), nn.LayerNorm(8)
+
+    def forward(self, x, edges):
+        return self.norm(edges @ self.linear(x))
+
+
+def test_nodes_of_a_graph_are_not_called_samples():
+    batch = {"x": torch.randn(12, 6), "edges": (torch.rand(12, 12) < 0.3).float()}
+    assert "graph" in check(Nodes(), batch).not_checked["batch_in_eval"]
+    assert "batch_in_eval" in check(Nodes(), batch | {"edges": torch.eye(12)}).healthy
+
+
 def test_norm_is_not_blamed_for_a_layer_that_mixes_the_batch():
     follows = Called(lambda x: F.batch_norm(x, torch.zeros(8), torch.ones(8), training=x.requires_grad))
     model = body(follows, Centered())

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-from normexp.check.finding import MOST_NAMED
+from normexp.check.finding import listed
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.trace import Call
@@ -27,7 +27,11 @@ def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups
     calls = [call for call in network.calls if call.place in places]
     if not calls or not all(place.swappable for place in places):
         return ""
-    where = "" if set(places) == set(network.places) else f", where={listed(places, id)}"
+    where = (
+        ""
+        if set(places) == set(network.places)
+        else f", where={listed([place.path for place in places], id)}"
+    )
     for asked in (None, 16, 8, 4, 2) if groups else ():
         sizes = [(math.prod(call.x.shape[1:]), groups_of(call, asked)) for call in calls]
         if min(size // groups for size, groups in sizes) >= ENOUGH and min(groups for _, groups in sizes) > 1:
@@ -48,10 +52,3 @@ def groups_of(call: Call, asked: int | None) -> int:
 def values_in_layer_norm(call: Call) -> int:
     """Over how many values LayerNorm normalizes in the place of a call's norm."""
     return call.x.shape[-1] if call.place.channel_dim(call.x.dim()) > 1 else math.prod(call.x.shape[1:])
-
-
-def listed(places: list[Place], id: str) -> str:
-    """Paths as code, or where the result has them if they are many."""
-    if len(places) <= MOST_NAMED or not id:
-        return str([place.path for place in places])
-    return f"list(result['{id}'].layers)"

@@ -1,28 +1,27 @@
 """Batch statistics and running statistics: BatchNorm and its relatives."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from statistics import fmean, stdev
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from scipy.special import stdtrit
 from torch import Tensor, nn
 
+from normexp.check.estimates import Modes, Moments, estimate_anew, modes
 from normexp.check.finding import Found, above, codes, finding
-from normexp.check.findings.perturb import entrance, first_input, least_moved
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import matched
-from normexp.check.network import Modes, Network, estimate_anew, modes
+from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
+from normexp.format import pluralize
 from normexp.monitors.batches import PROBE
 from normexp.monitors.guard import loss_of
-from normexp.monitors.listen import CalledFunction
 from normexp.norms.layers import BATCH
 
 DRAWS = 8  # of dropout, where one pass showed a difference
@@ -85,10 +84,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     else:
         few = network.batch_size is not None and network.batch_size < limit.few
         stored = STORED.format(n=network.batch_size) if few and case == "open" else ""
-        words |= {
-            "remedy": REMEDIES[estimator(network)](network),
-            "swap": swap_code(network, network.tracked),
-        }
+        words |= {"remedy": remedy(network), "swap": swap_code(network, network.tracked)}
         yield Found(worst, gap, case, stored=stored, **words)
 
 
@@ -111,27 +107,42 @@ def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace)
     gain, shift = place.layer.gain, place.layer.shift
     if not measured.moments.get(place.path) or gain is None or shift is None:
         return False
-    mean, var = measured.moments[place.path][0]
-    std = var.sqrt().clamp_min(TINY)
-    own = torch.stack([(mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
+    now = measured.moments[place.path][0]
+    std = now.var.sqrt().clamp_min(TINY)
+    own = (
+        torch.stack([(now.mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
+    )
     return measured.apart[place.path] > limit.apart and float(own) < limit.fused
 
 
-def distance(calls: list[tuple[Tensor, Tensor]]) -> float:
+def distance(calls: list[Moments]) -> float:
     """The largest distance of two calls' means, in deviations (root mean square over channels)."""
     first = calls[0]
-    apart = ((mean - first[0]) / (var + first[1]).div(2).sqrt().clamp_min(TINY) for mean, var in calls[1:])
+    apart = ((c.mean - first.mean) / (c.var + first.var).div(2).sqrt().clamp_min(TINY) for c in calls[1:])
     return max((float(x.square().mean().sqrt()) for x in apart), default=0.0)
 
 
-def estimator(network: Network) -> str:
-    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or passes over the data."""
+def remedy(network: Network) -> str:
+    """Code that estimates the running statistics of a network's norms anew."""
     norms = [place.module for place in network.tracked]
     if any(isinstance(norm, BATCH) for norm in norms):
-        return "torch"
+        return f"torch.optim.swa_utils.update_bn({even_loader(network)}, model)"
     if hasattr(norms[0], "ema_keep"):
-        return "project"
-    return "other" if all(hasattr(norm, "reset_running_stats") for norm in norms) else "by_hand"
+        return "normexp.norms.BatchNorm.recompute_population_statistics(model, loader)"
+    if all(hasattr(norm, "reset_running_stats") for norm in norms):
+        layers = codes(network, [place.path for place in network.tracked])
+        return (
+            f"for m in {layers}: m.reset_running_stats(); m.momentum = None\n"
+            "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
+        )
+    keep = max((place.layer.keep or 0.0 for place in network.tracked), default=0.0)
+    new = (
+        math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
+    )  # batches that leave 1% of the old ones
+    return (
+        f"import itertools; batches = itertools.islice(itertools.cycle(loader), {new})\n"
+        "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
+    )
 
 
 def even_loader(network: Network) -> str:
@@ -141,26 +152,6 @@ def even_loader(network: Network) -> str:
     if size and not loader.drop_last and hasattr(loader.dataset, "__len__") and len(loader.dataset) % size:
         return f"DataLoader(dataset, {size}, drop_last=True)"
     return "loader"
-
-
-REMEDIES: dict[str, Callable[[Network], str]] = {
-    "torch": lambda network: f"torch.optim.swa_utils.update_bn({even_loader(network)}, model)",
-    "project": lambda network: "normexp.norms.BatchNorm.recompute_population_statistics(model, loader)",
-    "other": lambda network: (
-        f"for m in {network.listed(network.tracked)}: m.reset_running_stats(); m.momentum = None\n"
-        "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
-    ),
-    "by_hand": lambda network: (
-        f"import itertools; batches = itertools.islice(itertools.cycle(loader), {batches_until_new(network)})\n"
-        "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
-    ),
-}
-
-
-def batches_until_new(network: Network) -> int:
-    """Batches after which 1% of the running statistics is left."""
-    keep = max((place.layer.keep or 0.0 for place in network.tracked), default=0.0)
-    return math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
 
 
 @finding
@@ -195,7 +186,7 @@ def momentum_code(network: Network, places: Iterable[Place], id: str) -> str:
     """Code that sets the share of a new batch, up to its number, for the norms of a finding."""
     places = list(dict.fromkeys(places))
     shares = [(getattr(place.module, "momentum", None), 1 - (place.layer.keep or 0)) for place in places]
-    layers = codes(network, tuple(place.path for place in places), id)
+    layers = codes(network, [place.path for place in places], id)
     if all(isinstance(own, float) and math.isclose(own, share, rel_tol=0.01) for own, share in shares):
         return f"for m in {layers}: m.momentum ="
     if all(hasattr(place.module, "ema_keep") for place in places):
@@ -208,8 +199,8 @@ def start_in(place: Place, network: Network) -> float:
     estimated anew have none, whatever they count."""
     if not (calls := network.modes.moments.get(place.path)):
         return math.inf
-    real = torch.cat(calls[0])
-    start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
+    real = torch.cat(calls[0][:2])
+    start = torch.cat([torch.zeros_like(calls[0].mean), torch.ones_like(calls[0].var)]) - real
     running = torch.cat(place.running) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
@@ -223,14 +214,16 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not calls:
         return
     batch, step = network.counted, network.options.accumulate or 1
-    least = min(calls, key=network.values)
-    samples, devices = least.place.virtual_batch or batch, network.options.devices or 1
+    least, devices = min(calls, key=network.values), network.options.devices or 1
+    seen, samples = network.samples_in(least)
     samples *= devices if least.place.synced else 1
     if samples < limit.enough:
+        larger = "a batch of 16 and more" if seen == network.samples else "16 and more samples at a call"
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         case = "few" if samples < limit.few else ""
         case = "devices" if devices > 1 and not least.place.synced else case
-        words = {"values": network.values(least), "more": more, "devices": devices}
+        words = {"more": more, "devices": devices, "larger": larger, "samples": pluralize(samples, "sample")}
+        words["values"] = pluralize(network.values(least), "value")
         words["swap"] = swap_code(network, (call.place for call in calls), "small_batch")
         yield Found(calls, samples, case, least.place.path, **words)
     if step > 1 and (keep := least.place.layer.keep) is not None and 1 - keep**step > limit.pace:
@@ -301,54 +294,13 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 
 @finding
-def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
-    sample depends on the others that come with it."""
-    calls = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
-    calls = [call for call in calls if call.place.unowned or not call.place.tracked]
-    batch, half = network.batches.training, (network.samples or 0) // 2
-
-    def of_samples(x: Tensor) -> bool:
-        return x.ndim > 0 and len(x) == network.samples
-
-    def first(x: Tensor) -> list[Tensor]:
-        """What is of the first half; of similarities of all samples, (N, N), those inside it."""
-        return [x[:half, :half] if x.shape[1:] == x.shape[:1] else x[:half]] if of_samples(x) else []
-
-    def repeated(x: Tensor) -> Tensor:
-        return torch.cat([x[:half]] * 3)[: len(x)] if of_samples(x) else x
-
-    both = batch, apply_to_collection(batch, Tensor, repeated, allow_frozen=True)
-    with network.quiet(train=False), torch.no_grad():
-        change = least_moved(*(first(network.output(inputs)) for inputs in both))
-    if not math.isfinite(change):
-        raise NotChecked("its output in eval mode is no number")
-    if change <= limit.change:
-        return
-    where, x = entrance(network, both, first, limit.change, train=False), first_input(network)
-    told = [module.batch_first for module in network.modules.values() if hasattr(module, "batch_first")]
-    if calls := [call for call in calls if call.place.is_inside(where)]:
-        swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
-        called = calls[0].place
-        case = called.module.name if isinstance(called.module, CalledFunction) else "by_hand"
-        instead = "build them with track_running_stats=True"
-        if not isinstance(called.module, BATCH):
-            instead = f"{called.name}: keep a running mean and variance, and use them in eval mode"
-        yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
-    elif told and (x is None or not all(told) or (x.dim() < 3 and x.is_floating_point())):
-        raise NotChecked("axis 0 of the input may hold the positions (batch_first); pass (N, T, C)")
-    else:
-        yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
-
-
-@finding
 def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
     follows = [place for place in network.tracked if place.follows_batches]
     if not follows or not network.trace.random:
         return  # nothing is drawn
-    off = {path: calls[0][1] for path, calls in network.modes.moments.items()}
+    off = {path: calls[0].var for path, calls in network.modes.moments.items()}
     on = {call.place.path: call.var for call in reversed(network.calls) if call.place in follows}
     if max(ratios(on, off).values(), default=0.0) <= limit.factor:
         return

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -80,6 +80,8 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         by_eps = [call for call in made if call.understood and not 0 < call.place.layer.eps < math.inf]
         words = {"eps": made[0].place.layer.eps, "set": eps_code(network, made, "not_finite")}
         yield Found(made, case="made_by_eps" if by_eps == made else "made", **words)
+    elif wrong := [name for name, p in network.root.named_parameters() if not bool(p.isfinite().all())]:
+        yield Found(wrong, case="parameters")
     elif not math.isfinite(network.trace.loss):
         raise NotChecked("the loss is no number, and what arrives at norms is: pass another loss=")
 
@@ -109,15 +111,9 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 
-EPS_WRONG: dict[str, Callable[[float], bool]] = {
-    "negative": lambda eps: eps < 0 or math.isnan(eps),
-    "zero": lambda eps: eps == 0,
-}
-
-
 def eps_code(network: Network, layers: Sequence[Place | Call], id: str) -> str:
     """Code that sets eps, up to its number, for the norms of a finding."""
-    paths = tuple(dict.fromkeys(map(path_of, layers)))
+    paths = list(dict.fromkeys(map(path_of, layers)))
     module = network.modules.get(paths[0])
     if name := next((name for name in EPS if isinstance(getattr(module, name, None), float)), ""):
         return f"for m in {codes(network, paths, id)}: m.{name} ="
@@ -129,10 +125,12 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
     shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
-    for case, wrong in EPS_WRONG.items():
-        if found := [call for call in network.understood if wrong(call.place.layer.eps)]:
-            place = found[0].place
-            yield Found(found, place.layer.eps, case, set=eps_code(network, found, "eps"), usual=limit.usual)
+    zero = [call for call in network.understood if call.place.layer.eps == 0]
+    negative = [call for call in network.understood if not call.place.layer.eps >= 0]  # or no number
+    for case, found in (("negative", negative), ("zero", zero)):
+        if found:
+            words = {"set": eps_code(network, found, "eps"), "usual": limit.usual}
+            yield Found(found, found[0].place.layer.eps, case, **words)
     for call in network.understood:
         alive, added = call.spread[call.spread > 0], call.place.layer.eps
         if len(alive) and added > 0 and call.values > limit.few:

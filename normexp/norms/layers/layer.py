@@ -107,7 +107,7 @@ class NormLayer:
             each.append(f"each of {self.groups} groups of {grouped}")
         elif not set(last) & set(dims):
             each.append(f"each of {channels}")
-        over = [f"{shape[0]} samples"] if 0 in dims else []
+        over = [pluralize(shape[0], "sample")] if 0 in dims else []
         if set(last) & set(dims):
             over.append("the channels of a group" if self.kind == "group" else channels)
         if rest := [axis for axis in dims if axis and axis not in last]:
