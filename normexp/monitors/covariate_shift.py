@@ -274,6 +274,7 @@ class CovariateShiftProxies(OfOneStep):
     """
 
     reads_gradients = True
+    remedy = "a value takes two steps in a row that have a loss; train longer"
     _steps: list[tuple[Named, Named]]  # (gradients, weights) of each watched step
 
     def __init__(self, *, every_n_steps: int | None) -> None:

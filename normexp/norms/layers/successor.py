@@ -38,6 +38,8 @@ def successor(
     except ValueError:  # such as ScaleNorm, which always has a gain
         kept.pop("affine", None)
         new = make(**kept)
+    if not isinstance(new, nn.Module):
+        raise ValueError(f"norm: the factory gave {type(new).__name__}, which is no layer; return a module")
     if chosen is not None and (more := _kept_formula(make, new, old, known, chosen)):
         kept |= more
         new = make(**kept)
