@@ -29,11 +29,8 @@ class SwapTable(Sequence[Swap]):
     """The rows of a swap. `print` shows a table. `undo()` puts the old layers back."""
 
     def __init__(
-        self,
-        rows: list[Swap],
-        ways_back: list[Callable[[], None]],
-        in_place: Callable[[], bool] = lambda: True,
-    ):
+        self, rows: list[Swap], ways_back: list[Callable[[], None]], in_place: Callable[[], bool]
+    ) -> None:
         self.rows, self._ways_back, self._in_place = rows, ways_back, in_place
 
     def undo(self) -> None:
