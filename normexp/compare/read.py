@@ -25,7 +25,7 @@ PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
 # What pandas takes for an empty cell, but None, which names the arm without a norm.
 EMPTY = ["", "nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>", "#N/A", "null", "NULL"]
 CSV = partial(pd.read_csv, keep_default_na=False, na_values=EMPTY)
-READERS: dict[str, Callable[..., pd.DataFrame]] = {
+READERS: dict[str, Callable[..., Any]] = {
     ".csv": CSV,
     ".tsv": partial(CSV, sep="\t"),
     ".parquet": pd.read_parquet,

@@ -387,6 +387,7 @@ def test_steps_to_an_equal_loss():
     mean = steps_ratio(fast, slow)
     assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
     assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
+    assert steps_ratio({seed: own[::-1] for seed, own in fast.items()}, slow).effect == mean.effect
     nothing = {seed: np.array([[1.0, np.nan]]) for seed in range(4)}
     assert np.isnan(steps_ratio(nothing, slow).effect)
     line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
