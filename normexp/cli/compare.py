@@ -103,8 +103,8 @@ def compare(
     of_results: dict[str, Any] = {
         "arm": arm, "value": value, "seed": seed, "setting": setting, "tune": tune, "per_example": per_example,
     }  # fmt: skip
-    judging = {"spread": spread, "looks": looks - 1, "paired": not paired}
-    training_alone = {"rates": rates, "batch_sizes": batch_sizes, "version": version}
+    judging: dict[str, Any] = {"spread": spread, "looks": looks - 1, "paired": not paired}
+    training_alone: dict[str, Any] = {"rates": rates, "batch_sizes": batch_sizes, "version": version}
     from normexp.compare.answer import own_folder
 
     kind = kind_of(words)
