@@ -2,8 +2,7 @@
 
 import sys
 
-from normexp.cli.main import run
-from normexp.config.process import end
+from normexp.__main__ import start
 
 if __name__ == "__main__":
-    end(run("train", sys.argv[1:]))
+    start("train", *sys.argv[1:])

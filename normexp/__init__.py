@@ -3,16 +3,17 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from normexp.api import report, sweep, train, verify
-
 if TYPE_CHECKING:
     from normexp import norms, runs
+    from normexp.api import sweep, train, verify
     from normexp.check import Check
     from normexp.compare import Compare
     from normexp.monitors.own_loop import watch
+    from normexp.report import Report
 
     check: Check  # the package, which is called
     compare: Compare
+    report: Report
 
 __all__ = [
     "NUMERICS",
@@ -31,6 +32,10 @@ __version__ = "0.2.0"
 # Raised when an equal configuration computes other bits. 2: group norms of channels_last images no longer cancel, and a
 # CPU takes denormal numbers for zero.
 NUMERICS = 2
+HOMES = {
+    **dict.fromkeys(("sweep", "train", "verify"), "normexp.api"),
+    "watch": "normexp.monitors.own_loop",
+}
 
 
 def __dir__() -> list[str]:
@@ -38,9 +43,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """`normexp.check`, `compare`, `norms`, `runs` and `watch` on first use, because they import torch and pandas."""
-    if name == "watch":
-        return importlib.import_module("normexp.monitors.own_loop").watch
+    """Each public name on first use: some import torch and pandas, and a command must answer Ctrl-C at once."""
+    if home := HOMES.get(name):
+        return getattr(importlib.import_module(home), name)
     if name in __all__:
         return importlib.import_module(f"normexp.{name}")
     raise AttributeError(f"module 'normexp' has no attribute '{name}'")

@@ -96,6 +96,8 @@ class Study(Recorded):
 
     def report(self, **options: Any) -> Path:
         """Write the report, as `normexp.report` does."""
+        from normexp.report.page import report
+
         return report(self.folder, **options)
 
 
@@ -135,6 +137,10 @@ def _word(value: Any) -> str:
     return "null" if value is None else f"{value}".lower() if isinstance(value, bool) else f"{value}"
 
 
+def _allowing(packages: Iterable[str]) -> list[str]:
+    return [f"allow_targets=[{','.join(packages)}]"] if packages else []
+
+
 def train(
     *overrides: str | Mapping[str, Any],
     allow_targets: Iterable[str] = (),
@@ -164,10 +170,7 @@ def train(
         from normexp.config.targets import DataOfLaunch
         from normexp.training.train import train as train_run
 
-        words = [
-            *words_of(overrides, settings),
-            *([f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []),
-        ]
+        words = [*words_of(overrides, settings), *_allowing(allow_targets)]
         allow_from(words)
         use_folder(config_dir)
         try:
@@ -200,10 +203,9 @@ def sweep(
         ValueError: a word is wrong. The message is the sweep's last line.
         RuntimeError: the sweep failed. The message, too.
     """
-    allowed = [f"allow_targets=[{','.join(allow_targets)}]"] if allow_targets else []
     folder_options = ["--config-dir", str(config_dir)] if config_dir else []
     words = words_of(overrides, settings, many=True)
-    _command("train", "-m", *folder_options, *words, *allowed)
+    _command("train", "-m", *folder_options, *words, *_allowing(allow_targets))
     from normexp.config.compose import compose, study_of
 
     cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
@@ -236,20 +238,6 @@ def verify(claim: str, **options: Any) -> dict[str, dict[str, Any]]:
 def _written(out: Path) -> dict[Path, int]:
     """When each verdict below a folder was written. Each judgment writes its verdict anew."""
     return {path: path.stat().st_mtime_ns for path in sorted(out.glob("*/verdict.json"))}
-
-
-def report(folder: str | Path, **options: Any) -> Path:
-    """Do what `normexp report FOLDER` does: write the page of a study. Returns its path.
-
-    Args:
-        options: metric="test/accuracy", better=None (higher or lower), baseline=None (an arm), out=None (a folder).
-
-    Raises:
-        ValueError: with one line, where there is no page to write.
-    """
-    from normexp.report import page
-
-    return page.report(folder, **options)
 
 
 def _command(*arguments: str) -> None:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 # Their tests take longest.
 LONG = {
     "test_claim_files", "test_configs", "test_crashes", "test_from_python", "test_fuzzed_overrides",
-    "test_norm_contract", "test_progress", "test_sweep_commands", "test_validation_steps",
+    "test_norm_contract", "test_sweep_commands",
 }  # fmt: skip
 SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16", "max_epochs=2"]
 
@@ -78,16 +78,25 @@ def make_parts(tmp_path) -> Callable:
 @pytest.fixture
 def train(make_parts) -> Callable:
     """Train a small run; returns (summary, folder). Callbacks may be added to watch or to disturb."""
-    from normexp.config.identity import default_folder
     from normexp.training.train import launch
 
     def run(*overrides: str, callbacks=()):
         parts = make_parts(*overrides)
         parts.monitors.extend(callbacks)
-        folder = parts.config["run_dir"] or default_folder(parts.config, parts.choices, parts.digest)
-        return launch(parts), Path(folder)
+        return launch(parts), parts.spec.folder
 
     return run
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """Two threads of torch."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
 
+import gc
 import signal
 
 import pytest
@@ -89,3 +90,10 @@ def test_flags_may_stand_between_the_words(monkeypatch, tmp_path):
     monkeypatch.setattr(train, "sweep", lambda *given: seen.extend(given))
     assert train.main(words) == 0
     assert seen == [["norm=none", "seed=0,1", "name=x", "hydra.launcher.workers=2"], str(tmp_path)]
+
+
+def test_python_collects_garbage_while_a_run_trains(monkeypatch, tmp_path):
+    seen: list[bool] = []
+    monkeypatch.setattr("normexp.training.train.train", lambda *_: seen.append(gc.isenabled()))
+    train.run(["norm=none", f"outputs={tmp_path}"])
+    assert seen == [True]

@@ -1,7 +1,6 @@
 """Whole commands as a newcomer types them, each in a process of its own."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -9,22 +8,14 @@ import time
 from pathlib import Path
 
 import pytest
-from forked import call, run_script
+from forked import call, run_script, started
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["model.depth=1", "model.width=16", "max_epochs=2"]
 
 
-def run(*arguments: str, start: tuple[str, ...] = ("train.py",), **more) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(
-        [sys.executable, *start, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        **more,
-    )
+def run(*arguments: str) -> subprocess.CompletedProcess:
+    return started("train.py", *arguments, COLUMNS="200")
 
 
 def in_ascii(argv: list[str]) -> None:

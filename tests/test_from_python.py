@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import random
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -15,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from forked import forked
+from forked import forked, started
 from pytorch_lightning import LightningDataModule
 
 import normexp
@@ -126,7 +125,8 @@ def test_import_is_light_and_every_name_is_there():
         "import normexp.report.study; assert callable(normexp.report);"
         "assert callable(normexp.runs.load) and callable(normexp.norms.swap)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    done = started("-c", code)
+    assert done.returncode == 0, done.stderr
 
 
 class Forked:

@@ -2,11 +2,10 @@
 
 import ast
 import functools
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import started
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "normexp"
@@ -111,14 +110,14 @@ def test_only_entry_points_know_hydra():
     [
         ("train", ("torch", "pytorch_lightning")),
         ("normexp.cli.main", ("torch", "pytorch_lightning", "hydra", "pandas")),
+        ("normexp.runs", ("torch", "pytorch_lightning", "hydra", "omegaconf")),
         ("normexp.norms, normexp.monitors", ("pytorch_lightning", "hydra", "omegaconf")),
     ],
 )
 def test_import_loads_only_what_is_needed(module, absent):
     """`--help` of a command is answered before torch and Lightning, which take seconds."""
     code = f"import sys; import {module}; print([m for m in {absent} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    assert started("-c", code).stdout.strip() == "[]"
 
 
 def test_no_file_is_longer_than_four_hundred_lines():

@@ -3,12 +3,12 @@
 import inspect
 import pkgutil
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command_words import options_of
+from forked import started
 
 from normexp import __version__
 from normexp.cli import main as commands
@@ -58,10 +58,9 @@ def test_recorded_command_is_one_line(argument):
         (["verify", "claim"], 2, "Error: claim: is a word too many; write key=value"),
     ],
 )
-def test_first_word_chooses_the_command(monkeypatch, capsys, arguments, status, said):
-    monkeypatch.setattr(sys, "argv", ["/usr/bin/normexp", *arguments])
+def test_first_word_chooses_the_command(capsys, arguments, status, said):
     try:
-        found = commands.main()
+        found = commands.main(arguments)
     except SystemExit as stop:
         found = stop.code
     assert found == status
@@ -119,9 +118,26 @@ def test_a_word_of_another_kind_is_one_line(command, word, said):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("imported", ["normexp.cli.main", "normexp.config.process", "pydantic"])
+@pytest.mark.parametrize("script", ["train.py", "normexp/__main__.py"])
+def test_interruption_of_the_first_imports_is_one_line(script, imported, tmp_path):
+    code = f"""
+import runpy, signal, sys
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == {imported!r}:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+sys.argv = [{script!r}, "train", "norm=layernorm"]
+runpy.run_path({str(ROOT / script)!r}, run_name="__main__")
+"""
+    done = started("-c", code, folder=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
 def test_a_python_without_the_packages_is_told_how_to_install_them():
-    command = [sys.executable, "-S", str(ROOT / "train.py"), "norm=layernorm"]  # -S: no site-packages
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, timeout=60)
+    done = started("-S", "train.py", "norm=layernorm")  # -S: no site-packages
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
         r"Error: \w+ is not installed in this Python \(.*\): pip install -e \.\n", done.stderr

@@ -2,19 +2,15 @@
 
 import errno
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from forked import forked
+from forked import forked, started
 
 from normexp.config.errors import one_line
 from normexp.runs.files import atomic_write
 
-ROOT = Path(__file__).parents[1]
 MISTAKES = json.loads((Path(__file__).parent / "frozen" / "mistakes.json").read_text())
 NO_KEY = (
     "~norm",
@@ -102,12 +98,9 @@ def test_an_error_of_the_system_names_its_file_and_a_remedy(tmp_path):
 def test_a_typo_is_answered_without_the_imports_that_take_seconds(words, tmp_path):
     code = (
         "import sys; sys.modules.update(torch=None, pandas=None, scipy=None, pytorch_lightning=None)\n"
-        "from normexp.cli.main import main; sys.exit(main())"
+        "from normexp.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = started("-c", code, *words, folder=tmp_path)
     assert done.returncode == 2
     assert re.fullmatch(
         "Error: .*(layernrom.*layernorm|dpeth.*depth|many.*whole number|mpl.*mlp).*\n", done.stderr

@@ -1,26 +1,18 @@
 """What `normexp new` writes works as it is: its test passes, and a run or a verdict uses it."""
 
+import functools
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from forked import call
+from forked import call, started
 
 from normexp.cli.main import run
 from normexp.cli.new import PARTS, begin
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["max_steps=2", "data=digits", "trainer=cpu", "threads=1"]
-
-
-def python(folder, *arguments):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
-    return subprocess.run(
-        [sys.executable, "-m", *arguments], cwd=folder, env=environment, capture_output=True, text=True
-    )
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +48,7 @@ home.__path__.append({str(module.parent)!r})
 import pytest
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", {str(test)!r}]))
 """
-        found = subprocess.run(
-            [sys.executable, "-c", loader], cwd=tmp_path, capture_output=True, text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
+        found = started("-c", loader, folder=tmp_path)
         assert found.returncode == 0, found.stdout + found.stderr
 
 
@@ -69,10 +58,11 @@ def test_a_run_uses_them(kind, tmp_path):
     begin(kind, f"my_{kind}", tmp_path)
     chosen = f"{kind}=[light,my_{kind}]" if kind == "monitor" else f"{kind}=my_{kind}"
     words = ["train", "--config-dir", "configs", chosen, f"allow_targets=[my_{kind}]", *SMALL]
-    run = python(tmp_path, "normexp", *words)
+    command = functools.partial(started, "-m", "normexp", folder=tmp_path, more=[tmp_path])
+    run = command(*words)
     assert run.returncode == 0, run.stderr
     assert list(tmp_path.rglob("summary.json"))
-    refused = python(tmp_path, "normexp", *[word for word in words if "allow_targets" not in word], "seed=1")
+    refused = command(*[word for word in words if "allow_targets" not in word], "seed=1")
     assert "add allow_targets=[" in refused.stderr
 
 

@@ -1,13 +1,10 @@
 """A user's folder outside the repository: own norm, data, monitor and claim in runs, sweeps, reports and verdicts."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from command_words import options_of
+from forked import started
 
 from normexp.cli.main import run
 from normexp.cli.new import begin
@@ -15,7 +12,6 @@ from normexp.cli.verify import verify
 from normexp.config.compose import compose
 from normexp.config.folder import VARIABLE, own_folder, use_folder
 
-ROOT = Path(__file__).parents[1]
 DATA = '''
 import pytorch_lightning as pl
 import torch
@@ -75,14 +71,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def normexp(folder, *arguments):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
-    done = subprocess.run(
-        [sys.executable, "-m", "normexp", *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
+    done = started("-m", "normexp", *arguments, folder=folder, more=[folder])
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

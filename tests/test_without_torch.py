@@ -1,15 +1,16 @@
 """Kept evidence is judged, and finished runs are listed and reported, where torch and Lightning are absent."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from fabricated import write_study
+from forked import started
 
-ROOT = Path(__file__).parents[1]
 ABSENT = ("torch", "torchvision", "pytorch_lightning", "lightning", "lightning_fabric", "tensorboard")
+TRAINS = (
+    "normexp.claims.train",
+    "normexp.claims.evidence.disk",
+    "normexp.sweeps.run",
+    "normexp.config.run_spec",
+)
 BLOCKED = f"""
 import sys
 class Absent:
@@ -18,28 +19,23 @@ class Absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Absent())
 from normexp.cli.main import main
-status = main()
-assert not set(sys.modules) & set({ABSENT})
+status = main(sys.argv[1:])
+assert not set(sys.modules) & {{*{ABSENT + TRAINS}}}
 sys.exit(status)
 """
 
 
 def command(folder, *words):
     """What a command prints in a process that cannot import any of them."""
-    call = [sys.executable, "-c", BLOCKED, *words]
-    found = subprocess.run(
-        call, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+    found = started("-c", BLOCKED, *words, folder=folder)
     assert found.returncode == 0, found.stderr
     return found.stdout
 
 
 @pytest.mark.integration
 def test_blocked_process_has_no_torch(tmp_path):
-    call = [sys.executable, "-c", BLOCKED.replace("from normexp.cli.main import main", "import torch")]
-    found = subprocess.run(
-        call, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
-    )
+    code = BLOCKED.replace("from normexp.cli.main import main", "import torch")
+    found = started("-c", code, folder=tmp_path)
     assert "No module named 'torch'" in found.stderr
 
 
@@ -52,6 +48,10 @@ def test_kept_evidence_is_judged(words, tmp_path):
     assert all(
         id in told for word in words for id in word.removeprefix("claim=").split(",") if "claim" in word
     )
+    if words[1] == "claim=P10a":
+        assert {path.name for path in (tmp_path / "outputs/claims/P10a").iterdir()} == {
+            "verdict.json", "evidence.csv", "settings.csv", "figure.png",
+        }  # fmt: skip
 
 
 @pytest.mark.integration

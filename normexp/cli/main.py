@@ -1,13 +1,12 @@
 """The command `normexp`: `normexp train norm=layernorm`. It finds the function of each command, and turns every error
 into one line and an exit status."""
 
-import os
 import pkgutil
 import sys
 from collections.abc import Sequence
 
 from normexp import __version__
-from normexp.config.process import BAD_INPUT, end, fail
+from normexp.config.process import BAD_INPUT, fail
 from normexp.format import not_installed, tell
 
 # name -> function, and a line about it
@@ -27,9 +26,9 @@ NAMES = {"verify": "verify:claims_in_lines", "figure": "report:figures_in_lines"
 HELP_ALONE = ("compare", "new")  # without words they print their help
 
 
-def main() -> int:
-    """Run the command that the first argument names. Returns the exit status."""
-    name, *arguments = sys.argv[1:] or ["--help"]
+def main(words: Sequence[str]) -> int:
+    """Run the command that the first word names. Returns the exit status."""
+    name, *arguments = words or ["--help"]
     if name in ("-h", "--help"):
         tell(overview())
         return 0
@@ -76,10 +75,3 @@ def overview() -> str:
     lines = columns({f"normexp {name}": about for name, (_, about) in COMMANDS.items()})
     head = "normexp: a laboratory for claims about normalization."
     return "\n".join([head, "", *lines, "", "`normexp <command> --help` explains a command."])
-
-
-def process() -> None:
-    """The installed script `normexp`. It finds the user's packages in the present folder, as `python -m` does, but
-    last, so that a file there replaces no library."""
-    sys.path.append(os.getcwd())
-    end(main())

@@ -112,8 +112,8 @@ def run(overrides: list[str]) -> None:
         data = DataOfLaunch()
         (spec,) = specs(overrides, data=data)
         from normexp.training.train import train as train_run
-
-        train_run(spec, process.typed(sys.argv), data.take(spec.config))
+    # Python collects garbage again: what a monitor of the user's leaves behind would stay until the end.
+    train_run(spec, process.typed(sys.argv), data.take(spec.config))
 
 
 def find_mistake(words: Sequence[str], unknown: Sequence[str], *, many: bool) -> str | None:

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 
-class _Callable(types.ModuleType):
-    """Once a file of this package is imported, Python puts the package where the function `normexp.report` was."""
+class Report(types.ModuleType):
+    """The package as it is called."""
 
     def __call__(self, folder: str | Path, **options: Any) -> Path:
+        """Write the page of a study; see `normexp.report.page.report`."""
         from normexp.report.page import report
 
         return report(folder, **options)
 
 
-sys.modules[__name__].__class__ = _Callable
+sys.modules[__name__].__class__ = Report

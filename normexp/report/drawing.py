@@ -48,32 +48,21 @@ def save_all(
 
 def save(drawing: Drawing, folder: Path, source: str, *, pdf: bool = False) -> Markup:
     """Write a PNG, and a PDF if asked: its fonts take most of the time. The files have no date, so equal runs give
-    equal files. Returns the element of a page."""
+    equal files. Returns the element of a page. A figure of one panel is drawn for half a page, so that its text has
+    the size of all others."""
     folder.mkdir(parents=True, exist_ok=True)
-    png = png_of(drawing, Description=source)
-    (folder / f"{drawing.name}.png").write_bytes(png)
+    figure, png = drawing.figure, io.BytesIO()
+    figure.get_layout_engine().execute(figure)  # once: `savefig` would lay it out twice per format
+    figure.set_layout_engine("none")
+    FigureCanvasAgg(figure).print_png(png, metadata={"Title": drawing.title, "Description": source})
+    (folder / f"{drawing.name}.png").write_bytes(png.getvalue())
     if pdf:
         about = {"Title": drawing.title, "Subject": source, "CreationDate": None}
-        FigureCanvasPdf(drawing.figure).print_pdf(folder / f"{drawing.name}.pdf", metadata=about)
-    return as_element(drawing, png)
-
-
-def png_of(drawing: Drawing, **about: str) -> bytes:
-    """The PNG of a drawing. It is laid out once: `savefig` would do so twice per format."""
-    figure, content = drawing.figure, io.BytesIO()
-    figure.get_layout_engine().execute(figure)
-    figure.set_layout_engine("none")
-    FigureCanvasAgg(figure).print_png(content, metadata={"Title": drawing.title, **about})
-    return content.getvalue()
-
-
-def as_element(drawing: Drawing, png: bytes) -> Markup:
-    """The picture as an element of a page. A figure of one panel is drawn for half a page, so that its text has the
-    size of all others."""
-    width = min(100, 100 * drawing.figure.get_figwidth() / WIDTH)
-    element = '<img alt="{}" class="{}" style="width: {:.4g}%" src="data:image/png;base64,{}">'
+        FigureCanvasPdf(figure).print_pdf(folder / f"{drawing.name}.pdf", metadata=about)
+    width = min(100, 100 * figure.get_figwidth() / WIDTH)
     kind = "wide" if width > 60 else "half"  # on a phone a wide one scrolls instead of shrinking
-    return Markup(element).format(drawing.title, kind, width, base64.b64encode(png).decode())
+    element = '<img alt="{}" class="{}" style="width: {:.4g}%" src="data:image/png;base64,{}">'
+    return Markup(element).format(drawing.title, kind, width, base64.b64encode(png.getvalue()).decode())
 
 
 def new_figure(

@@ -35,18 +35,17 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = pluralize(most, "seed"), label(study.metric)
-    unit = " points" if study.metric.endswith("accuracy") else ""
     many = f", corrected for {count} comparisons" if count > 1 else ""
     how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
     if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
         return (
-            f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{unit} "
+            f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{study.unit} "
             f"remain possible ({how}). {scope(study)}"
         )
     shown = rows if few else clear
     row = shown.loc[shown["difference"].abs().idxmax()]
-    text = f"{in_a_sentence(study, row, set(table['baseline']), unit, how)}."
+    text = f"{in_a_sentence(study, row, set(table['baseline']), how)}."
     if few:
         chance = " The interval contains zero: this may be chance." if row["low"] <= 0 <= row["high"] else ""
         text = f"In these runs {text}{chance} With {seeds} no arms are ranked; {FEWEST_SEEDS} are needed."
@@ -63,19 +62,19 @@ def of_few_seeds(study: Study) -> str:
     if rows.empty:
         return ""
     row = rows.loc[rows["difference"].abs().idxmax()]
-    values = row["few"] if row["first"] != "none" else [-value for value in row["few"]]
-    first, second = (row["first"], row["second"]) if row["first"] != "none" else (row["second"], row["first"])
-    unit = " points" if study.metric.endswith("accuracy") else ""
+    first, second, values = row["first"], row["second"], row["few"]
+    if first == "none":
+        first, second, values = second, first, [-value for value in values]
     each = " and ".join(number(value, study.metric, signed=True) for value in values)
-    at = f" at {study.level_title(row['level'])}" if study.x else ""
     return (
-        f"In these runs {label(study.metric)} of {first}{at} minus that of {second} is {each}{unit} in"
+        f"In these runs {label(study.metric)} of {first}{study.at_level(row['level'])} minus that of {second} is"
+        f" {each}{study.unit} in"
         f" {len(values)} seeds: fewer than {FEWEST_FOR_INTERVAL} have no interval, and arms are ranked from"
         f" {FEWEST_SEEDS} on."
     )
 
 
-def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], unit: str, how: str) -> str:
+def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], how: str) -> str:
     """A difference in words, from the side of the arm that is no baseline."""
     first, second, difference = row["first"], row["second"], row["difference"]
     low, high = (-row["high"], -row["low"]) if difference < 0 else (row["low"], row["high"])
@@ -83,10 +82,10 @@ def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], unit: str, 
         first, second, difference = second, first, -difference
     word = "higher" if difference > 0 else "lower"
     size, *ends = (number(value, study.metric) for value in (abs(difference), low, high))
-    at = f" at {study.level_title(row['level'])}" if study.x else ""
+    at = study.at_level(row["level"])
     other = "the network without a norm" if second == "none" else second
     what = label(study.metric)
-    return f"{first}{at} has a {what} {size}{unit} {word} than {other} ({ends[0]} to {ends[1]}; {how})"
+    return f"{first}{at} has a {what} {size}{study.unit} {word} than {other} ({ends[0]} to {ends[1]}; {how})"
 
 
 def edges(study: Study) -> Iterator[str]:

@@ -46,7 +46,17 @@ def report(
     baseline: str | None = None,
     out: str | Path | None = None,
 ) -> Path:
-    """Write the page of the runs below a folder, by default into its `report`. Returns the page's path."""
+    """Do what `normexp report FOLDER` does: write the page of the runs below a folder. Returns its path.
+
+    Args:
+        metric: a final value, or the last that runs logged.
+        better: higher or lower, where the metric's name does not say it.
+        baseline: the arm that differences refer to; default: none, if the study has it.
+        out: a folder; default: `folder/report`.
+
+    Raises:
+        ValueError: with one line, where there is no page to write.
+    """
     target = Path(out) if out else Path(folder) / "report"
     made_by = f"normexp report {shlex.quote(str(folder))}"
     return write_report(open_study(folder, metric, better=better), target, baseline=baseline, made_by=made_by)

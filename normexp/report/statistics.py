@@ -81,18 +81,15 @@ def estimate(
     numbers = numbers[finite]
     if not len(numbers):
         return NOTHING
-    mean, n = float(numbers.mean()), len(numbers)
+    mean, half, n = float(numbers.mean()), math.nan, len(numbers)
     if n < FEWEST_FOR_INTERVAL:
-        return Estimate(mean, math.nan, math.nan, n, tuple(numbers.tolist()))
-    if examples is not None and examples.shape[1] < 2:  # one test example says nothing of others
-        return Estimate(mean, math.nan, math.nan, n)
-    if examples is not None:
+        return Estimate(mean, half, half, n, tuple(numbers.tolist()))
+    if examples is None:
+        if np.ptp(numbers) > 1e-9 * np.abs(numbers).max():
+            half = float(half_widths(numbers.std(ddof=1), n, level))
+    elif examples.shape[1] > 1:  # one test example says nothing of others
         variance, df = crossed(examples[finite], resolution)
         half = float(t_quantile(level, df) * math.sqrt(variance))
-        return Estimate(mean, mean - half, mean + half, n)
-    if np.ptp(numbers) <= 1e-9 * np.abs(numbers).max():
-        return Estimate(mean, math.nan, math.nan, n)
-    half = float(half_widths(numbers.std(ddof=1), n, level))
     return Estimate(mean, mean - half, mean + half, n)
 
 

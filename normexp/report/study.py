@@ -96,9 +96,14 @@ class Study:
         """The level to show in a figure that has room for only one."""
         return self.levels[len(self.levels) // 2]
 
-    def at_middle(self) -> str:
-        """` at` the middle level in words; empty in a study without a factor."""
-        return f" at {self.level_title(self.middle)}" if self.x else ""
+    def at_level(self, level: float | None = None) -> str:
+        """` at` a level in words, by default the middle one; empty in a study without a factor."""
+        return f" at {self.level_title(self.middle if level is None else level)}" if self.x else ""
+
+    @property
+    def unit(self) -> str:
+        """What stands behind a number of the metric: ` points` of accuracies."""
+        return " points" if self.metric.endswith("accuracy") else ""
 
     def level_title(self, level: float) -> str:
         """A level in words, empty in a study without a factor."""

@@ -44,10 +44,6 @@ class Parts:
     def choices(self) -> dict[str, str]:
         return self.spec.choices
 
-    @property
-    def digest(self) -> str:
-        return self.spec.digest
-
     def make_trainer(self, **arguments: Any) -> Trainer:
         """Lightning's trainer. Lightning looks for the hardware.
 

@@ -20,7 +20,9 @@ import torch
 import torch.distributed as dist
 from pytorch_lightning.utilities.rank_zero import rank_zero_only
 
+from normexp.config.process import LOGGERS
 from normexp.data.base import DataModule
+from normexp.monitors.batches import processes
 
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3  # malloc.h of glibc
 LARGEST = 32 * 2**20  # the highest threshold that glibc takes
@@ -36,17 +38,16 @@ def own_rank() -> int:
 
 def all_gather(value: Any) -> list[Any]:
     """The values of all processes, in their order. Every process must call this."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if processes() == 1:
         return [value]
-    values = [None] * dist.get_world_size()
+    values = [None] * processes()
     dist.all_gather_object(values, value)
     return values
 
 
 def of_this_process(values: list[Any]) -> Any:
     """This process's part of what `all_gather` gave. If there were fewer processes then, another one's."""
-    rank = dist.get_rank() if dist.is_available() and dist.is_initialized() else 0
-    return values[rank % len(values)]
+    return values[dist.get_rank() % len(values)] if processes() > 1 else values[0]
 
 
 def overrides(instance: object, hook: str, base: type) -> bool:
@@ -164,7 +165,7 @@ def quiet_lightning() -> None:
     """Silence Lightning's notes about hardware and its tips. Print warnings without the path of a file. Without a GPU,
     switch off torch's NVML check, which Lightning switches on: it costs Adam 0.2 ms per step."""
     warnings.formatwarning = lambda message, *_: f"Warning: {message}\n"
-    for name in ("pytorch_lightning", "lightning_fabric", "lightning.pytorch"):
+    for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.WARNING)
     warnings.filterwarnings("ignore", message="The number of training batches .* is smaller than the logging")
     warnings.filterwarnings("ignore", message=".*LeafSpec.*", category=FutureWarning)

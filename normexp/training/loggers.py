@@ -180,9 +180,13 @@ def _service(name: str, parts: "Parts", folder: Path) -> Logger:
     with FileLock(outputs / ".loggers.lock"):  # one process at a time makes the tables of MLflow's new file
         if name == "wandb":
             project = os.environ.get("WANDB_PROJECT", "normexp")
-            options = {"id": parts.digest[:32], "resume": "allow", "group": study}  # a resumed run goes on
+            options = {
+                "id": parts.spec.digest[:32],
+                "resume": "allow",
+                "group": study,
+            }  # a resumed run goes on
             logger = WandbLogger(name=label, save_dir=folder, project=project, **options)
         else:
             logger = MLFlowLogger(experiment_name=study, run_name=label, tracking_uri=mlflow_store(outputs))
-        logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.digest})
+        logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.spec.digest})
     return logger

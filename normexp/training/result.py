@@ -113,7 +113,7 @@ def summarize(
         **more,
         "choices": parts.choices,
         "recipe_changes": changes(parts.spec.overrides),
-        "hash": parts.digest,
+        "hash": parts.spec.digest,
         "fingerprint": parts.data.fingerprint,
         "metrics": metrics,
         "chance_loss": parts.data.chance_loss("train"),

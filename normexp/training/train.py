@@ -74,7 +74,7 @@ def launch(parts: Parts) -> dict[str, Any]:
         except Stopped as stop:  # Lightning ends the other processes of a worker with such a status
             sys.exit(128 + stop.signum)
     key = "run_dir" if config["run_dir"] else "outputs"
-    folder = RunFolder(path, parts.digest, parts.spec.files(), asked=f"{key}={config[key]}")
+    folder = RunFolder(path, parts.spec.digest, parts.spec.files(), asked=f"{key}={config[key]}")
     if folder.finished():
         return screen.show_finished(parts, console)
     prepared = PreparedRun(parts, path, console)

@@ -2,8 +2,6 @@
 
 import inspect
 import re
-import subprocess
-import sys
 
 import pytest
 import yaml
@@ -46,10 +44,3 @@ def test_option_outside_the_identity_is_one_that_some_choice_of_its_group_takes(
     nodes = [yaml.safe_load(path.read_text()) for path in (CONFIGS / group).glob("*.yaml")]
     targets = {node["_target_"] for node in nodes if "_target_" in node}
     assert any(option in inspect.signature(resolve_target(group, name)).parameters for name in targets)
-
-
-def test_reading_runs_loads_neither_torch_nor_hydra():
-    heavy = ("torch", "pytorch_lightning", "hydra", "omegaconf")
-    code = f"import sys, normexp.runs; print([m for m in {heavy} if m in sys.modules])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"

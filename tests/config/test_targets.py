@@ -2,9 +2,9 @@
 
 import pickle
 import sys
-from pathlib import Path
 
 import pytest
+from config.hostile import write_trap
 
 from normexp.config.compose import compose
 from normexp.config.folder import ALLOWED, allow_from, allowed_packages
@@ -16,10 +16,6 @@ NOT_ALLOWED = "not a class of normexp, torch or Lightning"
 # path, name, packages that are allowed, what is said
 REFUSED = [
     ("model", 7, (), "model._target_=7: is no class; write package.module.Class"),
-    ("model", None, (), "is no class"),
-    ("model", ["a.B"], (), "is no class"),
-    ("model", {"a": "b"}, (), "is no class"),
-    ("model", "", (), "is no class"),
     ("model", "MLP", (), "is no class"),
     ("model", "..models.MLP", (), "is no class"),
     ("model", "normexp.models:MLP", (), "is no class"),
@@ -27,10 +23,7 @@ REFUSED = [
     ("model", "normexp.models.MLP.__init__.__globals__", (), "is no class"),
     ("model", "normexp.модели.MLP", (), "is no class"),
     ("model", "this.s", (), r"add allow_targets=\[this\]"),
-    ("model", "antigravity.webbrowser", (), NOT_ALLOWED),
     ("model", "os.system", (), NOT_ALLOWED),
-    ("model", "builtins.eval", (), NOT_ALLOWED),
-    ("model", "subprocess.Popen", (), NOT_ALLOWED),
     ("monitor.x", "pandas.read_pickle", ("pandas",), "not a class; functions"),
     ("monitor.x", "torch.load", (), NOT_ALLOWED),
     ("monitor.x", "torch.load", ("torch",), "not a class; functions"),
@@ -49,7 +42,6 @@ REFUSED = [
     ("monitor.x", "lightning_fabric.loggers.csv_logs._ExperimentWriter", (), "that a configuration may build"),
     ("monitor.x", "pytorch_lightning.loggers.CSVLogger", (), "that a configuration may build"),
     ("monitor.x", "pytorch_lightning.callbacks.ModelCheckpoint", (), "that a configuration may build"),
-    ("monitor.x", "pytorch_lightning.callbacks.EarlyStopping", (), "that a configuration may build"),
     ("trainer.profiler", "pytorch_lightning.profilers.SimpleProfiler", (), "that a configuration may build"),
     ("trainer.plugins[0]", "pytorch_lightning.plugins.io.TorchCheckpointIO", (), "that a configuration may build"),
     ("model", "normexp.norms.Norms", (), "cannot be imported"),
@@ -117,22 +109,14 @@ def package(tmp_path, monkeypatch):
     sys.modules.pop("own_norms", None)
 
 
-def test_own_class_is_built_where_its_package_is_allowed_as_an_argument(package):
+def test_own_class_is_built_where_the_command_line_allows_its_package(package):
     overrides = ["model.width=8", f"norm._target_={package}.Mine"]
     with pytest.raises(ValueError, match=r"add allow_targets=\[own_norms\] to the command line"):
         specs(overrides)
-    allow_from([f"allow_targets=[{package}]"])
-    parts = build(*specs(overrides))
-    assert {type(site.module).__name__ for site in parts.module.model.sites() if site.kind == "norm"} == {
-        "Mine"
-    }
-
-
-def test_own_class_is_built_where_the_command_line_allows_its_package(package, monkeypatch):
-    monkeypatch.setenv(ALLOWED, "")
-    allow_from(["norm=layernorm", f"allow_targets=[{package}]"])
-    parts = build(specs(["model.width=8", f"norm._target_={package}.Mine", f"allow_targets=[{package}]"])[0])
-    assert parts.config["norm"]["_target_"] == f"{package}.Mine"
+    words = [*overrides, f"allow_targets=[{package}]"]
+    allow_from(words)
+    norms = [site.module for site in build(*specs(words)).module.model.sites() if site.kind == "norm"]
+    assert {type(norm).__name__ for norm in norms} == {"Mine"}
 
 
 @pytest.mark.parametrize(
@@ -195,22 +179,12 @@ def test_a_configuration_cannot_allow_itself_a_package():
     assert resolved(compose(["allow_targets=[pandas]"])[0])["allow_targets"] == ["pandas"]
 
 
-class Trap:
-    """A pickle that leaves a file when it is loaded."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
-
-
 def test_construct_builds_nothing_that_was_not_judged(tmp_path):
-    (tmp_path / "trap.pkl").write_bytes(pickle.dumps(Trap(tmp_path / "sprung")))
-    node = {"_target_": "pandas.read_pickle", "filepath_or_buffer": str(tmp_path / "trap.pkl")}
+    trap = write_trap(tmp_path / "trap.pkl", tmp_path / "sprung")
+    node = {"_target_": "pandas.read_pickle", "filepath_or_buffer": str(trap)}
     for hidden in (node, [node], {"a": {"b": node}}, {"_target_": "torch.nn.Linear", "in_features": node}):
         with pytest.raises(ValueError, match=r"_target_=pandas\.read_pickle: not a class"):
             construct("monitor.x", hidden)
     assert not (tmp_path / "sprung").exists()
-    pickle.loads((tmp_path / "trap.pkl").read_bytes())  # the trap is a real one
+    pickle.loads(trap.read_bytes())  # the trap is a real one
     assert (tmp_path / "sprung").exists()

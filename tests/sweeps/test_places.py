@@ -26,11 +26,10 @@ PACKAGES = {"local": "submitit", "ray": "ray"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def start(outputs: Path, *arguments: str) -> subprocess.Popen:
+def start(outputs: Path, *arguments: str, **more) -> subprocess.Popen:
     command = [sys.executable, "train.py", "-m", *RUN, f"outputs={outputs}", *arguments]
-    return subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=LOCAL
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    return subprocess.Popen(command, cwd=ROOT, text=True, env=LOCAL, **pipes, **more)
 
 
 def end(process: subprocess.Popen) -> tuple[int, str]:
@@ -134,24 +133,10 @@ def test_runs_end_with_a_checkpoint_when_their_sweep_is_killed(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGUSR2])
 def test_a_signal_that_reaches_all_processes_is_answered_once(tmp_path, number):
     """As a terminal sends it, and Slurm: the server that forks the processes stays, so their own ends are seen."""
-    command = [
-        sys.executable,
-        "train.py",
-        "-m",
-        *RUN,
-        f"outputs={tmp_path}",
-        "--workers",
-        "1",
-        "seed=0,1",
-        "max_steps=3000",
-    ]
-    process = subprocess.Popen(
-        command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    process = start(tmp_path, "--workers", "1", "seed=0,1", "max_steps=3000", start_new_session=True)
     until(lambda: saved(tmp_path))
     os.killpg(process.pid, number)
-    process.communicate()
-    assert process.returncode == 128 + number
+    assert end(process)[0] == 128 + number
     assert states(tmp_path) == ["interrupted", "planned"]
 
 

@@ -7,20 +7,11 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import normexp
+from normexp.config.run_spec import specs
 from normexp.training.lightning import denormals, flushed
 from normexp.training.lit_model import LitModel
 
 TINY = torch.full((1 << 20,), 1e-39)  # large enough to be spread over threads
-
-
-@pytest.fixture
-def two_threads():
-    """Two threads of torch, both at work before the test begins."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    assert (TINY * 1 != 0).all()
-    yield
-    torch.set_num_threads(before)
 
 
 def zeros() -> float:
@@ -41,6 +32,7 @@ class Watched(torch.autograd.Function):
 
 
 def test_threads_that_wait_for_work_flush_too_and_stop_afterwards(two_threads):
+    assert zeros() == 0  # of two threads, both at work before
     with denormals(flush=True):
         assert zeros() == 1
         with denormals(flush=False):
@@ -52,6 +44,7 @@ def test_threads_that_wait_for_work_flush_too_and_stop_afterwards(two_threads):
 
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_the_backward_pass_flushes(two_threads, reentrant):
+    assert zeros() == 0
     Watched.seen.clear()
     with denormals(flush=True):
         x = torch.ones(3, requires_grad=True)
@@ -76,8 +69,6 @@ def test_a_run_flushes_and_its_caller_does_not(tmp_path, monkeypatch, asked, exp
 
 
 def test_flushing_is_the_default_and_part_of_a_runs_identity_elsewhere():
-    from normexp.config.run_spec import specs
-
     plain, same, other = (
         specs(words)[0].digest for words in ([], ["flush_denormal=true"], ["flush_denormal=false"])
     )

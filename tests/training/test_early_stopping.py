@@ -1,17 +1,11 @@
 """Early stopping: when a run ends, that an interrupted one ends there too, and what its identity is."""
 
-import csv
-
-
-def validations(folder) -> list[tuple[int, float]]:
-    with (folder / "metrics.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [(int(row["step"]), float(row["value"])) for row in rows if row["metric"] == "val/accuracy"]
+from test_one_run import curve as rows_of
 
 
 def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
     summary, folder = train("max_epochs=60", "early_stopping=2", "norm=batchnorm", "lr=0.01")
-    curve = [value for _, value in validations(folder)]
+    curve = [float(value) for _, _, metric, value in rows_of(folder) if metric == "val/accuracy"]
     assert summary["stopped_early"] is True
     assert summary["status"] == "completed"
     assert len(curve) < 60

@@ -1,10 +1,9 @@
 """The project's training step against Lightning's own, and where it hands over to it."""
 
-import csv
-
 import pytest
 import torch
 from pytorch_lightning import Callback
+from test_one_run import curve
 
 from normexp.training.epoch_loop import PlainEpochLoop
 
@@ -46,9 +45,7 @@ def outcome(train, options, outputs):
     order = Order()
     summary, folder = train(*options, f"outputs={outputs}", callbacks=[order])
     saved = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)
-    with (folder / "metrics.csv").open(newline="") as file:
-        curve = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
-    return order.seen, saved, curve, summary["metrics"]
+    return order.seen, saved, curve(folder), summary["metrics"]
 
 
 def same(a, b):
@@ -73,14 +70,10 @@ def same(a, b):
     ids=lambda options: options[0],
 )
 def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, options):
-    hooks, saved, curve, metrics = outcome(train, options, tmp_path / "plain")
+    hooks, saved, rows, metrics = outcome(train, options, tmp_path / "plain")
     monkeypatch.setattr(PlainEpochLoop, "fits", lambda trainer: False)
-    expected_hooks, expected, expected_curve, expected_metrics = outcome(
-        train, options, tmp_path / "lightning"
-    )
+    expected_hooks, expected, *others = outcome(train, options, tmp_path / "lightning")
     assert hooks == expected_hooks
-    assert same(saved["state_dict"], expected["state_dict"])
-    assert same(saved["optimizer_states"], expected["optimizer_states"])
-    assert same(saved["lr_schedulers"], expected["lr_schedulers"])
-    assert same(saved["loops"], expected["loops"])
-    assert (curve, metrics) == (expected_curve, expected_metrics)
+    for part in ("state_dict", "optimizer_states", "lr_schedulers", "loops"):
+        assert same(saved[part], expected[part]), part
+    assert [rows, metrics] == others

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from test_one_run import weights
 
 from normexp.runs import load_test_examples
 
@@ -16,7 +17,7 @@ def test_a_run_on_images_keeps_each_test_image(train, make_parts):
     assert kept.loss.mean(dtype=np.float64) == pytest.approx(summary["metrics"]["test/loss"], rel=1e-6)
 
     parts = make_parts("max_epochs=1")
-    state = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    state = weights(folder)
     parts.module.load_state_dict(state)
     x, y = parts.data.rows("test", torch.device("cpu"))
     with torch.no_grad():

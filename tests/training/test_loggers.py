@@ -4,14 +4,11 @@ it."""
 import csv
 import importlib.util
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from forked import started
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from test_one_run import AtStep
 from test_resume import boom, interrupted
@@ -21,7 +18,6 @@ from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
 from normexp.training.loggers import COLUMNS, MetricsCSV
 
-ROOT = Path(__file__).parents[2]
 SMALL = ["model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu", "threads=1", "monitor=gradients"]
 # MLflow 3.17 uses a strategy of loading that SQLAlchemy 2.1 is replacing.
 noload = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")
@@ -140,15 +136,7 @@ def command(folder, *overrides, kill: bool = False):
     """A run in a new process, which may be killed at step 27."""
     call = ["-c", DYING] if kill else ["-m", "normexp", "train"]
     words = [*overrides, *SMALL, "log_every_n_steps=2", f"outputs={folder}"]
-    environment = os.environ | {"WANDB_MODE": "offline", "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *call, *words],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return started(*call, *words, folder=folder, WANDB_MODE="offline")
 
 
 def rows_of(folder):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from test_one_run import weights
 
 from normexp import machine
 from normexp.config import process
@@ -14,14 +15,6 @@ from normexp.training.threads import PASSES, SMALL, set_threads, work_of
 
 ROOT = Path(__file__).parents[2]
 LARGE = ["model.depth=2", "model.width=512", "batch_size=64"]
-
-
-@pytest.fixture
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 def test_the_work_of_an_mlp_is_that_of_its_products(make_parts):
@@ -54,7 +47,7 @@ def test_a_run_alone_has_the_bits_of_one_thread(train, two_threads, tmp_path, wo
         torch.set_num_threads(2)
         summary, folder = train(f"name={name}", *small, *more)
         assert summary["execution"]["threads"] == 1
-        found.append(torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"])
+        found.append(weights(folder))
     assert found[0].keys() == found[1].keys()
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
 
@@ -68,8 +61,7 @@ def test_commands_alone_and_in_a_sweep_write_equal_weights(tmp_path):
     for name, more in (("alone", ["norm=layernorm"]), ("sweep", ["-m", "norm=layernorm,none"])):
         command = [sys.executable, "-m", "normexp", "train", *more, *words, f"outputs={tmp_path / name}"]
         subprocess.run(command, check=True, env=environment, capture_output=True)
-        (path,) = (tmp_path / name).rglob("layernorm-*/checkpoints/last.ckpt")
-        states.append(torch.load(path, weights_only=True)["state_dict"])
+        states.append(weights(*(tmp_path / name).rglob("layernorm-*")))
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 

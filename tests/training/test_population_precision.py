@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from test_one_run import weights
 
 
 @pytest.mark.integration
@@ -11,7 +12,7 @@ import torch
 def test_precise_batchnorm_runs_in_every_precision(train, precision):
     summary, folder = train("norm=batchnorm_precise", f"trainer.precision={precision}", "max_steps=4")
     assert math.isfinite(summary["metrics"]["val/loss"])
-    state = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    state = weights(folder)
     running = [value for key, value in state.items() if key.endswith("running_var")]
     wanted = {"64-true": torch.float64, "bf16-true": torch.bfloat16, "bf16-mixed": torch.float32}[precision]
     assert running

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from pytorch_lightning import Callback
+from test_one_run import weights
 from torch import nn
 
 import normexp
@@ -86,7 +87,7 @@ class Compare(RunMeasure):
 def test_the_runs_own_network_keeps_its_statistics(train, norm):
     compare = Compare()
     summary, folder = train(f"norm={norm.split()[0]}", *norm.split()[1:], callbacks=[compare])
-    saved = torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    saved = weights(folder)
     assert all(torch.equal(saved[name], value) for name, value in compare.state.items())
     rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
     (row,) = [row for row in rows if "seen/network" in row]

@@ -1,6 +1,7 @@
 """One comparison: its arms, the effect of each seed, the smallest effect that matters, and the side of it."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ else:
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
 Bound = Number | Annotated[list[Number], Field(min_length=1)]
 Bounds = Bound | dict[str, Bound]
+NUMBERS = {"target", "margin", "at_most", "at_least", "equals", "tolerance"}
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
 FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
@@ -52,6 +54,13 @@ class Comparison(BaseModel):
     at_least: Bounds | None = None
     equals: Bounds | None = None
     tolerance: Annotated[Number, Field(ge=0)] = 0.0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_numbers(cls, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        return node | {key: _number(key, node[key]) for key in NUMBERS & node.keys()}
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":
@@ -94,9 +103,8 @@ class Comparison(BaseModel):
 
     def shown(self) -> dict[str, Any]:
         """The fields that were set, except a target of 0, which changes nothing."""
-        values = dict(self) | {"target": self.target or None}
-        unset = {name: field.default for name, field in type(self).model_fields.items()}
-        return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
+        fields = self.model_dump(exclude_defaults=True)
+        return {name: value for name, value in fields.items() if name != "target" or value}
 
     def margin_in(self, outcomes: Mapping[Arm, Outcomes], quantity: str) -> float:
         """The margin in a setting with these outcomes."""
@@ -147,6 +155,17 @@ class Comparison(BaseModel):
         if target and self.log and not self.rule.slope:
             target = math.log(target)  # that of a slope of logarithms is no value, and stays
         return effects - target
+
+
+def _number(key: str, value: Any) -> Any:
+    """What everybody means by 1e-6, which YAML 1.1 reads as text. Raises ValueError for percent."""
+    if isinstance(value, list):
+        return [_number(key, part) for part in value]
+    if isinstance(value, dict):
+        return {name: _number(key, part) for name, part in value.items()}
+    if match := re.fullmatch(r"(-?[\d.]+) ?%", str(value)):
+        raise ValueError(f"{key}={value}: must be a number; write {float(match[1]) / 100:g}")
+    return float(value) if re.fullmatch(r"[+-]?\d+[eE][+-]?\d+", str(value)) else value
 
 
 def practical_margin(baseline: float, quantity: str) -> float:

@@ -120,7 +120,7 @@ def activation_bands(study: Study, style: Style) -> list[Drawing | Skipped]:
         panel.fill_between(means.index, means[numbers[0]], means[numbers[-1]], **shade(style.color[arm]))
         panel.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     caption = (
-        f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_middle()}, mean over seeds (Ioffe, Szegedy "
+        f"Percentiles {', '.join(map(str, numbers))} over a batch{study.at_level()}, mean over seeds (Ioffe, Szegedy "
         "2015, Figure 1): a band that stays where it is leaves the layer's input distribution alone."
     )
     return [Drawing("activation_bands", title, caption + left_out("arms", len(shown), len(arms)), figure)]
@@ -163,5 +163,5 @@ def over_training(study: Study, style: Style) -> list[Drawing | Skipped]:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
         axes.set_title(label)
     label_lines(axes, ends, style)  # beside the last panel
-    caption = f"{over_seeds(study)}{study.at_middle()}; of a measure by layer, the middle layer's (docs/monitors.md)."
+    caption = f"{over_seeds(study)}{study.at_level()}; of a measure by layer, the middle layer's (docs/monitors.md)."
     return [Drawing("measures", title, caption, figure)]
