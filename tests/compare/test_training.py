@@ -40,6 +40,9 @@ def blind(norm, lr, seed):
 def nothing(norm, seed):
     return None
 
+def bent(norm, seed):
+    return {"test": 1.0, "curve": [0.9, 0.8]}
+
 def other(norm, seed):
     return {"test" if norm == "none" else "accuracy": 1.0}
 """
@@ -120,6 +123,7 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
         (["own.py:alone", *WORDS[1:], "rates=1,2"], "takes no lr; add this argument"),
         (["own.py:absent", *WORDS[1:]], "AttributeError"),
         (["own.py:nothing", *WORDS[1:]], "nothing returned None; return a number, or numbers by name"),
+        (["own.py:bent", *WORDS[1:]], "returned {'test': 1.0, 'curve': [0.9, 0.8]}; return a number"),
         (["own.py:other", *WORDS[1:]], "with batchnorm returns accuracy; return it for every arm"),
         (["none.py:train", *WORDS[1:]], "no such file"),
         ([WORDS[0], *WORDS[2:], "rates=1,2"], "arms: name two or more"),
