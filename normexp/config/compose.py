@@ -91,7 +91,7 @@ def study_of(overrides: Sequence[str]) -> str | None:
     if any(word.lstrip("+").startswith(("name=", "experiment=")) for word in overrides):
         return None
     try:
-        parsed = [_parsed(word) for word in overrides if "hydra." not in word]
+        parsed = [_parsed(word) for word in expanded(overrides) if "hydra." not in word]
     except OverrideParseException:  # Hydra will say what is wrong with it
         return None
     swept = [str(item.key_or_group).rpartition(".")[2] for item in parsed if item.is_sweep_override()]
