@@ -16,6 +16,7 @@ from scipy import stats
 from normexp.report.statistics import estimate
 
 ROOT = Path(__file__).parents[1]
+EVIDENCE = ROOT / "docs/evidence"
 NORMS = {
     "no norm": "none", "BatchNorm": "batchnorm", "LayerNorm": "layernorm", "GroupNorm": "groupnorm",
     "RMSNorm": "rmsnorm", "BatchNorm, then noise": "batchnorm_noisy",
@@ -182,6 +183,21 @@ def test_the_study_of_noise():
     kept, whole = numbers(text, r"almost nothing: ([\d.]+) of its ([\d.]+) points are left")
     check(kept, ((table["BatchNorm, then noise"] - table["no norm"]).mean(),))
     check(whole, ((table["BatchNorm"] - table["no norm"]).mean(),))
+    own = kind_of(shift_runs(), "sigmoid MLP").groupby("norm")["logged/middle:wasserstein_drift/*"].mean()
+    check(
+        " ".join(numbers(text, r"inputs shift by \[([\d.]+)\]\S+ with it, and by ([\d.]+) without")),
+        (own["batchnorm_noisy"], own["none"]),
+    )
+    page = " ".join((ROOT / "docs/studies/noise/README.md").read_text().split())
+    more = student(-alone + noise)
+    check(" ".join(numbers(page, r"([\d.]+) more than behind BatchNorm \(([\d.]+) to ([\d.]+)\)")), more)
+    runs = best_runs("N1").merge(pd.read_parquet(EVIDENCE / "runs.parquet"), on="run", suffixes=("", "_of"))
+    moved = runs.groupby("arm")["logged/wasserstein_drift/*"].mean()
+    shift = numbers(page, r"inputs move ([\d.]+) deviations .*? noise, and ([\d.]+) with a walk")
+    check(" ".join(shift), (moved["noise"], moved["walk"]))
+    assert round(moved["walk"] / moved["noise"], 1) == 0.9  # "nine tenths as far"
+    # "statistics of the displaced layers themselves change no accuracy by .1 points"; of noise the run has none
+    assert (runs["test_accuracy"] - runs["accuracy"]).abs().max() < 0.001
 
 
 def test_the_study_of_initial_weights():
@@ -212,6 +228,11 @@ def test_the_study_of_initial_weights():
     check(" ".join(found[:3]), tuple(table[name].mean() for name in names))
     check(" ".join(found[3:]), student(table[names[2]] - table[names[1]]))
     check(*numbers(text, r"on one batch, ([\d.]+)%"), (table["each unit fitted to one batch"].mean(),))
+    better = [
+        student(table[name] - table[names[1]])[1] for name in (*names[::2], "each unit fitted to one batch")
+    ]
+    assert round(min(better), 2) == -0.5  # "no interval reaches below -.50 points"
+    assert round(better[2], 2) == -0.15  # "at most .15 points worse"
 
 
 def test_the_study_of_initial_weights_at_32_layers():
@@ -274,6 +295,14 @@ def test_the_study_of_parts():
     )
     check(" ".join(found), (lost.mean(), gain.mean(), frozen.mean()))
     assert student(lost)[1] > 0.3 > student(frozen)[1]
+    page = " ".join((ROOT / "docs/studies/parts_of_batchnorm/README.md").read_text().split())
+    stale = [(table["BatchNorm"] - table[f"statistics of the last {n} batches"]).mean() for n in (10, 100)]
+    check(" ".join(numbers(page, r"earlier batches lose ([\d.]+) and ([\d.]+) points")), tuple(stale))
+    below = numbers(page, r"([\d.]+) points below no norm \((-[\d.]+) to ([\d.]+)\)")
+    check("-" + " ".join(below), student(table["mean alone"] - table["no norm"]))
+    kept = (table["deviation alone"] - table["no norm"]).mean() / gain.mean()
+    assert round(3 * kept) == 2  # "about two thirds"
+    assert round(4 * (1 - frozen.mean() / gain.mean())) == 3  # "about three quarters"
 
 
 def test_the_study_of_speed():
@@ -300,7 +329,7 @@ def test_the_study_of_speed():
     page = (ROOT / "docs/covariate_shift.md").read_text()
     found = numbers(page, r"After 1,000 updates the sigmoid MLP gains ([\d.]+) points, after 10,000 ([\d.]+)")
     check(" ".join(found), (differences[1000][0], differences[10000][0]))
-    runs = pd.read_parquet(ROOT / "docs/evidence/runs.parquet").query("asked_by.str.contains('V3:')")
+    runs = pd.read_parquet(EVIDENCE / "runs.parquet").query("asked_by.str.contains('V3:')")
     steps = runs.sort_values("seed").assign(norm=runs["norm"].astype(str))
     reached = steps[steps["norm"] == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
     assert sorted(map(int, numbers(text.replace(",", ""), r"after (\d+) (\d+) and (\d+) updates"))) == sorted(
@@ -483,6 +512,15 @@ def test_the_factors_of_running_text():
     learned, behind = numbers(text, r"with AdamW\** \((\d+\.\d)%; ([\d.]+) points behind BatchNorm")
     assert agrees(learned, accuracy["none"])
     assert agrees(behind, accuracy["batchnorm"] - accuracy["none"])
+    (derivative, deviation, factor) = (
+        *numbers(text, r"without a norm, and ([\d.]+) with BatchNorm or LayerNorm"),
+        *numbers(text, r"([\d.]+) in LayerNorm \(over units\), so ([\d.]+)"),
+    )
+    assert agrees(factor, float(derivative) / float(deviation))
+    (divides,) = (
+        row for row in rows_of("tables.md", "| no norm") if row[0] == "divides by the deviation over"
+    )
+    assert divides[2] == f"units, {deviation}"
     (explodes,) = numbers(text, r"the first is (\d+) times the last")
     assert agrees(explodes, by.get_group(("sgd", "relu", "batchnorm", 32))[RATIO].mean())
 

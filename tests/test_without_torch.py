@@ -5,6 +5,12 @@ from fabricated import write_study
 from forked import started
 
 ABSENT = ("torch", "torchvision", "pytorch_lightning", "lightning", "lightning_fabric", "tensorboard")
+TRAINS = (
+    "normexp.claims.train",
+    "normexp.claims.evidence.disk",
+    "normexp.sweeps.run",
+    "normexp.config.run_spec",
+)
 BLOCKED = f"""
 import sys
 class Absent:
@@ -14,7 +20,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 from normexp.cli.main import main
 status = main(sys.argv[1:])
-assert not set(sys.modules) & set({ABSENT})
+assert not set(sys.modules) & {{*{ABSENT + TRAINS}}}
 sys.exit(status)
 """
 
@@ -42,6 +48,10 @@ def test_kept_evidence_is_judged(words, tmp_path):
     assert all(
         id in told for word in words for id in word.removeprefix("claim=").split(",") if "claim" in word
     )
+    if words[1] == "claim=P10a":
+        assert {path.name for path in (tmp_path / "outputs/claims/P10a").iterdir()} == {
+            "verdict.json", "evidence.csv", "settings.csv", "figure.png",
+        }  # fmt: skip
 
 
 @pytest.mark.integration

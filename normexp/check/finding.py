@@ -2,7 +2,7 @@
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -100,15 +100,20 @@ class Kind:
         words["of"] = len(network.places) + len(network.attempt.heard)
         words |= {key: word(path) if callable(word) else word for key, word in measured.words.items()}
         words |= {"path": path, "code": network.code(path), "codes": codes(network, layers, self.id)}
-        words["paths"] = list(layers) if len(layers) <= MOST_NAMED else f"list(result['{self.id}'].layers)"
+        words["paths"] = listed(layers, self.id)
         said = {key: texts[key].format(**words) for key in ("severity", "sentence", "quantity", "fix")}
         said["fix"] = said["fix"].removeprefix("  # or ")  # of a text that began with a word that is empty
         return Finding(self.id, number=number, layers=layers, why=self.why, verdicts=self.verdicts, **said)
 
 
-def codes(network: Network, layers: tuple[str, ...], id: str) -> str:
-    """The layers as code: a list of them, or where the result has them if they are many."""
-    if len(layers) <= MOST_NAMED:
+def listed(paths: Sequence[str], id: str = "") -> str:
+    """Paths as code: a list of them, or where the result has those of a finding if they are many."""
+    return str(list(paths)) if len(paths) <= MOST_NAMED or not id else f"list(result['{id}'].layers)"
+
+
+def codes(network: Network, layers: Sequence[str], id: str = "") -> str:
+    """The layers themselves as code, as `listed`."""
+    if len(layers) <= MOST_NAMED or not id:
         return f"[{', '.join(map(network.code, layers))}]"
     getter = "get_submodule" if layers[0] in network.modules else "get_parameter"
     return f"map(model.{getter}, result['{id}'].layers)"
@@ -126,7 +131,7 @@ def finding(look: Look) -> Look:
 
 
 def declared() -> dict[str, Kind]:
-    """All kinds of findings, from every file of `normexp/check/findings`."""
+    """All kinds of findings, from every file of `normexp/check/findings`, in the order of their texts."""
     for file in pkgutil.iter_modules([str(FOLDER)]):
         importlib.import_module(f"normexp.check.findings.{file.name}")
-    return KINDS
+    return {id: KINDS[id] for id in TEXTS}

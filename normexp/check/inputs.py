@@ -11,6 +11,7 @@ import torch
 from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import Dataset, IterableDataset
 
 from normexp.check.result import NotChecked
 from normexp.format import require_at_least, require_choice
@@ -114,6 +115,9 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     if data is None:
         data = made_up(module, samples)
         said.append("inputs are random numbers: pass data for findings about values")
+    if isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        kind = type(data).__name__
+        raise ValueError(f"loader: a {kind} gives single samples; pass DataLoader(it, batch_size=...)")
     found = [data] if is_batch(data) else drawn(data, 2, seed)
     if not found:
         raise ValueError("loader: gives no batch; pass a loader with at least one")
@@ -126,9 +130,12 @@ def two_batches(data: Any, module: nn.Module, samples: int, seed: int = 0) -> Da
     if 0 in (size, size_of(found[-1])):
         raise ValueError("loader: gives a batch without samples; pass batches of at least one")
     for given, taken in zip(floats(found[0]), floats(whole.training), strict=True):
-        if given.itemsize > taken.itemsize:
-            said.append(f"{name_of(given)} of the batches is rounded to {name_of(taken)}, the network's type")
-            break
+        if given != taken and not said:
+            made = "rounded to" if given.itemsize > taken.itemsize else "made"
+            said.append(
+                f"{name_of(given)} of the batches is {made} {name_of(taken)}, the network's type: a call of your own "
+                "must do so, too"
+            )
     return Data(Batches(*(cut(batch, samples) for batch in whole)), whole, size, said)
 
 

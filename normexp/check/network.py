@@ -4,7 +4,6 @@ import contextlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
+from normexp.check.estimates import Modes, estimate_anew, modes, own_statistics
 from normexp.check.inputs import (
     HALF,
     PRECISIONS,
@@ -33,22 +33,6 @@ from normexp.monitors.guard import copied_batch, loss_of, to_module, untouched, 
 from normexp.monitors.listen import NORMS, CalledFunction
 
 ENOUGH = 256  # samples that judge running statistics, in at least 8 batches
-
-
-@dataclass
-class Modes:
-    """Losses of the held-out batch with dropout off, and what arrives at each norm with running statistics.
-
-    Attributes:
-        running, batch: loss with the running statistics, and with the batch's own.
-        apart: path -> distance of the held-out batch's mean or deviation from the running one, in deviations.
-        moments: path -> (mean, variance) of each channel, (C,), for each call in the training batch.
-    """
-
-    running: float
-    batch: float
-    apart: dict[str, float] = field(default_factory=dict)
-    moments: dict[str, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
 
 
 class Network:
@@ -88,11 +72,20 @@ class Network:
             return self.data.train_dataloader()
         return self.data if isinstance(self.data, DataLoader) else None
 
+    def samples_in(self, call: Call) -> tuple[int, int]:
+        """(samples that a call of a norm gets, and that it takes statistics of when the batch is not cut): fewer than
+        the batch has where a network takes it in parts."""
+        first, batch = len(call.x), self.samples or 1
+        time_first = call.x.dim() == 3 and call.x.shape[1] == batch and call.place.channel_dim(3) != 1
+        seen = batch if time_first else min(first, batch)
+        return seen, call.place.virtual_batch or (self.counted if seen == batch else seen)
+
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
         if call.place.kind != "batch" or self.samples is None or self.batch_size is None:
             return call.values
-        return call.values // self.samples * (call.place.virtual_batch or self.batch_size)
+        seen, samples = self.samples_in(call)
+        return call.values * samples // seen
 
     @property
     def counted(self) -> int:
@@ -202,13 +195,10 @@ class Network:
         yield self.batches.held_out, self.modes.running, self.modes.batch
         for batch in self.others:
             with self.quiet(train=False) as step, torch.no_grad():
-                passed = trace(step, batch, self.tracked)
-                running, failed = passed.loss, passed.error or passed.skipped
-                for place in self.tracked:
-                    place.module.train()
-                passed = trace(step, batch, self.tracked)
-            if not (failed or passed.error or passed.skipped):
-                yield batch, running, passed.loss
+                seen = trace(step, batch, [])
+                own, _ = own_statistics(step, batch, self.tracked)
+            if not any(passed.error or passed.skipped for passed in (seen, own)):
+                yield batch, seen.loss, own.loss
 
     def loss_anew(self, batches: list[Any]) -> float:
         """The mean loss of batches with running statistics that are estimated anew: for each half from the other."""
@@ -221,20 +211,17 @@ class Network:
 
     def forward(self, batch: Any) -> Tensor:
         """The tensor that the network itself gives for a copy of a batch, from copies of the weights. Call it in
-        `quiet`."""
-        with weights({p: p.data.clone() for p in self.root.parameters()}):
-            return tensor_of(called_with(self.root, copied_batch(batch))[0])
-
-    def output(self, batch: Any) -> Tensor:
-        """The output in float64, a row for each sample.
-
-        Raises NotChecked if the network takes something else, or gives none.
-        """
+        `quiet`. Raises NotChecked if the network takes something else."""
         try:
-            y = self.forward(batch)
+            with weights({p: p.data.clone() for p in self.root.parameters()}):
+                return tensor_of(called_with(self.root, copied_batch(batch))[0])
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
             raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
-        if y.dim() < 2 or len(y) != self.samples or len(y) < 2:
+
+    def output(self, batch: Any) -> Tensor:
+        """The output in float64, a row for each sample. Raises NotChecked if there is none."""
+        y = self.forward(batch)
+        if not y.dim() or len(y) != self.samples or len(y) < 2:
             raise NotChecked("no output for each sample of a batch of two and more")
         return y.detach().double()
 
@@ -254,7 +241,7 @@ class Network:
         for place in self.places:
             if place.tracked and place.follows_batches and (place.module.training or not self.root.training):
                 counts = getattr(place.module, "num_batches_tracked", None) is not None
-                held = [*(place.statistics or ()), *(["num_batches_tracked"] if counts else [])]
+                held = [*(place.layer.running or ()), *(["num_batches_tracked"] if counts else [])]
             else:
                 held = self.attempt.changed.get(place.path, [])
             names += map(place.named, held)
@@ -281,7 +268,7 @@ class Network:
         called = {call.place: call.place for call in self.attempt.calls}
         places = [called.get(place, place) for place in (*self.places, *self.attempt.heard)]
         unknown = [place for place in places if place.kind == "unknown"]
-        counts = Counter((place.name, place.reason) for place in unknown)
+        counts = Counter((place.name, place.layer.stays) for place in unknown)
         return [
             f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"
             for (name, reason), count in counts.items()
@@ -289,21 +276,18 @@ class Network:
 
     def in_words(self) -> list[str]:
         """Over what each norm normalizes in the training pass, and its types; norms that are alike are one line."""
-        alike: dict[str, dict[str, str]] = defaultdict(dict)
+        alike: dict[str, dict[nn.Module, Place]] = defaultdict(dict)
         for call in self.attempt.calls:
             types = " -> ".join(name_of(kind) for kind in (call.x.dtype, call.gives) if kind)
             if (gain := gain_type(call.place)) is not None:
                 types += f", gain {name_of(gain)}"
-            alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.path] = call.place.name
+            alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.module] = call.place
         lines = []
-        for words, paths in alike.items():
-            first, several = next(iter(paths)), f" and {len(paths) - 1} more" * (len(paths) > 1)
-            lines.append(f"{first} ({'/'.join(dict.fromkeys(paths.values()))}){several}: {words}")
+        for words, norms in alike.items():
+            first, *more = norms.values()
+            names = "/".join(dict.fromkeys(place.name for place in norms.values()))
+            lines.append(f"{first.path} ({names}){f' and {len(more)} more' * bool(more)}: {words}")
         return lines
-
-    def listed(self, layers: Iterable[Place]) -> str:
-        """Norms as a list in code."""
-        return f"[{', '.join(self.code(place.path) for place in layers)}]"
 
     def code(self, path: str) -> str:
         """The module at a path as code: `model.layer1[0].bn1`; of a called function, the layer that calls it."""
@@ -336,53 +320,3 @@ class Skipped(TorchFunctionMode):
 def keep_input(module: nn.Module, args: tuple, output: Any) -> Any:
     """A hook that makes a norm the identity."""
     return args[0] if args and isinstance(args[0], Tensor) else output
-
-
-def modes(step: nn.Module, batches: Batches, tracked: list[Place]) -> Modes:
-    """See `Modes`. Call it on a copy in eval mode."""
-    running = float(loss_of(step, batches.held_out))
-    result = Modes(running, running)
-    running_now = {place: [part.clone() for part in place.running] for place in tracked}
-    result.moments = moments(step, batches.training, tracked)[1]
-    result.batch, held_out = moments(step, batches.held_out, tracked)
-    step.eval()
-    for place, (mean, var) in running_now.items():
-        if seen := held_out.get(place.path):
-            off = torch.stack([seen[-1][0] - mean, seen[-1][1].sqrt() - var.sqrt()]).norm(dim=1)
-            result.apart[place.path] = float(off.amax() / var.sqrt().norm())
-    return result
-
-
-def moments(
-    step: nn.Module, batch: Any, tracked: list[Place]
-) -> tuple[float, dict[str, list[tuple[Tensor, Tensor]]]]:
-    """The loss of a batch with its own statistics, and path -> (mean, variance) of each call; not those of each
-    sample, as InstanceNorm's. Call it on a copy, which it leaves in training mode as far as these norms go."""
-    for place in tracked:
-        place.module.train()
-    passed, found = trace(step, batch, tracked), defaultdict(list)
-    if passed.error is not None:
-        raise passed.error
-    for call in passed.calls:
-        if call.mean.shape == call.place.running[0].shape:
-            found[call.place.path].append((call.mean, call.var))
-    return passed.loss, found
-
-
-def estimate_anew(step: nn.Module, others: list[Any], tracked: list[Place]) -> None:
-    """Set running statistics to those that batches give, each with the same weight and variances of correction 1, as
-    `update_bn` estimates them. Call it on a copy in eval mode."""
-    found: dict[Place, list[tuple[Tensor, Tensor]]] = defaultdict(list)
-    for batch in others:
-        for place in tracked:
-            place.module.train()
-        for call in trace(step, batch, tracked).calls:
-            if call.mean.shape == call.place.running[0].shape:
-                stored = call.var * (call.values / max(call.values - 1, 1))
-                found[call.place].append((call.mean, stored))
-    step.eval()
-    for place, calls in found.items():
-        means, variances = (torch.stack(parts) for parts in zip(*calls, strict=True))
-        mean, var = place.running
-        mean.copy_(means.mean(0))
-        var.copy_(variances.mean(0))

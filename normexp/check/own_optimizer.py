@@ -9,9 +9,16 @@ from torch import nn
 from normexp.monitors.guard import untouched
 
 
-def optimizer_of(module: nn.Module) -> tuple[Any, str]:
-    """(what `configure_optimizers` makes, or None; why there is none, or an empty text). Several optimizers are one
-    with the groups of all. The module keeps its attributes."""
+def optimizer_of(module: nn.Module, given: Any = None) -> tuple[Any, str]:
+    """(what a user gave, else what `configure_optimizers` makes, or None; why there is none, or an empty text). Several
+    optimizers are one with the groups of all. The module keeps its attributes.
+
+    Raises ValueError with one line if what was given is no optimizer."""
+    if given is not None:
+        if not (own := flat(given)):
+            kind = type(given).__name__
+            raise ValueError(f"optimizer={kind}: has no param_groups; pass an optimizer of torch, or several")
+        return joined(own), ""
     configure = getattr(module, "configure_optimizers", None)
     inherited = getattr(type(module), "configure_optimizers", None) is LightningModule.configure_optimizers
     if not callable(configure) or inherited:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,46 +13,41 @@ from normexp.models.sites import sites_of
 from normexp.monitors.listen import CalledFunction
 from normexp.monitors.sites import channel_axis, channel_dim
 from normexp.norms.layers import NormLayer, norm_layer
-from normexp.norms.layers.outputs import standardized
+from normexp.norms.layers.outputs import same_output, standardized
 from normexp.norms.layers.recognize import TORCH
-from normexp.norms.layers.running import Names, running_names
+from normexp.norms.layers.running import running_names
 
 KINDS = {"layer": "sample", "rms": "sample", "pointwise": "none"}
 FORWARDS = {kind.forward for kind in TORCH}  # a subclass with another may take other axes
 OTHERWISE = "computes something else here than on the inputs on which it was tried"
-TINY = 1e-12  # of an output that is 0
 SELF = "self"  # path of the network in that of a called function
 HELD, MADE = "held in a list or a dictionary", "made anew at each call"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Place:
     """A norm of the network.
 
     Attributes:
         path: its dotted path, as in `get_submodule`; of a called function, the path of the layer that calls it, a colon
             and its name.
-        layer: what it computes; a reason, in one line, if that is not understood.
+        layer: what it computes, or why that is not understood.
         unowned: how it is held if no module holds it; empty if one does.
-        statistics: names of its running mean and variance; None if it keeps none.
     """
 
     path: str
     module: nn.Module
-    layer: NormLayer | str
-    unowned: str = ""
-    statistics: Names | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Place) and self.module is other.module and self.path == other.path
-
-    def __hash__(self) -> int:
-        return hash((self.path, id(self.module)))
+    layer: NormLayer = field(compare=False)
+    unowned: str = field(default="", compare=False)
 
     def called_with(self, more: bool) -> "Place":
         """The place in a call that may have more than the input. What a stranger's class, which is known by its outputs
         for an input alone, computes then is not understood."""
-        return replace(self, layer="is called with more than its input") if more and self.by_outputs else self
+        return self.not_understood("is called with more than its input") if more and self.by_outputs else self
+
+    def not_understood(self, reason: str) -> "Place":
+        """The place of a norm that does not compute what was known of it."""
+        return replace(self, layer=replace(self.layer, kind="unknown", understood=False, stays=reason))
 
     @property
     def by_outputs(self) -> bool:
@@ -82,11 +77,12 @@ class Place:
                 after = [1] * (x.ndim - 2 if layer.channel_dim == 1 else 0)
                 part = part.view(*part.shape, *after)
             expected = expected if part is None else combine(expected, part.detach().double())
-        close = 0.05 if min(x.element_size(), y.element_size()) < 4 else 1e-3
-        finite = bool(expected.isfinite().all()) and expected.shape == y[:1].shape
-        return not finite or bool(
-            (expected - y[:1].detach()).abs().amax() <= close * expected.abs().amax() + TINY
-        )
+        known = bool(expected.isfinite().all()) and expected.shape == y[:1].shape
+        return not known or same_output(y[:1].detach(), expected)
+
+    def is_inside(self, path: str) -> bool:
+        """Whether it stands in the layer at a path, or is that layer."""
+        return not path or self.path == path or self.path.startswith((f"{path}.", f"{path}:"))
 
     def named(self, tensor: str) -> str:
         """The name of one of its tensors in the network."""
@@ -103,41 +99,31 @@ class Place:
     def kind(self) -> str:
         """Over what its statistics run: batch (every axis but the channel), instance, group, or sample (the last
         axes of each sample or token); none for layers that take no statistic; unknown."""
-        if isinstance(self.layer, str) or not self.layer.understood:
+        if not self.layer.understood:
             return "unknown"
         if self.layer.over and 0 in self.layer.over:
             return "batch"
         return KINDS.get(self.layer.kind, self.layer.kind)
 
     @property
-    def reason(self) -> str:
-        """Why it is not understood."""
-        return self.layer if isinstance(self.layer, str) else self.layer.stays
-
-    @property
     def swappable(self) -> bool:
         """Whether `normexp.norms.swap` can put another norm in its place."""
-        return isinstance(self.layer, NormLayer) and not self.layer.stays and ":" not in self.path
+        return not self.layer.stays and ":" not in self.path
 
     @property
     def centers(self) -> bool:
         """Whether it subtracts a mean."""
-        return isinstance(self.layer, NormLayer) and self.layer.kind != "rms"
-
-    @property
-    def eps(self) -> float:
-        """What it adds to the variance; 0 if that is not known."""
-        return self.layer.eps if isinstance(self.layer, NormLayer) else 0.0
+        return self.layer.kind != "rms"
 
     @property
     def tracked(self) -> bool:
         """Whether it keeps running statistics."""
-        return self.statistics is not None
+        return self.layer.running is not None
 
     @property
     def running(self) -> tuple[Tensor, Tensor]:
         """Its running mean and variance, each (C,), in their own memory."""
-        mean, var = (getattr(self.module, name).detach() for name in self.statistics or ())
+        mean, var = (getattr(self.module, name).detach() for name in self.layer.running or ())
         return mean.view(-1), var.view(-1)
 
     @property
@@ -149,11 +135,6 @@ class Place:
             return int(count)
         mean, var = self.running
         return 0 if not mean.any() and bool((var == 1).all()) else None
-
-    @property
-    def keep(self) -> float | None:
-        """The share of a running statistic that one batch leaves; None if it is a plain average, or unknown."""
-        return self.layer.keep if isinstance(self.layer, NormLayer) else None
 
     @property
     def synced(self) -> bool:
@@ -168,11 +149,11 @@ class Place:
     @property
     def follows_batches(self) -> bool:
         """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
-        return isinstance(self.layer, NormLayer) and self.layer.kind == "batch" and not self.layer.frozen
+        return self.layer.kind == "batch" and not self.layer.frozen
 
     def channel_dim(self, ndim: int) -> int:
         """The channel axis of an input of so many axes, counted from the first."""
-        known = isinstance(self.layer, NormLayer) and self.kind != "unknown"
+        known = self.kind != "unknown"
         return (self.layer.channel_dim if known else channel_dim(self.module, ndim)) % ndim
 
     def groups(self, x: Tensor) -> Tensor:
@@ -197,32 +178,34 @@ class Place:
 
     def words(self, shape: Sequence[int]) -> str:
         """Over what it normalizes an input of this shape."""
-        if isinstance(self.layer, str) or self.kind == "unknown":
-            return f"not understood: {self.reason}"
-        return self.layer.words(shape)
+        known = self.kind != "unknown"
+        return self.layer.words(shape) if known else f"not understood: {self.layer.stays}"
 
 
 def norms_of(step: nn.Module) -> list[Place]:
     """The norms among the sites of a module, in forward order, each once."""
-    paths = {child: path for path, child in root_of(step).named_modules()}
+    # Before the sites, which ask whether a layer is a norm: so a stranger's is tried once.
+    layers = {module: (path, layer_of(module, path)) for path, module in root_of(step).named_modules()}
     norms = dict.fromkeys(site.module for site in sites_of(step) if site.kind == "norm")
-    layers = {m: norm_layer(m, paths[m]) for m in norms if not isinstance(m, nn.LocalResponseNorm)}
-    return [
-        Place(paths[module], module, layer, statistics=running_names(module))
-        for module, layer in layers.items()
-        if layer is not None
-    ]
+    found = {module: layers[module] for module in norms if not isinstance(module, nn.LocalResponseNorm)}
+    return [Place(path, module, layer) for module, (path, layer) in found.items() if layer is not None]
+
+
+def layer_of(module: nn.Module, path: str = "") -> NormLayer | None:
+    """What a norm computes, or in its `stays` why that is not understood; None if it is none."""
+    found = norm_layer(module, path)
+    if isinstance(found, str):
+        return NormLayer("unknown", 0, 1, 0.0, running=running_names(module), understood=False, stays=found)
+    return found
 
 
 def heard_place(module: nn.Module, path: str, x: Tensor, step: nn.Module) -> Place | None:
     """The place of a norm that is called with x as a function, or runs and is not held, inside the layer at a path."""
-    if not isinstance(module, CalledFunction):
-        layer = norm_layer(module)
-        how = (
-            HELD if any(holds(value, module) for m in step.modules() for value in vars(m).values()) else MADE
-        )
-        return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
-    return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
+    if isinstance(module, CalledFunction):
+        return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
+    layer, attributes = layer_of(module), (value for m in step.modules() for value in vars(m).values())
+    how = HELD if any(holds(value, module) for value in attributes) else MADE
+    return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
 
 
 def holds(value: Any, module: nn.Module) -> bool:
@@ -233,7 +216,7 @@ def holds(value: Any, module: nn.Module) -> bool:
     return isinstance(value, (dict, list, tuple, set)) and any(holds(item, module) for item in inside)
 
 
-def of_function(called: CalledFunction, x: Tensor) -> NormLayer | str:
+def of_function(called: CalledFunction, x: Tensor) -> NormLayer:
     """What a function that is called with x computes."""
     given, eps = called.given, called.eps
     gain, shift = (given.get(name) for name in ("weight", "bias"))
@@ -254,15 +237,17 @@ def of_function(called: CalledFunction, x: Tensor) -> NormLayer | str:
     )  # fmt: skip
 
 
-def of_normalize(p: float, dim: int | tuple[int, ...], eps: float, x: Tensor) -> NormLayer | str:
+def of_normalize(p: float, dim: int | tuple[int, ...], eps: float, x: Tensor) -> NormLayer:
     """What F.normalize computes: x / max(|x|, eps). A clamp at eps is near eps^2 / n beside the mean square."""
+    unknown = NormLayer("unknown", 0, 1, 0.0, understood=False)
     if p != 2:
-        return "F.normalize with another length than the root of squares"
+        return replace(unknown, stays="F.normalize with another length than the root of squares")
     over = tuple(sorted(axis % x.ndim for axis in ((dim,) if isinstance(dim, int) else dim)))
     channel = channel_axis(x)
     if channel is None:
         if x.ndim == 3 and over == (1,):
-            return "F.normalize over axis 1, and no layer before it tells which axis holds channels"
+            said = "F.normalize over axis 1, and no layer before it tells which axis holds channels"
+            return replace(unknown, stays=said)
         channel = 1 if 1 in over else -1
     n = math.prod(x.shape[axis] for axis in over)
     return NormLayer("rms", x.shape[channel], channel % x.ndim, eps**2 / n, over=over)

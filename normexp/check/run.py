@@ -15,16 +15,17 @@ from torch.nn.parallel import DistributedDataParallel
 from normexp.check.finding import declared
 from normexp.check.inputs import PRECISIONS, CheckOptions, matched, two_batches
 from normexp.check.network import Network
-from normexp.check.own_optimizer import flat, joined, optimizer_of
+from normexp.check.own_optimizer import joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
 from normexp.format import require_at_least
 from normexp.monitors.batches import Step, as_step
-from normexp.monitors.guard import passes_as_in
+from normexp.monitors.guard import WrongLoss, passes_as_in, same_random
 
 
+@same_random()  # also where a finding draws other inputs
 def check(
     module: nn.Module,
     loader: Any = None,
@@ -48,11 +49,7 @@ def check(
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     step = as_step(module, loss, probe=True)
     data = two_batches(loader, module, samples, given.seed)
-    absent = ""
-    if given.optimizer is None:
-        given.optimizer, absent = optimizer_of(module)
-    elif isinstance(given.optimizer, (list, tuple)):
-        given.optimizer = joined(flat(given.optimizer))
+    given.optimizer, absent = optimizer_of(module, given.optimizer)
     network = Network(step, data.batches, data.size, loader, given, samples)
     if network.attempt.error is not None and data.size is not None and data.size > samples:
         whole = Network(step, data.whole, data.size, loader, given)
@@ -61,6 +58,8 @@ def check(
     if data.size is not None and data.size > samples:
         cut = f"batches cut from {data.size} to {samples} samples; samples= (--samples) sets how many"
         data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
+    if isinstance(network.attempt.error, WrongLoss):
+        raise network.attempt.error
     if not network.places and not network.attempt.heard:
         raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
     result = Result(name)
@@ -96,6 +95,8 @@ def require_module(module: Any, loss: Any) -> None:
     name = f"module={type(module).__name__}"
     if not isinstance(module, nn.Module):
         raise ValueError(f"{name}: is no module; pass a network or a LightningModule")
+    if loss is not None and not callable(loss):
+        raise ValueError(f"loss={loss!r}: cannot be called; pass a function, loss(output, target)")
     if any(isinstance(layer, torch.jit.ScriptModule) for layer in module.modules()):
         raise ValueError(
             f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"

@@ -6,7 +6,7 @@ import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -168,7 +168,7 @@ def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = Fals
             with watching(seen, place, output):
                 call.gives, call.finite = output.dtype, bool(output.detach().isfinite().all())
                 if call.understood and not call.place.explains(call.x, output):
-                    call.place, call.values = replace(call.place, layer=OTHERWISE), 0
+                    call.place, call.values = call.place.not_understood(OTHERWISE), 0
 
     def maker(x: Tensor) -> str:
         made = left.get(id(x))

@@ -39,6 +39,8 @@ def to_json(verdict: Verdict) -> dict[str, Any]:
         "comparisons": [_of_comparison(result) for result in verdict.comparisons],
     }
     left_out = {"word", "counts", "judgements"} | (IN_ONE_SETTING if verdict.counts else OVER_SETTINGS)
+    if verdict.withdrawn:
+        left_out.discard("withdrawn")
     if not verdict.runs:
         left_out |= {"runs", "numerics"}
     if not verdict.devices:

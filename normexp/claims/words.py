@@ -140,12 +140,25 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
     elif verdict.comparison.rule.universal:
         lines = [values_of(verdict)]
     else:
-        lines = [stated(verdict.comparison, measure, verdict.effect, verdict.interval)]
+        lines = [
+            "; ".join(stated(one.comparison, measure, one.effect, one.interval) for one in told(verdict))
+        ]
     if asked:
-        questions = dict.fromkeys(question(result.comparison, measure) for result in verdict.comparisons)
+        several = not verdict.counts and len(told(verdict)) > 1
+        questions = dict.fromkeys(
+            (f"{effect_name(result.comparison)}: " if several else "") + question(result.comparison, measure)
+            for result in verdict.comparisons
+        )
         lines.append(f"the claim: {', '.join(questions)}")
     first, *more = filter(None, lines) if any(lines) else [""]
     return ". ".join([first, *map(capital, more)])
+
+
+def told(verdict: Verdict) -> Sequence[Judgement]:
+    """The means whose numbers are told: of trained networks all of them; of exact values the one that decides."""
+    if verdict.evidence == "law":
+        return (verdict.deciding,)
+    return [one for one in verdict.judgements if not one.comparison.rule.universal]
 
 
 def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
@@ -225,11 +238,11 @@ def held_in(result: Count, kind: str, *, several: bool) -> str:
 
 def note(verdict: Verdict) -> str:
     """What limits the word, beside its scope."""
-    if not verdict.counts:
-        return note_of_values(verdict.deciding)
     parts, begun = [], verdict.word == Word.BEGUN
     if verdict.withdrawn and not begun:
         parts.append(f"withdrawn: {verdict.withdrawn}")
+    if not verdict.counts:
+        return "; ".join(filter(None, [*parts, note_of_values(verdict.deciding)]))
     if (check := verdict.manipulation) and not check.held:
         parts.append(not_held(check))
     if verdict.drawn and not begun:

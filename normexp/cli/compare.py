@@ -66,7 +66,8 @@ def compare(
         metric: what a training logs or returns; default: test, or test/error, or test/loss for texts
         better: higher or lower, where the metric's name does not say it
         batch_sizes: a network of normexp is compared at each, 2,8,32; default: that of the configuration
-        rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge
+        rates: 0.001,0.003,0.01; default: the recipe's own times 0.1, 0.3, 1, 3, 10; more where the best is an edge. A
+            function's are chosen by val, which is better in the way of its metric
         seeds: at most; looks at 5, 10, 20, ... seeds share an error rate of 5%
         budget: minutes of one core, after which no further look begins
         version: of a function of yours; another one trains anew
@@ -88,7 +89,7 @@ def compare(
 
         for norm in norms or ("none",):  # a typo is answered before the imports, which take seconds
             compose([*words, "monitor=none", f"norm={norm}"])
-    from normexp.compare.read import exists, is_typed
+    from normexp.compare.read import kind_of
 
     if "/" in name or name == "..":
         raise ValueError(f"name={name}: is a folder of out={out}; leave out slashes")
@@ -102,17 +103,21 @@ def compare(
     }  # fmt: skip
     from normexp.compare.answer import own_folder
 
-    if is_typed(words) or (len(words) == 1 and exists(words[0])):
+    kind = kind_of(words)
+    if kind in ("numbers", "file"):
         from normexp.compare.results import compare as judge
 
-        source: Any = words if is_typed(words) else words[0]
+        source: Any = words if kind == "numbers" else words[0]
         answer = judge(
             source, better=better, margin=margin, arms=arms, guess=guess, spread=spread, paired=paired, looks=looks,
             name=name, **of_results | {"value": value or metric},
         )  # fmt: skip
-        judged = answer.look.design
-        known: Any = [str(Path(words[0]).resolve()), judged.metric.name, judged.margin, setting, tune, paired]
-        show(answer, own_folder(out, judged.name, "numbers in hand" if is_typed(words) else known))
+        judged, examples = answer.look.design, per_example and str(per_example)
+        known: Any = [
+            str(Path(words[0]).resolve()), judged.metric.name, judged.metric.higher, judged.margin, setting, tune,
+            examples, paired, arms, guess, spread, looks,
+        ]  # fmt: skip
+        show(answer, own_folder(out, judged.name, "numbers in hand" if kind == "numbers" else known))
         return
     for key, given in of_results.items():
         if given is not None:
@@ -120,9 +125,9 @@ def compare(
     with fast_imports():
         from normexp.compare.judged import planned_looks
         from normexp.compare.run import compare as train
-        from normexp.compare.training import is_function, of_function, of_model
+        from normexp.compare.training import of_function, of_model
 
-    of_user = is_function(words)
+    of_user = kind == "function"
     if version and not of_user:
         raise ValueError(f"version={version}: is of a function of yours; leave it out")
     design, training = (of_function if of_user else of_model)(

@@ -61,7 +61,7 @@ class Answer:
                     "p, adjusted": f"{own.p:.2g}",
                     "verdict": own.word,
                     "more seeds": str(own.more) if own.word == OPEN and own.more is not None else "",
-                    "steps": in_steps(own).partition(" in ")[2] if own.steps else "",
+                    "steps": in_steps(own, design).partition(" in ")[2] if own.steps else "",
                 }
             rows.append(row)
         table = pd.DataFrame(rows).astype(object).fillna("")

@@ -25,29 +25,25 @@ Curve = np.ndarray  # (n, 2): step and value, the lower the better, by step
 @dataclass(frozen=True)
 class Effect:
     """An arm minus its baseline. `spread` is the standard deviation of one seed's difference, `seeds` the number of
-    pairs, or of the seeds of the smaller arm; `left_out` counts runs without a partner or a number."""
+    pairs, or of the seeds of the smaller arm."""
 
     mean: SeedMean
     spread: float
     seeds: int
     paired: bool
-    left_out: int
 
 
 def effect_of(arm: Outcomes, baseline: Outcomes, *, paired: bool = True) -> Effect:
     """The difference of two arms. It is paired if at least half of the seeds of the smaller arm stand in the other one,
     else it is Welch's. A failed run is left out."""
-    runs = len(arm.seeds) + len(baseline.seeds)
     common, mine, others = np.intersect1d(arm.seeds, baseline.seeds, return_indices=True)
     if paired and len(common) and 2 * len(common) >= min(len(arm.seeds), len(baseline.seeds)):
         known = paired_runs({("arm", ""): arm.at(mine), ("baseline", ""): baseline.at(others)})
         effects = DIFFERENT.effects(known) if len(known["arm", ""].seeds) else np.zeros(0)
         mean = SeedMean.of(effects)
-        spread = mean.error * math.sqrt(len(effects))
-        return Effect(mean, spread, len(effects), True, runs - 2 * len(effects))
+        return Effect(mean, mean.error * math.sqrt(len(effects)), len(effects), True)
     samples = [outcomes.values[~outcomes.failed] for outcomes in (arm, baseline)]
-    fewest = min(map(len, samples))
-    return Effect(welch(*samples), spread_of(samples), fewest, False, runs - sum(map(len, samples)))
+    return Effect(welch(*samples), spread_of(samples), min(map(len, samples)), False)
 
 
 def welch(arm: np.ndarray, baseline: np.ndarray) -> SeedMean:
@@ -111,10 +107,10 @@ def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> Seed
     ratios = []
     for seed in arm.keys() & baseline.keys():
         best = [running_best(own[seed]) for own in (arm, baseline)]
-        target = max(own[-1, 1] for own in best)
-        steps = [first_at(own, target) for own in best]
-        if min(steps) > 0:
-            ratios.append(math.log(steps[0] / steps[1]))
+        if all(map(len, best)):
+            target = max(own[-1, 1] for own in best)
+            first, second = (first_at(own, target) for own in best)
+            ratios += [math.log(first / second)] if min(first, second) > 0 else []
     return SeedMean.of(np.array(ratios))
 
 

@@ -28,6 +28,7 @@ from normexp.runs.table import FEWEST_SEEDS
 
 RUN = ["arm", "level", "seed"]  # what tells runs apart
 FIRST = 5  # seeds of the first look; each further look has twice as many, up to the most
+LARGE = 1e9  # from here on, numbers are shown with an exponent
 BETTER, WORSE, EQUAL, OPEN = "better", "worse", "equal within the margin", "not decided"
 
 
@@ -44,7 +45,8 @@ class Metric:
 
     def show(self, value: float, *, sign: bool = False) -> str:
         """A number in the unit of the metric."""
-        text = f"{self.scale * value:{'+' if sign else ''}.{self.digits}f}"
+        form = f".{self.digits}f" if abs(self.scale * value) < LARGE else ".4g"
+        text = f"{self.scale * value:{'+' if sign else ''}{form}}"
         return text.replace("-", "−").replace("inf", "∞").replace("nan", "–")
 
     def range(self, ends: Ends, *, sign: bool = False) -> str:
@@ -93,6 +95,7 @@ class Design:
         looks: numbers of seeds at which the table is looked at.
         paired: whether equal seeds pair.
         spread: standard deviation of runs of one arm, assumed where the runs do not say it; 0: the margin.
+        curve: what curves are of.
         rates: learning rates, the same for every norm. A training alone has these, a budget and words.
         budget: minutes of one core after which no further look begins.
         words: what all runs share.
@@ -107,6 +110,7 @@ class Design:
     level_name: str = "batch size"
     paired: bool = True
     spread: float = 0.0
+    curve: str = "value"
     rates: tuple[float, ...] = ()
     budget: float = math.inf
     words: tuple[str, ...] = ()
@@ -120,13 +124,14 @@ class Design:
         """Whether levels are batch sizes, of one setting."""
         return self.level_name == "batch size"
 
+    def named(self, norm: str, level: Any) -> str:
+        """A norm, and where there are several levels, at which."""
+        return norm if level == "" else f"{norm}{' at batch size' if self.of_sizes else ' in'} {level}"
+
 
 def planned_looks(most: int) -> tuple[int, ...]:
     """Numbers of seeds: 5, 10, 20, ..., and the most."""
-    looks = [FIRST]
-    while looks[-1] < most:
-        looks.append(min(2 * looks[-1], most))
-    return tuple(looks)
+    return tuple(sorted({min(FIRST * 2**place, most) for place in range(most)}))
 
 
 @dataclass(frozen=True)
@@ -144,9 +149,9 @@ class Arm:
 @dataclass(frozen=True, kw_only=True)
 class Difference(Effect):
     """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, `word`
-    is what it decides at the level of one look, `runs` those of both arms, `more` the seeds an arm that would probably
-    decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided by the baseline's
-    value, `steps` the ratio of steps to an equal value of `curve`."""
+    is what it decides at the level of one look, `runs` those of the arm and of the baseline, `more` the seeds an arm
+    that would probably decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided
+    by the baseline's value, `steps` the ratio of steps to an equal value of a curve."""
 
     norm: str
     level: Any
@@ -154,12 +159,11 @@ class Difference(Effect):
     margin: float
     p: float
     word: str
-    runs: int
+    runs: tuple[int, int]
     assumed: bool
     more: int | None
     relative: tuple[float, Ends] | None
     steps: tuple[float, Ends] | None
-    curve: str
 
     @property
     def effect(self) -> float:
@@ -186,13 +190,12 @@ class Look:
 @dataclass(frozen=True)
 class Results:
     """Finished runs: a table with the columns arm, level, seed, value and failed; and what else is known of them: the
-    value of guessing, and (arm, level) -> seed -> values of the test examples, and curves of what `curve` names."""
+    value of guessing, and (arm, level) -> seed -> values of the test examples, and curves."""
 
     runs: pd.DataFrame
     guess: float | None = None
     examples: Mapping[tuple, Mapping[Any, np.ndarray]] = field(default_factory=dict)
     curves: Mapping[tuple, Mapping[Any, Curve]] = field(default_factory=dict)
-    curve: str = "value"
 
 
 def by_arm(runs: pd.DataFrame, values: Iterable[np.ndarray]) -> dict[tuple, dict[Any, np.ndarray]]:
@@ -241,10 +244,10 @@ def look(results: Results, design: Design) -> Look:
         differences.append(
             Difference(
                 **vars(effect) | {"spread": spread}, norm=own.norm, level=own.level, interval=ends, margin=margin,
-                p=float(p), word=word, runs=own.runs + base.runs, assumed=not effect.spread,
+                p=float(p), word=word, runs=(own.runs, base.runs), assumed=not effect.spread,
                 more=None if needed is None else needed - effect.seeds,
                 relative=(value / base.mean, (ends[0] / base.mean, ends[1] / base.mean)) if base.mean > 0 else None,
-                steps=saved(results, own, base, alpha), curve=results.curve,
+                steps=saved(results, own, base, alpha),
             )
         )  # fmt: skip
     fewest = min(own.runs for own in arms.values())

@@ -50,7 +50,11 @@ class OwnRun:
                 found = math.nan
             metrics = dict(found) if isinstance(found, Mapping) else {"test": found}
             curve = metrics.pop("curve", None)
-            values = {key: float(own) for key, own in metrics.items()}
+            try:
+                values = {key: float(own) for key, own in metrics.items()}
+            except (TypeError, ValueError, RuntimeError):  # RuntimeError of a tensor of several numbers
+                wanted = "a number, or numbers by name: {'val': 0.9, 'test': 0.9}"
+                raise ValueError(f"{self.target} returned {str(found)[:60]}; return {wanted}") from None
             summary = {
                 "status": "completed" if all(map(math.isfinite, values.values())) else "diverged",
                 "hash": self.digest, "choices": self.choices, "config": dict(self.arguments), "metrics": values,

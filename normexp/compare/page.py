@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from normexp.compare.answer import Answer
 from normexp.compare.judged import EQUAL, Look
-from normexp.compare.sentences import at, failed_runs, headline, methods, partners
+from normexp.compare.sentences import failed_runs, headline, methods, partners
 from normexp.config.process import command
 from normexp.format import pluralize
 from normexp.report.drawing import WIDTH, Drawing, new_figure, save_all
@@ -44,18 +44,18 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
     names = {"level": design.level_name} | ({"arm": "norm", "level": "batch_size"} if design.of_sizes else {})
     tables = {"runs": answer.results.runs, **answer.tables}
     tables = {f"{name}.csv": own.rename(columns=names) for name, own in tables.items()}
+    short = for_paper(table)
     page = save_page(
         out, title=design.name, facts=[*answer.facts, pluralize(look.seeds, "seed")], finding=headline(look),
         cautions=[ONE] if len(design.levels) == 1 or design.of_sizes else [], pictures=pictures, provenance=[],
         sections=[
-            {"title": "Differences", "id": "differences", "html": list_html(table), "figures": [figure]},
+            {"title": "Differences", "id": "differences", "html": list_html(short), "figures": [figure]},
             {"title": title, "id": "failed", "html": paragraphs([*answer.notes, *lost])},
             {"title": "For a paper", "id": "paper", "html": paragraphs([text, more])},
         ],
-        runs_text=runs_text(answer),
+        runs_text=runs_text(answer), lists=[{"title": "Every number of each arm", "html": list_html(table)}],
         made_by=made_by, tables={"comparison.csv": table} | tables,
     )  # fmt: skip
-    short = for_paper(table)
     head, rows = [*map(str, short)], short.to_numpy().tolist()
     write_text(out / "tables" / "comparison.tex", booktabs(head, rows, text))
     lines = grid([head, ["---"] * len(head), *([plain(cell) for cell in row] for row in rows)])
@@ -65,7 +65,8 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
 
 
 def for_paper(table: pd.DataFrame) -> pd.DataFrame:
-    """What of the table fits the width of a page: arms, values and differences with their intervals, and verdicts."""
+    """What of the table fits the width of a page, or of a phone: arms, values and differences with their intervals, and
+    verdicts."""
     short = table.astype(str)
     for name in short.columns.intersection(["95% interval", "interval"]):
         before = short.columns[[*short].index(name) - 1]
@@ -94,7 +95,7 @@ def differences(look: Look) -> Figure:
     """A row for each difference: its mean and interval, and the margin around zero."""
     design, rows = look.design, look.differences[::-1]
     scale, style = design.metric.scale, Style(design.norms)
-    figure, (axes,) = new_figure(1, panel=(WIDTH, 0.8 + 0.32 * max(len(rows), 3)))
+    figure, (axes,) = new_figure(1, panel=(0.6 * WIDTH, 0.8 + 0.32 * max(len(rows), 3)))
     axes.axvline(0, color="#999999", linewidth=0.8)
     for y, row in enumerate(rows):
         color, margin = style.color[row.norm], scale * row.margin
@@ -103,7 +104,7 @@ def differences(look: Look) -> Figure:
             axes.plot(scale * np.array(row.interval), [y, y], color=color, linewidth=1.6)
         if math.isfinite(row.effect):
             axes.plot(scale * row.effect, y, "o", color=color)
-    axes.set_yticks(range(len(rows)), [f"{row.norm}{at(design, row.level)}: {row.word}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{design.named(row.norm, row.level)}: {row.word}" for row in rows])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(

@@ -5,6 +5,8 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,74 +15,128 @@ import pandas as pd
 
 from normexp.compare.judged import Curve
 
-TYPED = re.compile(r"(?:(?P<arm>[^:=/\\]+):)?(?P<values>[-+.\d][-+.\deE]*(?:,[-+.\d][-+.\deE]*)*)")
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+TYPED = re.compile(rf"(?:(?P<arm>[^:=/\\]+):)?(?P<values>{NUMBER}(?:,{NUMBER})*)")
+FUNCTION = re.compile(r"[\w./\\~-]+:[A-Za-z_]\w*")
 SEED = re.compile(r"(?<![a-z])s(?:eed)?[-_= ]?(\d+)(?![.\d])", re.I)
 LAST = re.compile(r"(?:(?:run|version|trial|fold|rep)[-_ ]?|[-_/ ])(\d+)$", re.I)
-CHART = re.compile(
-    r"(?P<run>.+) - (?P<metric>.+?)(?P<end>__MIN|__MAX)?"
-)  # a column of a chart that W&B exports
+CHART = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<end>__MIN|__MAX)?")  # a column of a chart of W&B
+PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
+# What pandas takes for an empty cell, but None, which names the arm without a norm.
+EMPTY = ["", "nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>", "#N/A", "null", "NULL"]
+CSV = partial(pd.read_csv, keep_default_na=False, na_values=EMPTY)
 READERS: dict[str, Callable[..., pd.DataFrame]] = {
-    ".csv": pd.read_csv,
-    ".tsv": lambda path: pd.read_csv(path, sep="\t"),
+    ".csv": CSV,
+    ".tsv": partial(CSV, sep="\t"),
     ".parquet": pd.read_parquet,
     ".json": pd.read_json,
-    ".jsonl": lambda path: pd.read_json(path, lines=True),
+    ".jsonl": partial(pd.read_json, lines=True),
 }
-OPEN_STATES = {"running", "pending", "queued", "scheduled", "unfinished", "preempting"}
-ENDED_WELL = {"finished", "completed", "complete", "success", "succeeded", "ok", "done"}
+# What the columns `state`, `status` and `failed` of exports say of a run.
+STATES = {
+    "open": "running pending queued scheduled unfinished preempting waiting paused created in_progress inprogress",
+    "ended": "finished completed complete success succeeded ok done terminated published false no n 0 0.0 none",
+    "failed": "failed fail crashed killed error errored diverged oom out_of_memory timeout timed_out cancelled canceled"
+    " aborted interrupted stopped preempted pruned node_fail nan true yes y 1 1.0",
+}
+SAID = {"": "ended"} | {word: kind for kind, words in STATES.items() for word in words.split()}
 
 
-def is_typed(words: Sequence[str]) -> bool:
-    """Whether words are numbers in hand: `none:78 batchnorm:78.2,78.4`, or `78 78.2`."""
-    return bool(words) and all(TYPED.fullmatch(word) for word in words)
+def kind_of(words: Sequence[str]) -> str:
+    """What words name: `numbers` in hand, a `file` or folder of results, a `function`, else a `network`. Raises
+    ValueError with one line for a word that fits none."""
+    first, *more = words or ("",)
+    in_hand = [word for word in words if TYPED.fullmatch(word)]
+    if in_hand:
+        if wrong := [word for word in words if word not in in_hand]:
+            raise ValueError(
+                f"{wrong[0]}: neither an option nor numbers beside {in_hand[0]}; write NAME:1,2,3"
+            )
+        return "numbers"
+    known = Path(first).suffix in READERS and ("=" not in first or os.path.exists(first))
+    if os.path.isdir(first) or known:
+        if more:
+            raise ValueError(f"{more[0]}: is no option for results, as {first} has them; --help lists those")
+        return "file"
+    module = first.partition(":")[0]
+    top = module.partition(".")[0]
+    if FUNCTION.fullmatch(first) and (module.endswith(".py") or (top and find_spec(top))):
+        return "function"
+    if wrong := [word for word in words if "=" not in word and not word.startswith("~")]:
+        raise ValueError(
+            f"{wrong[0]}: no file or folder of results, no numbers such as ours:78.2, and no function that Python"
+            " finds, such as my.py:train"
+        )
+    return "network"
 
 
-def typed(words: Sequence[str], value: str) -> pd.DataFrame:
-    """The table of numbers in hand; arms without a name are A, B, ..."""
-    rows = []
-    for place, word in enumerate(words):
-        found = TYPED.fullmatch(word)
-        assert found is not None
-        arm = found["arm"] or chr(ord("A") + place)
-        rows += [{"arm": arm, value: float(number)} for number in found["values"].split(",")]
-    return pd.DataFrame(rows)
+def typed(words: Sequence[str]) -> list[tuple[str, list[float]]]:
+    """(arm, values) of numbers in hand, `none:78 batchnorm:78.2,78.4`; arms without a name are A, B, ..."""
+    found = [match for match in map(TYPED.fullmatch, words) if match]
+    names = [own["arm"] or chr(ord("A") + place) for place, own in enumerate(found)]
+    return [(arm, list(map(float, own["values"].split(",")))) for arm, own in zip(names, found, strict=True)]
+
+
+def in_hand(arms: Sequence[tuple[str, Any]], value: str) -> pd.DataFrame:
+    """The table of (arm, its values). Raises ValueError for one arm alone, and for one that stands twice or has no
+    list of numbers."""
+    names = [str(arm) for arm, _ in arms]
+    if len(names) < 2 or len(set(names)) < len(names):
+        often = max(names, key=names.count, default="A")
+        raise ValueError(f"{' '.join(names)}: name two arms or more, each once, as {often}:1,2 other:3,4")
+    lists = {arm: np.atleast_1d(values) for arm, values in zip(names, (own for _, own in arms), strict=True)}
+    if wrong := [arm for arm, values in lists.items() if values.ndim > 1 or not len(values)]:
+        raise ValueError(f"{wrong[0]}: write a list of its numbers, one for each run")
+    return pd.DataFrame([{"arm": arm, value: own} for arm, values in lists.items() for own in values])
 
 
 def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """(one row a run, place of a row -> its curve) of a source. Raises ValueError with one line for no source."""
     if isinstance(source, pd.DataFrame):
-        return charted(source.reset_index(drop=True))
+        return charted(source.reset_index(drop=True), source.columns, value)
     path = Path(source)
     if path.is_dir():
         return of_folder(path, value)
     if path.suffix not in READERS:
         raise ValueError(f"{path}: cannot be read; write one of {', '.join(READERS)}, or a folder of runs")
+    read = READERS[path.suffix]
     try:
-        table = READERS[path.suffix](path)
+        table = read(path)
+        # pandas calls the second of equal names name.1.
+        names = read(path, header=None, nrows=1).iloc[0] if path.suffix in (".csv", ".tsv") else table.columns
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
     if len(table.columns) == 1 and re.search(r"[;\t]", name := str(table.columns[0])):
         raise ValueError(f"{path}: has one column, {name}; separate columns by commas")
-    return charted(table)
+    return charted(table, names, value, f"{path}: ")
 
 
-def charted(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[Any, Curve]]:
-    """A table as it is, or the last value of each run of a chart that W&B exports, with its curve."""
+def charted(
+    table: pd.DataFrame, names: Any, value: str | None, where: str = ""
+) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """A table as it is, or the value of each run at the last step of a chart that W&B exports, with its curve. Raises
+    ValueError with one line for a table without rows, or with two columns of one name."""
+    known = pd.Index(names).dropna()
+    if known.has_duplicates:
+        raise ValueError(f"{where}two columns are named {known[known.duplicated()][0]}; rename one")
+    if table.empty:
+        raise ValueError(f"{where or 'table: '}holds no run; write a row for each")
     steps, *columns = table.columns
     found = [CHART.fullmatch(str(name)) for name in columns]
-    if not found or not all(found) or str(steps).lower() not in ("step", "epoch", "time"):
+    if not found or not all(found) or not pd.api.types.is_numeric_dtype(table[steps]):
         return table, {}
-    rows: list[dict[str, Any]] = []
+    runs: dict[str, dict[str, Any]] = {}
     curves: dict[Any, Curve] = {}
     for name, own in zip(columns, found, strict=True):
-        if own and not own["end"]:
-            curve = table[[steps, name]].dropna().to_numpy(float)
-            arm, seed = parted(own["run"])
-            curves[len(rows)] = curve
-            rows.append({"arm": arm, "seed": seed, own["metric"]: curve[-1, 1] if len(curve) else np.nan})
-    return pd.DataFrame(rows), curves
+        if own and not own["end"] and own["metric"] != "_step":
+            curve = table[[steps, name]].dropna().sort_values(steps, kind="stable").to_numpy(float)
+            row = runs.setdefault(own["run"], dict(zip(("arm", "seed"), parted(own["run"]), strict=True)))
+            row[own["metric"]] = curve[-1, 1] if len(curve) else np.nan
+            if value in (None, own["metric"]):
+                curves[list(runs).index(own["run"])] = curve
+    return pd.DataFrame(list(runs.values())), curves
 
 
 def parted(name: str) -> tuple[str, int | None]:
@@ -111,73 +167,78 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
     for folder in folders:
         events = EventAccumulator(str(folder), {"scalars": 0, "tensors": 0}).Reload()
         tags = events.Tags()
-        arm, seed = parted(folder.relative_to(path).as_posix())
-        row: dict[str, Any] = {"arm": arm, "seed": seed}
         points = {tag: [(own.step, own.value) for own in events.Scalars(tag)] for tag in tags["scalars"]}
         for tag in tags["tensors"]:
             arrays = [(own.step, make_ndarray(own.tensor_proto)) for own in events.Tensors(tag)]
             if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in arrays):
                 points[tag] = [(step, array.item()) for step, array in arrays]
-        row |= {tag: own[-1][1] for tag, own in points.items()}
         if value in points:
             curves[len(rows)] = np.array(points[value], float)
-        rows.append(row)
+        arm, seed = parted(folder.relative_to(path).as_posix())
+        rows.append({"arm": arm, "seed": seed, **{tag: own[-1][1] for tag, own in points.items()}})
     return pd.DataFrame(rows), curves
 
 
-def column(table: pd.DataFrame, name: str, argument: str) -> str:
-    """The column of a name: as it is written, or `params.norm`, `config/norm` for norm, whatever its case. Raises
-    ValueError with the nearest names."""
+def named(table: pd.DataFrame, name: str) -> list[str]:
+    """The columns of a name: as it is written, else `params.norm` or `config/norm` for norm, else in another case."""
     names = [str(own) for own in table.columns]
-    if name in names:
-        return name
-    ends = [own for own in names if re.split(r"^(?:params|metrics|config|summary|tags)[./]", own)[-1] == name]
-    ends = ends or [own for own in names if own.lower() == name.lower()]
-    ends = ends or [own for own in names if own.replace("/", ".").endswith(f".{name}")]
-    if len(ends) == 1:
-        return ends[0]
-    near = ends or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
+    return (
+        [own for own in names if own == name]
+        or [own for own in names if PREFIX.match(own) and PREFIX.sub("", own, count=1) == name]
+        or [own for own in names if own.lower() == name.lower()]
+    )
+
+
+def column(table: pd.DataFrame, name: str, argument: str) -> str:
+    """The one column of a name, or whose path ends with it. Raises ValueError with the nearest names."""
+    names = [str(own) for own in table.columns]
+    found = named(table, name) or [own for own in names if own.replace("/", ".").endswith(f".{name}")]
+    if len(found) == 1:
+        return found[0]
+    near = found or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
     raise ValueError(f"{argument}={name}: no such column; write {argument}=NAME, one of {', '.join(near)}")
 
 
 def numbers(column: pd.Series, name: str) -> np.ndarray:
-    """Numbers of a column, also as text, `78.2%`; else nan. Raises ValueError for percents beside others."""
+    """Numbers of a column, also as text, `78.2%`; nan where it is empty, or says a state such as crashed. Raises
+    ValueError for other texts, and for percents beside others."""
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(float, na_value=np.nan)
-    texts = column.astype("string").str.strip()
-    percent = texts.str.endswith("%").fillna(False)
+    texts = column.astype("string").str.strip().fillna("")
+    percent = texts.str.endswith("%").to_numpy(bool)
     values = pd.to_numeric(texts.str.rstrip("% "), errors="coerce").to_numpy(float, na_value=np.nan)
+    wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*SAID, "-", "–", "null", "na", "n/a"})]
+    if len(wrong):
+        place, text = wrong.index[0] + 1, wrong.iloc[0]
+        raise ValueError(f"{name}={text} (row {place}): is no number; write it as 1024.5, or leave it empty")
     if percent.any() and (~percent & np.isfinite(values)).any():
         raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
     return values
 
 
 def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """(which runs failed, which still run), by the columns `state`, `status` and `failed`, if there are any."""
+    """(which runs failed, which still run), by the columns `state`, `status` and `failed`, if there are any. Raises
+    ValueError for a word that says neither."""
     failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
     for name in table.columns:
-        if str(name).lower() in ("state", "status"):
-            words = table[name].astype("string").str.lower().fillna("")
-            still |= words.isin(OPEN_STATES).to_numpy(bool)
-            failed |= ~words.isin([*ENDED_WELL, *OPEN_STATES, ""]).to_numpy(bool)
-        if str(name).lower() == "failed":
-            failed |= table[name].astype("string").str.lower().isin(["true", "1"]).to_numpy(bool)
+        if str(name).lower() in ("state", "status", "failed"):
+            said = table[name].astype("string").str.strip().str.lower().fillna("").map(SAID)
+            if said.isna().any():
+                word = table[name][said.isna()].iloc[0]
+                known = "finished, running, failed, ... (failed: true, false)"
+                raise ValueError(
+                    f"{name}={word}: is no known state of a run; write {known}, or rename the column"
+                )
+            failed |= said.eq("failed").to_numpy(bool)
+            still |= said.eq("open").to_numpy(bool)
     return failed, still
 
 
-def labels(table: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+def labels(table: pd.DataFrame, names: list[str]) -> pd.Series:
     """The values of columns as one text each row, `digits 8`; empty without a column."""
-    found = pd.Series("", table.index)
-    for name in names:
-        found = (found + " " + table[name].astype(str)).str.strip()
-    return found
+    return table[names].astype(str).agg(" ".join, axis=1) if names else pd.Series("", table.index)
 
 
 def texts(column: pd.Series) -> pd.Series:
     """Seeds as text: 3 of 3.0, too, as a column with a gap reads."""
-    return column.map("{:g}".format) if pd.api.types.is_numeric_dtype(column) else column.astype(str)
-
-
-def exists(word: str) -> bool:
-    """Whether a word is a file or folder of results."""
-    return os.path.isdir(word) or Path(word).suffix in READERS
+    return column.map(lambda own: str(int(own)) if isinstance(own, float) and own.is_integer() else str(own))

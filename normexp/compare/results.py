@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pandas as pd
 
 from normexp.compare.answer import Answer
 from normexp.compare.judged import RUN, Design, Metric, Results, by_arm, guess_of, look, metric_of
-from normexp.compare.read import column, labels, numbers, opened, states, texts, typed
+from normexp.compare.read import column, in_hand, labels, named, numbers, opened, states, texts, typed
 from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
@@ -57,51 +58,84 @@ def compare(
 
     Raises ValueError with one line for what cannot be used.
     """
-    if isinstance(data, dict):
-        data = pd.DataFrame([(own, x) for own, values in data.items() for x in np.atleast_1d(values)])
-        data.columns = ["arm", value or "value"]
-    if isinstance(data, (list, tuple)):
-        data = typed(data, value or "value")
+    check_arguments(better=better, margin=margin, looks=looks, spread=spread, arms=arms)
+    if isinstance(data, (dict, list, tuple)):
+        if not (value or better):
+            raise ValueError(
+                "value: which way are these numbers better? Name them, value=accuracy, or write better=higher or"
+                " better=lower"
+            )
+        data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
+        name = name or "results"
     table, curves = opened(data, value)
     name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
-    arm = column(table, arm or next((own for own in ("arm", "norm") if own in table), "arm"), "arm")
-    value, table = value_of(table, value, {arm, seed, setting, "seed", "batch_size", "lr"})
-    metric = metric_of(value, better, margin)
-    margin = "practical" if margin is None else margin
+    arm = column(table, arm or usual(table, "arm", "norm") or "arm", "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
-    if seed or "seed" in table:
-        seed = column(table, seed or "seed", "seed")
-        table = table.drop(columns=seed) if table[seed].isna().all() else table
-    seed = seed if seed in table else None
-    if seed and table[seed].isna().any():
-        raise ValueError(f"seed={seed}: {table[seed].isna().sum()} runs have none; give each its own")
+    seed = column(table, seed, "seed") if seed else usual(table, "seed")
+    value, table = value_of(table, value, {arm, seed, setting, "batch_size", "lr"})
+    metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
     failed, still = states(table)
-    values = numbers(table[value], value)
-    runs = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings), "value": values})
-    runs["failed"] = failed | ~np.isfinite(values)
-    runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
-    kept = ~still & table[arm].notna().to_numpy() & (runs["arm"].isin(arms).to_numpy() if arms else True)
-    names = named_arms(runs[~still], [str(own) for own in arms])
+    nameless, values = table[arm].isna().to_numpy(), numbers(table[value], value)
+    runs = pd.DataFrame(
+        {"arm": table[arm].astype(str), "value": values, "failed": failed | ~np.isfinite(values)}
+    )
+    names = named_arms(runs[~still & ~nameless], [str(own) for own in arms], int(nameless.sum()))
+    kept = ~still & ~nameless & runs["arm"].isin(names).to_numpy()
     runs, table = runs[kept], table[kept]
+    seed = None if seed and table[seed].isna().all() else seed
+    for argument, own in (("seed", seed), *(("setting", own) for own in settings)):
+        if own and (lacking := int(table[own].isna().sum())):
+            raise ValueError(f"{argument}={own}: {pluralize(lacking, 'run')} without one; write it for each")
+    runs["level"] = labels(table, settings)
+    runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     if tune:
-        tuned = runs.assign(tune=score(table, tune, metric)).sort_values(["failed", "tune"], kind="stable")
-        runs = tuned.drop_duplicates(RUN).sort_index().drop(columns="tune")
+        runs = tuned(runs, table, tune, metric)
     check_runs(runs, table, metric, names)
     way = [1, -1 if metric.higher else 1]  # the lower the better
     single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
     places = runs.index.intersection(list(curves))
     falling = by_arm(runs.loc[places], [curves[place] * way for place in places])
-    results = Results(runs, guess, single, falling, value)
+    results = Results(runs, guess, single, falling)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
-        name=name, norms=names, metric=metric, margin=margin, looks=(few,) * looks, spread=spread,
+        name=name, norms=names, metric=metric, margin="practical" if margin is None else margin, looks=(few,) * looks,
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
+        spread=spread, curve=value,
     )  # fmt: skip
     notes = [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
-    notes += [f"left out: {pluralize(int(still.sum()), 'run')} that still run"] if still.any() else []
+    lost = {"not finished": still, f"with an empty {arm}": nameless}
+    notes += [
+        f"left out: {pluralize(int(own.sum()), 'run')} {what}" for what, own in lost.items() if own.any()
+    ]
     return Answer(look(results, design), results, notes)
+
+
+def check_arguments(*, better: Any, margin: Any, looks: Any, spread: Any, arms: Any) -> None:
+    """Raise ValueError with one line for a value that its argument cannot have."""
+
+    def fits(own: Any, kind: Any, least: float) -> bool:
+        return isinstance(own, kind) and least <= own < math.inf
+
+    for said, fine, remedy in (
+        (f"better={better}", better in (None, "higher", "lower"), "write higher or lower"),
+        (
+            f"margin={margin}",
+            margin in (None, "practical") or fits(margin, Real, 0),
+            "write a number of 0 or more",
+        ),
+        (f"spread={spread}", fits(spread, Real, 0), "write a number of 0 or more"),
+        (f"looks={looks}", fits(looks, Integral, 1), "write a whole number of 1 or more"),
+        (f"arms={arms}", not isinstance(arms, str), "write a list of names"),
+    ):
+        if not fine:
+            raise ValueError(f"{said}: {remedy}")
+
+
+def usual(table: pd.DataFrame, *names: str) -> str | None:
+    """The column of the first of these names that the table has once."""
+    return next((found[0] for name in names if len(found := named(table, name)) == 1), None)
 
 
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
@@ -111,30 +145,39 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
-            f"value: name the column of the metric; choose from {', '.join(map(str, known[:12]))}"
+            f"value: name the column of the metric; choose from {', '.join(map(str, (known or [*table])[:12]))}"
         )
     if value not in table and (accuracy := value.replace("error", "accuracy")) in table:
         table = table.assign(**{value: 1 - table[accuracy]})
     return column(table, value, "value"), table
 
 
-def score(table: pd.DataFrame, tune: str, metric: Metric) -> np.ndarray:
-    """The lower the better, of a column of validation."""
+def tuned(runs: pd.DataFrame, table: pd.DataFrame, tune: str, metric: Metric) -> pd.DataFrame:
+    """The best run of each arm and seed by a column of validation, of those that did not fail. Raises ValueError where
+    that column has no number."""
     name = column(table, tune, "tune")
     higher = higher_is_better(name) if last_word(name) in LOWER | HIGHER else metric.higher
     values = numbers(table[name], name)
-    return np.nan_to_num(-values if higher else values, nan=math.inf)
+    ordered = runs.assign(tune=-values if higher else values).sort_values(["failed", "tune"], kind="stable")
+    best = ordered.drop_duplicates(RUN).sort_index()
+    if len(lacking := best[best["tune"].isna() & ~best["failed"]]):
+        first = lacking.iloc[0]
+        raise ValueError(f"tune={name}: no run of arm={first['arm']} seed={first['seed']} has a number there")
+    return best.drop(columns="tune")
 
 
-def named_arms(runs: pd.DataFrame, asked: Sequence[str]) -> tuple[str, ...]:
+def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple[str, ...]:
     """The arms, the baseline first. Raises ValueError for one without a run, and if there are fewer than two."""
     found = list(dict.fromkeys(runs["arm"]))
     if lacking := [own for own in asked if own not in found]:
         raise ValueError(f"arms={lacking[0]}: no run has it; choose from {', '.join(found) or 'none'}")
-    arms = list(asked) or sorted(found, key=lambda own: own != "none")
+    arms = list(asked) or sorted(found, key=lambda own: own.lower() != "none")
+    if len(set(arms)) < len(arms):
+        raise ValueError(f"arms={','.join(arms)}: one stands twice; name each once")
     if len(arms) < 2:
+        empty = f", beside {pluralize(nameless, 'run')} whose arm is empty" if nameless else ""
         raise ValueError(
-            f"arm: {', '.join(arms) or 'no run'} alone; two or more are compared, name their column"
+            f"arm: {', '.join(arms) or 'no run'} alone{empty}; two or more are compared, name their column"
         )
     return tuple(arms)
 
@@ -178,9 +221,12 @@ def examples(
         raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
     table, _ = opened(source, value)
     value, example = column(table, value, "value"), column(table, "example", "per_example")
+    arm, *settings = (column(table, own, "per_example") for own in (arm, *settings))
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
     rows["seed"] = texts(table[column(table, seed, "seed")])
     rows["value"], rows["example"] = numbers(table[value], value), table[example]
+    if rows.duplicated([*RUN, "example"]).any():
+        raise ValueError(f"{where}: an example of a run stands there twice; give each once")
     wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
     means = runs.set_index(RUN)["value"].dropna()
     wide = wide[wide.index.isin(means.index)]

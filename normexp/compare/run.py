@@ -12,7 +12,6 @@ import pandas as pd
 from normexp.claims.evidence.rates import EDGE_SHARE, MOST_WIDENINGS, tuned_runs, widened_rates
 from normexp.compare.answer import Answer
 from normexp.compare.judged import Design, Look, Results, look
-from normexp.compare.sentences import at
 from normexp.compare.training import Training
 from normexp.format import duration, pluralize, tell
 from normexp.runs import read_summary
@@ -63,10 +62,10 @@ def compare(design: Design, training: Training, out: Path, command: str, options
         results = Results(
             chosen[["arm", "level", "seed", "value"]].assign(failed=chosen["status"] != "completed"),
             guess=None if chosen["guess"].isna().all() else float(chosen["guess"].max()),
-            curves=training.curves(chosen), curve=training.curve,
+            curves=training.curves(chosen),
         )  # fmt: skip
         looks.append(look(results, design))
-        words = (f"{own.norm}{at(design, own.level)} {own.word}" for own in looks[-1].differences)
+        words = (f"{design.named(own.norm, own.level)} {own.word}" for own in looks[-1].differences)
         compared = f"{design.metric.name} against {design.baseline}"
         tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(words)}")
         if not looks[-1].open:
@@ -112,7 +111,7 @@ def edges(runs: pd.DataFrame, design: Design) -> str:
         counts = {name: int((rows["lr"] == edge).sum()) for name, edge in ends.items()}
         if sum(counts.values()) > EDGE_SHARE * len(rows):
             where = [f"the {name} ({ends[name]:g}) in {count}" for name, count in counts.items() if count]
-            said.append(f"{arm}{at(design, level)} is {' and '.join(where)} of {len(rows)} seeds")
+            said.append(f"{design.named(arm, level)} is {' and '.join(where)} of {len(rows)} seeds")
     return f"the best rate of {', of '.join(said)}"
 
 

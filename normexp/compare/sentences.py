@@ -1,8 +1,6 @@
 """A look in English: a sentence for each difference, what failed, and the paragraph for a paper."""
 
 import math
-from collections import Counter
-from typing import Any
 
 from normexp import __version__
 from normexp.compare.effect import MOST
@@ -10,16 +8,13 @@ from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE, Design, Differenc
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
-VERBS = {BETTER: "is better than {}", WORSE: "is worse than {}", EQUAL: "equals {} within the margin"}
+VERBS = {
+    BETTER: "is better than {}",
+    WORSE: "is worse than {}",
+    EQUAL: "equals {} within the margin",
+    OPEN: "is not decided against {}",
+}
 MOST_SHOWN = 12  # differences of several settings; the table has all
-VERBS[OPEN] = "is not decided against {}"
-
-
-def at(design: Design, level: Any, before: str = " at ") -> str:
-    """The level behind a norm; empty if there is only one."""
-    if level == "":
-        return ""
-    return f"{before}batch size {level}" if design.of_sizes else f" in {level}"
 
 
 def finding(look: Look) -> list[str]:
@@ -35,7 +30,7 @@ def headline(look: Look) -> str:
     if len(look.differences) <= 2:
         return " ".join(finding(look))
     words = [
-        f"{own.norm}{at(design, own.level)} {VERBS[own.word].format(design.baseline)}"
+        f"{design.named(own.norm, own.level)} {VERBS[own.word].format(design.baseline)}"
         for own in look.differences
     ]
     return " ".join(in_settings(look)) or f"{'; '.join(words)}."
@@ -43,35 +38,30 @@ def headline(look: Look) -> str:
 
 def sentence(own: Difference, design: Design) -> str:
     """One difference: effect with interval, word, and of what is not decided, why and how many seeds would do it."""
-    metric, where = design.metric, f"{own.norm}{at(design, own.level)}"
+    metric, where = design.metric, design.named(own.norm, own.level)
     unit = f" {metric.unit}" if metric.unit else ""
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
-        few = "Two numbers decide" if own.runs == 2 else "One run of an arm decides"
+        few = "Two numbers decide" if sum(own.runs) == 2 else "One run of an arm decides"
         return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (
         pluralize(own.seeds, "pair") if own.paired else f"{pluralize(own.seeds, 'run')} an arm, not paired"
     )
-    more = [in_steps(own)] if own.steps else []
+    more = [in_steps(own, design)] if own.steps else []
     more += [why_open(own, design)] if own.word == OPEN else []
     return "; ".join([f"{where} {VERBS[own.word].format(design.baseline)}: {effect}, {seeds}", *more]) + "."
 
 
-def in_steps(own: Difference) -> str:
+def in_steps(own: Difference, design: Design) -> str:
     """How many steps fewer or more an arm takes to an equal value."""
     ratio, (low, high) = own.steps or (1.0, (1.0, 1.0))
     fewer = ratio < 1
 
-    def percent(value: float) -> str:
-        return f"{100 * (1 - value if fewer else value - 1):.0f}%".replace("-", "−")
-
-    ends = (high, low) if fewer else (low, high)
-    return (
-        f"it reaches an equal {own.curve} in {percent(ratio)} {'fewer' if fewer else 'more'} steps"
-        f" ({percent(ends[0])} to {percent(ends[1])})"
-    )
+    values = (1 - ratio, 1 - high, 1 - low) if fewer else (ratio - 1, low - 1, high - 1)
+    size, *ends = (f"{100 * value:.0f}%".replace("-", "−") for value in values)
+    return f"it reaches an equal {design.curve} in {size} {'fewer' if fewer else 'more'} steps ({' to '.join(ends)})"
 
 
 def why_open(own: Difference, design: Design) -> str:
@@ -116,11 +106,8 @@ def in_settings(look: Look) -> list[str]:
     lines = []
     for norm in dict.fromkeys(own.norm for own in look.differences):
         rows = [own for own in look.differences if own.norm == norm]
-        sides = [
-            word_of(own.effect, own.margin, higher=design.metric.higher)
-            for own in rows
-            if own.effect == own.effect
-        ]
+        known = [own for own in rows if not math.isnan(own.effect)]
+        sides = [word_of(own.effect, own.margin, higher=design.metric.higher) for own in known]
         better, within, worse = map(sides.count, (BETTER, EQUAL, WORSE))
         lines.append(
             f"{norm} is better than {design.baseline} by more than the margin in {better} of {len(rows)} hand-picked"
@@ -131,22 +118,23 @@ def in_settings(look: Look) -> list[str]:
 
 def failed_runs(look: Look) -> str:
     """How many runs of each arm failed, and what they count as; empty if none did."""
-    runs, failed = Counter[str](), Counter[str]()
-    for arm in look.arms:
-        runs[arm.norm] += arm.runs
-        failed[arm.norm] += arm.failed
-    if not failed.total():
+    if not any(arm.failed for arm in look.arms):
         return ""
-    counts = ", ".join(f"{failed[norm]} of {runs[norm]} with {norm}" for norm in runs)
+    arms = {norm: [arm for arm in look.arms if arm.norm == norm] for norm in look.design.norms}
+    totals = ((norm, sum(own.failed for own in of), sum(own.runs for own in of)) for norm, of in arms.items())
+    counts = ", ".join(f"{failed} of {runs} with {norm}" for norm, failed, runs in totals)
     how = "each counts" if look.guess is not None else "left out; guess=VALUE counts each"
     return f"failed runs: {counts} ({how} as a guess)"
 
 
 def partners(look: Look) -> str:
-    """How many runs had no partner; empty if all had."""
-    rows = [own for own in look.differences if own.left_out and own.paired]
-    counts = ", ".join(f"{own.left_out} with {own.norm}{at(look.design, own.level)}" for own in rows)
-    return f"without a partner or a number: {counts}" if counts else ""
+    """How many runs of each arm had no partner; empty if all had."""
+    base, counts = look.design.baseline, []
+    for own in look.differences:
+        for norm, runs in zip((base, own.norm), reversed(own.runs), strict=True):
+            if own.paired and runs > own.seeds:
+                counts.append(f"{runs - own.seeds} of {runs} with {look.design.named(norm, own.level)}")
+    return f"without a partner or a number: {', '.join(dict.fromkeys(counts))}" if counts else ""
 
 
 def methods(look: Look, ended: str = "") -> str:

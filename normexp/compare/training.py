@@ -5,7 +5,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from normexp.runs.read import METRICS as RECORDED
 from normexp.runs.read import read_metrics
 
 CHOSEN = ("norm", "seed", "lr", "optimizer.lr", "monitor", "name", "outputs")
-FUNCTION = re.compile(r"[\w./\\~-]+(\.py)?:[A-Za-z_]\w*")
 NORMS = ("none", "batchnorm", "layernorm")
 Key = tuple[str, Any, float | None, int]  # arm, level, rate, seed
 
@@ -41,14 +40,13 @@ class Training:
         value: the metric of a run by its name there.
         chosen_by: metrics of validation that choose a rate -> 1 if higher is better, else -1; the second breaks ties.
         guess: the value of a run that learned nothing; None: as its loss of guessing says, if it does.
-        curve: of what curves are.
+        function: the name of one of somebody else, whose result has every metric.
     """
 
     make: Callable[[str, Any, float | None, int], Any]
     metric: Metric
     value: str
     chosen_by: Mapping[str, int]
-    curve: str
     guess: float | None
     function: str = ""
 
@@ -64,21 +62,19 @@ class Training:
         rows = pd.DataFrame([own["metrics"] for own in summaries]).astype(float)
         rows["run"] = [str(spec.folder) for spec in planned.values()]
         for name in (self.value, *self.chosen_by):
-            if self.function and name not in rows:
-                found = ", ".join(summaries[0]["metrics"])
-                raise ValueError(f"metric={name}: {self.function} returns {found}; it chooses rates by val")
+            if self.function:
+                check_returned(self.function, name, planned, summaries)
+                rows = rows.reindex(columns=[*dict.fromkeys([*rows, name])])  # where every run diverged
             rows = with_metric(rows, Path(), name)
         scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
-        arms, levels, rates, seeds = zip(*planned, strict=True)
+        score, tie, *_ = [*scores, 0.0, 0.0]
         chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
-        columns = {
-            "arm": arms, "level": levels, "lr": np.array(rates, float), "seed": seeds, "setting": "",
-            "status": [status_of(own) for own in summaries], "value": rows[self.value],
-            "score": scores[0] if scores else 0.0, "tie": scores[1] if len(scores) > 1 else 0.0,
-            "seconds": [own["seconds"] for own in summaries], "folder": rows.pop("run"),
-            "guess": guess_of(self.metric, chances) if self.guess is None else self.guess,
-        }  # fmt: skip
-        return pd.DataFrame(dict(rows) | columns)[[*columns, *(own for own in rows if own not in columns)]]
+        table = pd.DataFrame([*planned], columns=["arm", "level", "lr", "seed"]).astype({"lr": float}).assign(
+            setting="", status=[*map(status_of, summaries)], value=rows[self.value], score=score, tie=tie,
+            seconds=[own["seconds"] for own in summaries], folder=rows.pop("run"),
+            guess=guess_of(self.metric, chances) if self.guess is None else self.guess,
+        )  # fmt: skip
+        return table.join(rows[rows.columns.difference(table.columns, sort=False)])
 
     def curves(self, chosen: pd.DataFrame) -> dict[tuple, dict[int, Curve]]:
         """(arm, level) -> seed -> the curve of the chosen run, where it has one of two points or more."""
@@ -86,6 +82,17 @@ class Training:
         found = [curve_of(Path(folder)) for folder in rows["folder"]]
         long = [len(own) > 1 for own in found]
         return by_arm(rows[long], itertools.compress(found, long))
+
+
+def check_returned(
+    function: str, name: str, planned: Iterable[Key], summaries: Iterable[Mapping[str, Any]]
+) -> None:
+    """Raise ValueError with one line for a run of a function that ended well without this metric."""
+    for (arm, *_), own in zip(planned, summaries, strict=True):
+        if own["status"] == "completed" and name not in own["metrics"]:
+            found = ", ".join(own["metrics"]) or "nothing"
+            remedy = "return it for every arm (rates are chosen by val), or write another metric="
+            raise ValueError(f"metric={name}: {function} with {arm} returns {found}; {remedy}")
 
 
 def status_of(summary: Mapping[str, Any]) -> str:
@@ -103,11 +110,6 @@ def curve_of(folder: Path) -> Curve:
     if not (folder / RECORDED).exists():
         return np.zeros((0, 2))
     return read_metrics([folder], ["val/loss"])[["step", "value"]].to_numpy(float)
-
-
-def is_function(words: Sequence[str]) -> bool:
-    """Whether the first word names a function: `my.py:train`."""
-    return bool(words) and "=" not in words[0] and bool(FUNCTION.fullmatch(words[0]))
 
 
 def of_model(
@@ -149,9 +151,10 @@ def of_model(
         rates=tuple(sorted(set(rates or rates_around(spec.config["lr"])))),
         margin=PRACTICAL if margin is None else margin,
         metric=found,
+        curve="validation loss",
         words=tuple(dict.fromkeys((f"recipe={spec.choices['recipe']}", *words))),
         **design,
-    ), Training(make, found, value, by, "validation loss", guess)
+    ), Training(make, found, value, by, guess)
 
 
 def check_words(words: Sequence[str]) -> None:
@@ -195,6 +198,9 @@ def of_function(
         f"a run is known by {target}, its arguments ({names[0]}, lr, seed{said}) and version={version}; its code is not"
         " read, so write another version= after a change"
     )
+    if rates:
+        better = "higher" if found.higher else "lower"
+        tell(f"each seed takes its best rate by val, the {better} the better, as of {found.name}")
 
     @functools.cache
     def make(arm: str, level: Any, lr: float | None, seed: int) -> Any:
@@ -202,9 +208,8 @@ def of_function(
         return own_run(target, version, out / name, {names[0]: plain(arm), **rate, "seed": seed, **more})
 
     return Design(
-        name=name, norms=tuple(arms), rates=tuple(sorted(set(rates))), margin=margin, metric=found,
+        name=name, norms=tuple(arms), rates=tuple(sorted(set(rates))), margin=margin, metric=found, curve="loss",
         words=(*words, *([f"version={version}"] if version else [])), **design,
     ), Training(
-        make, found, metric or "test", {"val": 1 if found.higher else -1} if "lr" in names else {}, "loss",
-        guess, target,
+        make, found, metric or "test", {"val": 1 if found.higher else -1} if rates else {}, guess, target
     )  # fmt: skip

@@ -37,7 +37,7 @@ MUST = {
     "model_attributes_type": "keys with values", "none_required": "null", "finite_number": "finite",
     "greater_than_equal": "at least {ge}", "less_than_equal": "at most {le}", "greater_than": "above {gt}",
     "time_delta_parsing": "a time, 02:00:00", "less_than": "below {lt}", "too_short": "a list of at least {min_length}",
-    "string_too_short": "a name, not empty",
+    "string_too_short": "a name, not empty", "string_pattern_mismatch": "text, not empty",
 }  # fmt: skip
 # The names of a union's members in the locations of pydantic's errors.
 BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import torch
@@ -174,46 +174,33 @@ class Activations(StepMonitor):
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         self._values, self._step = {}, step
         sites, self._declared = sites_of(module), names_its_sites(module)
+        kinds = {PLACES[place][0] for place in self.places}
+        kinds |= {"activation"} if set(self.statistics) & set(OF_ACTIVATIONS) else set()
         for site in sites:
-            for end, record in self._measures(site):
-                self._attach(site, end, record)
-        self.handles.append(listen(module, sites, None if self._declared else self._heard))
+            for end in ("input", "output") if site.kind in kinds else ():
+                self.hear(site.module, functools.partial(self._ran, site, end), before=end == "input")
+        self.handles.append(listen(module, sites, None if self._declared else self._called))
 
-    def _measures(self, site: Site) -> Iterator[tuple[str, Callable[[Tensor], None]]]:
-        """What is recorded at a site: its input or its output, and by what."""
-        for place in self.places:
-            kind, end = PLACES[place]
-            if site.kind == kind:
-                yield end, functools.partial(self._describe, site, place)
-        if site.kind == "activation":
-            if set(self.statistics) & {"derivative_near_zero_fraction", "dead_fraction"}:
-                yield "input", functools.partial(self._flat, site)
-            if "saturated_fraction" in self.statistics and bounds(site.module):
-                yield "output", functools.partial(self._saturated, site)
+    def _ran(self, site: Site, end: str, inputs: tuple, named: dict, output: Any) -> None:
+        self._record(site, end, first_tensor(inputs, named) if end == "input" else output)
 
-    def _heard(self, site: Site, x: Tensor) -> Callable[[Tensor], None]:
-        ends: dict[str, list] = {"input": [], "output": []}
-        for end, record in self._measures(site):
-            ends[end].append(record)
+    def _called(self, site: Site, x: Tensor) -> Callable[[Tensor], None]:
+        self._record(site, "input", x)  # before it runs: it may work in place
+        return functools.partial(self._record, site, "output")
 
-        def all_of(end: str, x: Tensor) -> None:
-            with self.attempt(), unheard():
-                for record in ends[end]:
-                    record(x)
-
-        all_of("input", x)  # before it runs: it may work in place
-        return functools.partial(all_of, "output")
-
-    def _attach(self, site: Site, end: str, record: Callable[[Tensor], None]) -> None:
-        """Record one end of a layer. A module that runs twice in a step counts once, also in accumulation."""
-
-        def heard(inputs: tuple, named: dict, output: Any) -> None:
-            x = first_tensor(inputs, named) if end == "input" else output
-            if isinstance(x, Tensor):
-                with unheard():
-                    record(x)
-
-        self.hear(site.module, heard, before=end == "input")
+    def _record(self, site: Site, end: str, x: Any) -> None:
+        """Record one end of a site. A module that runs twice in a step counts once, also in accumulation."""
+        if not isinstance(x, Tensor):
+            return
+        wanted = set(self.statistics) if site.kind == "activation" else set()
+        with self.attempt(), unheard():
+            for place in self.places:
+                if PLACES[place] == (site.kind, end):
+                    self._describe(site, place, x)
+            if end == "input" and wanted & {"derivative_near_zero_fraction", "dead_fraction"}:
+                self._flat(site, x)
+            if end == "output" and "saturated_fraction" in wanted and bounds(site.module):
+                self._saturated(site, x)
 
     def _rows(self, site: Site, x: Tensor, values: Tensor | None = None) -> tuple[Tensor, Sequence[str]]:
         """The rows of x, or of `values` in its shape, and the statistics that can be computed of them."""

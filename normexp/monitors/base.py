@@ -82,7 +82,7 @@ class Monitor(Callback):
     last step.
 
     Subclasses define `compute` and `keys`. If the data module has `probe_batch(n)`, the monitor takes `batch_size`
-    held-out samples from it. Otherwise it takes the first validation batch.
+    held-out samples from it, None as many as a training batch has. Otherwise it takes the first validation batch.
 
     Attributes:
         strict: whether an error of the monitor ends the training.
@@ -94,9 +94,9 @@ class Monitor(Callback):
     only: Sequence[str] = ("*",)
     stopped = ""
     measures_after_training = True
-    remedy = "define `sites()` on the module"  # where it recorded nothing
+    remedy = "no layer that it measures ran; define `sites()` on the module"  # where it recorded nothing
 
-    def __init__(self, *, every_n_steps: int | None, batch_size: int = 512) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int | None = 512) -> None:
         require_at_least("every_n_steps", every_n_steps, 1)
         require_at_least("batch_size", batch_size, 1)
         self.asked = every_n_steps
@@ -108,6 +108,7 @@ class Monitor(Callback):
         self.training_batch: Any = None  # the batch of the step
         self.handles: list[Any] = []  # of hooks and listeners, for `release`
         self._said: set[str] = set()
+        self._found_nothing = False  # a measurement did
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -172,8 +173,7 @@ class Monitor(Callback):
         self.handles.clear()
 
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
-        if not values:
-            self.say(f"recorded nothing; {self.remedy}, or leave it out")
+        self._found_nothing |= not values
         values = {tag: x for tag, x in values.items() if any(fnmatchcase(tag, glob) for glob in self.only)}
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))
@@ -195,6 +195,7 @@ class Monitor(Callback):
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
             self.recorded, self.started_at, self.stopped, self._said = {}, None, "", set()
+            self._found_nothing = False
             self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
             if not module.automatic_optimization:
                 raise ValueError("training_step takes steps itself; leave the monitor out")
@@ -207,8 +208,6 @@ class Monitor(Callback):
         self, trainer: Trainer, module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         self.training_batch = batch
-        if self._held_out is None:
-            self._held_out = held_out_batch(trainer, batch, self.batch_size)
         step = trainer.global_step
         # Under gradient accumulation several batches share a step. The first one counts.
         if step % self.every_n_steps == 0 and step != self.started_at:
@@ -219,6 +218,8 @@ class Monitor(Callback):
         self._measure_and_record(trainer, module, step)
 
     def _measure_and_record(self, trainer: Trainer, module: LightningModule, step: int) -> None:
+        if self._held_out is None:
+            self._held_out = held_out_batch(trainer, self.training_batch, self.batch_size)
         batches = Batches(self._held_out, gathered_batch(self.training_batch))
         with passes_as_in(trainer):
             values = self.measure(module, batches, step=step)
@@ -231,12 +232,17 @@ class Monitor(Callback):
         if self.training_batch is None and step:  # the run was resumed after its last step
             self.training_batch = last_training_batch(trainer)
         if self.training_batch is not None:
-            if self._held_out is None:
-                self._held_out = held_out_batch(trainer, self.training_batch, self.batch_size)
             self._measure_and_record(trainer, module, step)
 
     def teardown(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         self._held_out = self.training_batch = None
+        self.say_if_nothing()
+
+    def say_if_nothing(self) -> None:
+        """Say it if no measurement found anything. A later one may, where a pass leaves layers out."""
+        if self._found_nothing and not self.recorded:
+            self.say(f"recorded nothing; {self.remedy}, or leave it out")
+        self._found_nothing = False
 
 
 _make_safe(Monitor)
@@ -260,6 +266,7 @@ class StepMonitor(Monitor):
     def __init__(self, *, every_n_steps: int | None) -> None:
         super().__init__(every_n_steps=every_n_steps)
         self.watching = False
+        self._read_at: int | None = None  # the step whose gradients were read
 
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         """Before the forward pass: attach hooks and append them to `handles`."""
@@ -294,13 +301,15 @@ class StepMonitor(Monitor):
         raise NotImplementedError
 
     def start(self, trainer: Trainer, module: LightningModule, step: int) -> None:
-        self.watching = True
+        self.watching, self._read_at = True, None
         run_eagerly(module, True)
         self.watch(module, self.training_batch, step)
 
     def on_before_optimizer_step(self, trainer: Trainer, module: LightningModule, optimizer: Any) -> None:
-        if not (self.watching and self.reads_gradients):
+        # Once in a step: a closure, as of LBFGS, may run several times.
+        if not (self.watching and self.reads_gradients) or self._read_at == trainer.global_step:
             return
+        self._read_at = trainer.global_step
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         loss_scale = scaler.get_scale() if scaler else 1.0
         # Fused optimizers unscale inside their step, so `.grad` is still scaled here.

@@ -14,8 +14,22 @@ from normexp.models.sites import sites_of
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import WITH_ACCURACY, Batches, images_of
 from normexp.monitors.guard import step_output
-from normexp.monitors.sites import Site, channel_dim, first_tensor, to_rows
+from normexp.monitors.sites import Site, channel_dim, read_input, to_rows
 from normexp.norms.layers.running import Names, running_names
+
+
+def mean_and_std(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation (correction 0) of each channel of `rows` (..., n, C), each (..., C)."""
+    mean = rows.mean(-2)
+    return mean, (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
+
+
+def distances(mean: Tensor, std: Tensor, from_mean: Tensor, from_std: Tensor) -> tuple[Tensor, Tensor]:
+    """|mean - from_mean| / |from_std| and |std - from_std| / |from_std|, each (...): norms over channels, so a constant
+    channel does not divide by zero."""
+    norm = torch.linalg.vector_norm
+    scale = norm(from_std, dim=-1)
+    return norm(mean - from_mean, dim=-1) / scale, norm(std - from_std, dim=-1) / scale
 
 
 def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict[str, Tensor]:
@@ -24,15 +38,8 @@ def discrepancy(rows: Tensor, running_mean: Tensor, running_var: Tensor) -> dict
     tid_mean = |mean_batch - mean| / |std| and tid_std = |std_batch - std| / |std|, with norms over channels (Wang et
     al. 2022, arXiv:2210.05153). The batch's std has correction 0, since training divides by it.
     """
-    norm = torch.linalg.vector_norm
-    mean = rows.mean(-2)
-    std = (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
-    running_std = running_var.sqrt()
-    scale = norm(running_std, dim=-1)
-    return {
-        "tid_mean": norm(mean - running_mean, dim=-1) / scale,
-        "tid_std": norm(std - running_std, dim=-1) / scale,
-    }
+    moved = distances(*mean_and_std(rows), running_mean, running_var.sqrt())
+    return dict(zip(("tid_mean", "tid_std"), moved, strict=True))
 
 
 def with_running_statistics(module: nn.Module) -> dict[Site, Names]:
@@ -52,11 +59,11 @@ class BatchStatistics(Monitor):
     `loss_mode_gap/network` is the third minus the second. If `training_step` returns `batch_accuracy`, as this
     project's does, there are also `accuracy_train_batch`, `accuracy_val_batch` and `accuracy_population`.
 
-    Dropout is off in all three and only the norms change mode, so the norms alone cause the gap. Set `batch_size` to
-    the batch size of training, because batch statistics depend on it.
+    Dropout is off in all three and only the norms change mode, so the norms alone cause the gap. `batch_size` is by
+    default that of training, because batch statistics depend on it.
     """
 
-    def __init__(self, *, every_n_steps: int | None, batch_size: int) -> None:
+    def __init__(self, *, every_n_steps: int | None, batch_size: int | None = None) -> None:
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
 
     def keys(self) -> set[str]:
@@ -72,24 +79,19 @@ class BatchStatistics(Monitor):
         for site in tracked:
             site.module.train()
         train = self._evaluate(module, batches.training)
-        for site, names in tracked.items():
-            site.module.register_forward_pre_hook(self._record(values, site.layer, names), with_kwargs=True)
+
+        def record(site: Site, x: Tensor) -> None:
+            rows = to_rows(x, channel_dim(site.module, x.ndim))
+            found = discrepancy(rows, *(getattr(site.module, name).flatten() for name in tracked[site]))
+            values.update({f"{name}/{site.layer}": value for name, value in found.items()})
+
+        for site in tracked:
+            read_input(site, record)
         val = self._evaluate(module, batches.held_out)
         for place, result in (("train_batch", train), ("val_batch", val), ("population", population)):
             values |= {f"{name}_{place}/network": value for name, value in result.items()}
         values["loss_mode_gap/network"] = population["loss"] - val["loss"]
         return values
-
-    @staticmethod
-    def _record(values: dict[str, Tensor], layer: str, names: Names) -> Any:
-        def hook(norm: nn.Module, inputs: tuple, named: dict) -> None:
-            if (x := first_tensor(inputs, named)) is None:
-                return
-            rows = to_rows(x, channel_dim(norm, x.ndim))
-            tid = discrepancy(rows, *(getattr(norm, name).flatten() for name in names))
-            values.update({f"{name}/{layer}": value for name, value in tid.items()})
-
-        return hook
 
     @staticmethod
     def _evaluate(module: LightningModule, batch: Any) -> dict[str, Tensor]:

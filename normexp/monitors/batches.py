@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._pytree import tree_leaves
 
-from normexp.monitors.guard import NoLoss, same_random
+from normexp.monitors.guard import NoLoss, WrongLoss, same_random
 
 
 class Batches(NamedTuple):
@@ -27,11 +27,11 @@ class Batches(NamedTuple):
     training: Any
 
 
-def held_out_batch(trainer: Trainer, training: Any, size: int) -> Any:
+def held_out_batch(trainer: Trainer, training: Any, size: int | None) -> Any:
     """`size` samples if the data module offers them, else the first validation batch, else the training batch."""
     data = getattr(trainer, "datamodule", None)
     if hasattr(data, "probe_batch"):
-        return data.probe_batch(size)
+        return data.probe_batch(size or leading_size(training))
     loader = trainer.val_dataloaders
     if isinstance(loader, (list, tuple)):  # of several validation sets, take the first
         loader = loader[0] if loader else None
@@ -65,12 +65,14 @@ def first_batch(loader: Any) -> Any:
     return batches[0]
 
 
-def batches_of(data: Any, size: int) -> Batches:
+def batches_of(data: Any, size: int | None) -> Batches:
     """The batches of a data module; for a single batch `data`, that batch twice."""
     if not hasattr(data, "train_dataloader"):
         return Batches(data, data)
-    held_out = data.probe_batch(size) if hasattr(data, "probe_batch") else first_batch(data.val_dataloader())
-    return Batches(held_out, first_batch(data.train_dataloader()))
+    training = first_batch(data.train_dataloader())
+    own = hasattr(data, "probe_batch")
+    held_out = data.probe_batch(size or leading_size(training)) if own else first_batch(data.val_dataloader())
+    return Batches(held_out, training)
 
 
 def processes() -> int:
@@ -230,9 +232,16 @@ def loss_of_output(
     output: Any, target: Any, loss: Callable[..., Tensor] | None = None
 ) -> tuple[Tensor | None, str]:
     """(loss, how it is computed): the user's, that of the output, cross-entropy for targets that are classes, (N, ...)
-    of outputs (N, K, ...) or (N, ..., K), squared error for numbers in the output's shape; None if nothing tells it."""
+    of outputs (N, K, ...) or (N, ..., K) that have so many, squared error for numbers in the output's shape; None if
+    nothing tells it.
+
+    Raises WrongLoss where the user's gives something else than one number."""
     if loss is not None:
-        return loss(output, target), getattr(loss, "__name__", type(loss).__name__)
+        value = loss(output, target)
+        if not isinstance(value, Tensor) or value.numel() != 1:
+            shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
+            raise WrongLoss(f"loss=: gives a {type(value).__name__}{shape}; return a tensor of one number")
+        return value, getattr(loss, "__name__", type(loss).__name__)
     given = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
     if isinstance(given, Tensor):
         return given, "the loss that the network returns"
@@ -243,7 +252,8 @@ def loss_of_output(
         return F.mse_loss(y, target), SQUARED
     if not (target.is_floating_point() or target.dtype == torch.bool) and y.ndim == target.ndim + 1 > 1:
         for axis in (1, -1):
-            if y.movedim(axis, -1).shape[:-1] == target.shape:
+            fits = y.movedim(axis, -1).shape[:-1] == target.shape and target.numel() > 0
+            if fits and y.shape[axis] > max(1, int(target.max())):  # not one logit, as of two classes
                 y = y if y.element_size() > 2 else y.float()
                 return F.cross_entropy(y.movedim(axis, 1), target), ENTROPY
     return None, ""

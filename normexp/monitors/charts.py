@@ -37,10 +37,8 @@ def layout(recorded: Mapping[str, Recorded]) -> dict[str, dict[str, list]]:
     bands: dict[str, list] = {}
     for name, tags in recorded.items():
         statistics = by_statistic(tags)
-        whole = {
-            s: ["Multiline", [f"^{s}/network$"]] for s, layers in statistics.items() if "network" in layers
-        }
-        first |= whole
+        whole = [statistic for statistic, layers in statistics.items() if "network" in layers]
+        first |= {statistic: ["Multiline", [f"^{statistic}/network$"]] for statistic in whole}
         pages[name] = {statistic: ["Multiline", [f"^{statistic}/"]] for statistic in statistics}
         for statistic, layers in statistics.items():
             place, _, percentile = statistic.rpartition("_")
@@ -96,6 +94,7 @@ def measure_without_fit(
             with monitor.attempt():
                 measured = monitor.measure(module, data, step=step)
                 monitor.record(loggers, measured, step)
+                monitor.say_if_nothing()
                 values |= measured
     for charts in callbacks:
         if isinstance(charts, Charts):

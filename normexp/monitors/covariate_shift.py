@@ -6,16 +6,19 @@ fixed and changes only the weights.
 """
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import torch
 from pytorch_lightning import LightningModule, Trainer
+from pytorch_lightning.utilities import move_data_to_device
 from torch import Tensor, nn
 
 from normexp.format import require_at_least
-from normexp.models.sites import sites_of
+from normexp.models.sites import Site, sites_of
 from normexp.monitors.base import Monitor, StepMonitor
+from normexp.monitors.batch_statistics import distances, mean_and_std
 from normexp.monitors.batches import Batches, gathered_batch, leading_size, rows_of
 from normexp.monitors.guard import (
     flat,
@@ -30,9 +33,9 @@ from normexp.monitors.guard import (
 )
 from normexp.monitors.sites import (
     channel_dim,
-    first_tensor,
     layer_weights,
     noise_before,
+    read_input,
     to_rows,
     weights_before,
 )
@@ -48,8 +51,7 @@ class Distribution(NamedTuple):
     @staticmethod
     def of(rows: Tensor, sample_size: int) -> "Distribution":
         """From `rows` (..., n, C). `ordered` keeps at most `sample_size` of the n, the same ones at every call."""
-        mean = rows.mean(-2)
-        std = (rows - mean.unsqueeze(-2)).square().mean(-2).sqrt()
+        mean, std = mean_and_std(rows)
         if rows.shape[-2] > sample_size:
             kept = torch.randperm(rows.shape[-2], generator=torch.Generator().manual_seed(0))[:sample_size]
             rows = rows.index_select(-2, kept.to(rows.device))
@@ -59,25 +61,23 @@ class Distribution(NamedTuple):
 def drift(now: Distribution, before: Distribution) -> dict[str, Tensor]:
     """Distance between two distributions of the same samples, in units of the earlier std; each (...).
 
-    - mean_drift = |mean' - mean| / |std| and std_drift = |std' - std| / |std|, with norms over channels, so a constant
-      channel does not divide by zero
+    - mean_drift = |mean' - mean| / |std| and std_drift = |std' - std| / |std|, with norms over channels
     - wasserstein_drift: the Wasserstein-1 distance of each channel (the mean distance of the sorted values), averaged
       over channels, divided by the root mean square of the std
     """
-    norm = torch.linalg.vector_norm
-    scale = norm(before.std, dim=-1)
-    wasserstein = (now.ordered - before.ordered).abs().mean((-2, -1))
+    of_mean, of_std = distances(now.mean, now.std, before.mean, before.std)
+    moved = (now.ordered - before.ordered).abs().mean((-2, -1)) / torch.linalg.vector_norm(before.std, dim=-1)
     return {
-        "mean_drift": norm(now.mean - before.mean, dim=-1) / scale,
-        "std_drift": norm(now.std - before.std, dim=-1) / scale,
-        "wasserstein_drift": wasserstein / scale * before.std.shape[-1] ** 0.5,
+        "mean_drift": of_mean,
+        "std_drift": of_std,
+        "wasserstein_drift": moved * before.std.shape[-1] ** 0.5,
     }
 
 
 class CovariateShift(Monitor):
     """Drift of the input of each linear map since the previous measurement: `mean_drift/<layer>`,
     `std_drift/<layer>`, `wasserstein_drift/<layer>`. Drift since the first measurement of the run:
-    `..._from_start/<layer>`. The first measurement has no drift.
+    `..._from_start/<layer>`. The first measurement has no drift, and neither has an input after it was constant.
 
     Also `input_mean/<layer>` (over channels) and `input_std/<layer>` (root mean square over channels). For each norm's
     gain and shift, trained or frozen: `gamma_mean`, `gamma_std`, `beta_mean`, `beta_std` over channels.
@@ -107,6 +107,8 @@ class CovariateShift(Monitor):
         for suffix, reference in (("", self._previous), ("_from_start", self._first)):
             for layer in [layer for layer in reference if layer in now]:  # a pass may leave some out
                 before = Distribution(*(x.to(now[layer].mean) for x in reference[layer]))
+                if not before.std.any():  # there is no unit
+                    continue
                 for name, value in drift(now[layer], before).items():
                     values[f"{name}{suffix}/{layer}"] = value
         self._first = self._first or now
@@ -116,29 +118,25 @@ class CovariateShift(Monitor):
     def _inputs(self, module: LightningModule, batch: Any) -> dict[str, Distribution]:
         found: dict[str, Distribution] = {}
 
-        def record(layer: str, linear: nn.Module, x: Tensor | None) -> None:
-            # An embedding's input has no moments.
-            if layer not in found and x is not None and x.is_floating_point():
-                found[layer] = Distribution.of(to_rows(x, channel_dim(linear, x.ndim)), self.sample_size)
+        def record(site: Site, x: Tensor) -> None:
+            if site.layer not in found and x.is_floating_point():  # an embedding's input has no moments
+                rows = to_rows(x, channel_dim(site.module, x.ndim))
+                found[site.layer] = Distribution.of(rows, self.sample_size)
 
         for site in sites_of(module):
             if site.kind == "linear":
-                # `untouched` drops this hook at its end.
-                site.module.register_forward_pre_hook(
-                    lambda linear, inputs, named, layer=site.layer: record(
-                        layer, linear, first_tensor(inputs, named)
-                    ),
-                    with_kwargs=True,
-                )
+                read_input(site, record)
         with torch.no_grad():
             loss_of(module, batch)
         return found
 
     def state_dict(self) -> dict[str, Any]:
         references = {"first": self._first, "previous": self._previous}
-        return {name: {k: tuple(v) for k, v in layers.items()} for name, layers in references.items()}
+        own = {name: {k: tuple(v) for k, v in layers.items()} for name, layers in references.items()}
+        return super().state_dict() | own
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
         self._first, self._previous = (
             {layer: Distribution(*x) for layer, x in state[name].items()} for name in ("first", "previous")
         )
@@ -244,9 +242,7 @@ class InternalCovariateShift(OfOneStep):
         sites = sites_of(module)
         layers, preceding = layer_weights(sites), weights_before(module, sites)
 
-        def loss() -> Tensor:
-            return loss_of(module, batch)
-
+        loss = functools.partial(loss_of, module, batch)
         gradients = shifted_gradients(loss, layers, preceding, before, after, noise_before(sites))
         values = {}
         for layer, (gradient, shifted) in gradients.items():
@@ -331,11 +327,7 @@ class CovariateShiftProxies(OfOneStep):
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         super().on_train_start(trainer, module)
         if self._steps:
-            device = module.device
-            self._steps = [
-                ({name: x.to(device) for name, x in g.items()}, {name: x.to(device) for name, x in w.items()})
-                for g, w in self._steps
-            ]
+            self._steps = move_data_to_device(self._steps, module.device)
             self._names = {p: name for name, p in module.named_parameters()}
             self.watching = True
 

@@ -3,7 +3,7 @@ noise of a batch's gradient.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from normexp.monitors.base import Monitor, StepMonitor
 from normexp.monitors.batches import Batches, leading_size, norms_over_processes, rows_of
 from normexp.monitors.guard import (
     NoLoss,
+    flat,
     gradients_of,
     guard_depth,
     loss_of,
@@ -127,19 +128,20 @@ class Gradients(StepMonitor):
         self._before = {p: p.detach().clone() for own in owns for p in own if p in gradients}
         self._backward_scale = backward_scale
 
+    def _groups(self, parameters: Iterable[nn.Parameter]) -> dict[str, list[int]]:
+        """Layer -> the places of its own among `parameters`, of layers that have any."""
+        place = {p: i for i, p in enumerate(parameters)}
+        groups = {layer: [place[p] for p in own if p in place] for layer, own in self._layers.items()}
+        return {layer: own for layer, own in groups.items() if own}
+
     def _of_gradients(self) -> dict[str, Tensor]:
-        index = {p: i for i, p in enumerate(self._norms)}
-        groups = {layer: [index[p] for p in own if p in index] for layer, own in self._layers.items()}
-        groups = {layer: own for layer, own in groups.items() if own} | {"network": list(index.values())}
+        groups = self._groups(self._norms) | {"network": list(range(len(self._norms)))}
         layers = joint_norms(torch.stack(list(self._norms.values())), groups)
         values = {f"gradient_norm/{layer}": norm for layer, norm in layers.items()}
         if self.angles:
-            own = {
-                layer: norms_of([p.detach() for p in self._layers[layer]])
-                for layer in layers
-                if layer != "network"
-            }
-            values |= {f"gradient_weight_ratio/{layer}": layers[layer] / own[layer].norm() for layer in own}
+            for layer in (layer for layer in self._layers if layer in layers):
+                size = norms_of([p.detach() for p in self._layers[layer]]).norm()
+                values[f"gradient_weight_ratio/{layer}"] = layers[layer] / size
         activations = self._of_activations(self._backward_scale)
         values |= {f"activation_gradient_norm/{layer}": norm for layer, norm in activations.items()}
         of_maps = {layer: norm for layer, norm in layers.items() if layer in self._linear}
@@ -166,18 +168,14 @@ class Gradients(StepMonitor):
         values = self._of_gradients()
         if self._before:
             before, after = list(self._before.values()), [p.detach() for p in self._before]
-            place = {p: i for i, p in enumerate(self._before)}
-            moved = {layer: [place[p] for p in own if p in place] for layer, own in self._layers.items()}
-            groups = {layer: own for layer, own in moved.items() if own}
+            groups = self._groups(self._before)
             change = joint_norms(norms_of(torch._foreach_sub(after, before)), groups)
             size = joint_norms(norms_of(before), groups)
             values |= {f"update_ratio/{layer}": change[layer] / size[layer] for layer in groups}
             if self.angles:
-                flat = {
-                    layer: [torch.cat([side[i].flatten() for i in own]) for side in (before, after)]
-                    for layer, own in groups.items()
-                }
-                values |= {f"update_angle/{layer}": angle(*sides) for layer, sides in flat.items()}
+                for layer, own in groups.items():
+                    sides = (flat([side[i] for i in own]) for side in (before, after))
+                    values[f"update_angle/{layer}"] = angle(*sides)
         self._norms, self._before, self._module = {}, {}, None
         return values
 
@@ -231,7 +229,7 @@ class GradientNoiseScale(Monitor):
             gradients = []
             for start in range(0, chunks * size, size):
                 loss = loss_of(module, rows_of(batches.training, start, start + size))
-                gradients.append(torch.cat([g.flatten() for g in gradients_of(loss, parameters)]))
+                gradients.append(flat(gradients_of(loss, parameters)))
             stacked = torch.stack(gradients)  # (chunks, P)
             noise, signal = noise_and_signal((stacked**2).sum(-1), (stacked.mean(0) ** 2).sum(), size)
         return {

@@ -78,6 +78,10 @@ class NoLoss(ValueError):
     """A batch that the training step skips."""
 
 
+class WrongLoss(ValueError):
+    """A user's loss= gives something else than one number."""
+
+
 def _own(value: Any, made: dict[int, Any]) -> Any:
     """A copy of the tensors and containers in a value. `made` holds the copies, by the id of what they copy, so that a
     tensor of two places, such as a buffer of two layers, stays one.
@@ -254,7 +258,9 @@ def has_reentrant(loss: Tensor) -> bool:
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:
-    """All values of several tensors, (P,)."""
+    """All values of several tensors, (P,). Raises ValueError if some are complex."""
+    if any(x.is_complex() for x in tensors):
+        raise ValueError("complex parameters have no such number; leave the monitor out")
     return torch.cat([x.flatten() for x in tensors])
 
 

@@ -18,6 +18,7 @@ path of the layer that is running.
 
 import contextlib
 import functools
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ from torch.nn.modules import module as all_modules
 from torch.overrides import TorchFunctionMode
 
 from normexp.models.sites import Site
-from normexp.monitors.guard import guard_depth
+from normexp.monitors.guard import guard_depth, is_compiled
 from normexp.monitors.sites import channel_axis, first_tensor, follow, in_vmap, note
 from normexp.norms.layers import is_norm
 
@@ -166,6 +167,10 @@ class _Mode(TorchFunctionMode):
         self.open = [_Open(module, self.paths.get(root, ""), Counter(), None, [])]
 
     def __enter__(self) -> "_Mode":
+        self.quiet = contextlib.ExitStack()
+        if is_compiled(self.open[0].module):  # torch warns of hooks on all modules
+            self.quiet.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", "Using `torch.compile")
         self.handles = [
             all_modules.register_module_forward_pre_hook(self._enter),
             all_modules.register_module_forward_hook(self._leave, always_call=True),
@@ -176,6 +181,7 @@ class _Mode(TorchFunctionMode):
         super().__exit__(*error)
         for handle in self.handles:
             handle.remove()
+        self.quiet.close()
 
     def _enter(self, module: nn.Module, inputs: tuple) -> None:
         around, site = self.open[-1], self.sites.get(module)

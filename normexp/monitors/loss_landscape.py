@@ -1,5 +1,6 @@
 """The loss around the weights: how smooth it is along its gradient, and its curvature; and around the inputs."""
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -66,9 +67,7 @@ class Smoothness(Monitor):
         return {f"{name}_{end}" for name in range_of for end in ("min", "max")} | {"effective_beta"}
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
-        def loss() -> Tensor:
-            return loss_of(module, batches.training)
-
+        loss = functools.partial(loss_of, module, batches.training)
         values = along_gradient(loss, trained_parameters(module), self.step_sizes)
         return {f"{name}/network": value for name, value in values.items()}
 
@@ -101,10 +100,8 @@ def lanczos(product: Callable[[Tensor], Tensor], start: Tensor, iterations: int)
             image = image - basis.T @ (basis @ image)
         beside.append(torch.linalg.vector_norm(image))
         basis = torch.cat([basis, (image / beside[-1].clamp_min(torch.finfo(image.dtype).tiny))[None]])
-    below = torch.stack(beside[:-1]) if len(beside) > 1 else diagonal[0].new_zeros(0)
-    tridiagonal = (
-        (torch.diag(torch.stack(diagonal)) + torch.diag(below, 1) + torch.diag(below, -1)).double().cpu()
-    )
+    middle, below = (torch.stack(values).cpu().double() for values in (diagonal, beside))
+    tridiagonal = torch.diag(middle) + torch.diag(below[:-1], 1) + torch.diag(below[:-1], -1)
     if not tridiagonal.isfinite().all():
         return torch.full((len(diagonal),), float("nan"))
     return torch.linalg.eigvalsh(tridiagonal)

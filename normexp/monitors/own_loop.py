@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from pytorch_lightning.loggers import Logger, TensorBoardLogger
 from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-from normexp.format import require_at_least
+from normexp.format import pluralize, require_at_least
 from normexp.monitors.activations import Activations
 from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Step, loss_of_output, processes
@@ -51,6 +52,7 @@ class Watch:
         # Passes run in the loop's own context, with its autocast.
         self.precision_plugin = SimpleNamespace(train_step_context=contextlib.nullcontext)
         self._to, self._batch, self._begun, self._has_loss = to, None, False, loss is not None
+        self._called, self._updated = False, 0  # whether the model was, and how often its weights were
         self._hearing: list[contextlib.AbstractContextManager] = []
 
     @property
@@ -90,10 +92,22 @@ class Watch:
         if error is None and self._has_loss:
             self._call("on_train_end")
         self._call("teardown", "fit")
+        if error is None and (missing := self._missing()):
+            warnings.warn(f"watch: {missing}", stacklevel=2)
         if self.recorded:
             Charts().write(self.loggers, self.monitors)
         for logger in self.loggers:
             logger.finalize("success")
+
+    def _missing(self) -> str:
+        """What a loop did not do, so that no step could be measured; empty if it did."""
+        name, steps = type(self.model).__name__, pluralize(self._updated, "step")
+        if not self._called:
+            never = f"{name} was never called in training mode with gradients, so nothing was measured"
+            return f"{steps}, but {never}; watch the module that the loop calls, or each of its parts"
+        if not self._updated:
+            return f"no torch optimizer stepped weights of {name}, so no step was measured; step by one"
+        return ""
 
     def _call(self, hook: str, *args: Any) -> None:
         for callback in self.callbacks:
@@ -103,6 +117,7 @@ class Watch:
         # Not of a copy, which takes the hooks along, nor in validation or a pass of a monitor.
         if model is not self.model or guard_depth() or not (model.training and torch.is_grad_enabled()):
             return
+        self._called = True
         if not self._begun:
             self._begun = True
             given = args if not named else named if not args else None
@@ -120,14 +135,32 @@ class Watch:
         own = {id(p) for p in self.model.parameters()}
         return any(id(p) in own for group in optimizer.param_groups for p in group["params"])
 
-    def _before_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
-        if self._begun and self._updates(optimizer):
-            scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which unscales by itself
-            self.precision_plugin.scaler = scale is not None and SimpleNamespace(get_scale=scale.item)
+    def _before_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> Any:
+        if not self._updates(optimizer):
+            return None
+        scale = getattr(optimizer, "grad_scale", None)  # of a fused optimizer, which unscales by itself
+        self.precision_plugin.scaler = scale is not None and SimpleNamespace(get_scale=scale.item)
+        closure = args[1] if len(args) > 1 else named.get("closure")
+        if closure is None:
+            self._read_gradients(optimizer)
+            return None
+
+        def read() -> Any:  # the gradients come inside the step, as of LBFGS
+            loss = closure()
+            self._read_gradients(optimizer)
+            return loss
+
+        return (optimizer,), {"closure": read}
+
+    def _read_gradients(self, optimizer: torch.optim.Optimizer) -> None:
+        if self._begun:
             self._call("on_before_optimizer_step", optimizer)
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
-        if self._begun and self._updates(optimizer):
+        if not self._updates(optimizer):
+            return
+        self._updated += 1
+        if self._begun:
             self.global_step += 1
             self._begun = False
             self._call("on_train_batch_end", None, None, 0)
@@ -155,7 +188,8 @@ def watch(
         w.recorded  # tag -> [(step, value), ...]
 
     A step is one of a torch optimizer that holds weights of the model; it begins at the model's first call in training
-    mode. Tags and numbers are those of a LightningModule with the network in `self.model`.
+    mode. Where the loop calls its parts alone, as of a GAN, watch each: `with watch(gan.G) as g, watch(gan.D) as d:`.
+    Tags and numbers are those of a LightningModule with the network in `self.model`.
 
     Args:
         every: steps from one measurement to the next.
@@ -170,6 +204,8 @@ def watch(
         strict: whether a monitor that fails ends the loop. By default it is said once, and the loop goes on.
     """
     require_at_least("every", every, 1)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise ValueError("model: is scripted or traced, and its layers hide; pass the module it was made of")
     usual = [Activations(every_n_steps=every), Gradients(every_n_steps=every)]
     watched = Watch(model, usual if monitors is None else monitors, to, loss, validation)
     for monitor in watched.monitors:

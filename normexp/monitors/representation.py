@@ -18,7 +18,7 @@ from normexp.monitors.base import Monitor
 from normexp.monitors.batches import Batches
 from normexp.monitors.guard import loss_of
 from normexp.monitors.listen import listen, unheard
-from normexp.monitors.sites import Site, axis_at, first_tensor, to_rows, wide
+from normexp.monitors.sites import Site, axis_at, read_input, to_rows, wide
 
 
 def geometry(features: Tensor) -> dict[str, Tensor]:
@@ -209,23 +209,23 @@ class Stream(Monitor):
         values: dict[str, Tensor] = {}
         added: dict[str, Tensor] = {}
         sites, last = sites_of(module), [""]
-        branches = [site for site in sites if site.kind == "branch"]
+        without = self._losses_without(module, batches.held_out, sites)
         kind = "residual" if any(site.kind == "residual" for site in sites) else "norm"
-        declared, handles = names_its_sites(module), []
-        for site in sites:
+        declared = names_its_sites(module)
+
+        def stream(site: Site, x: Tensor) -> None:
+            if site.kind == kind:
+                self._stream(values, added, site, x.detach(), axis_at(site, x, declared))
+
+        for site in sites:  # `untouched` drops these hooks at its end
             if site.kind == "linear":
                 hook = functools.partial(lambda layer, *_: last.__setitem__(0, layer), site.layer)
-                handles.append(site.module.register_forward_pre_hook(hook))
+                site.module.register_forward_pre_hook(hook)
             if site.kind == "branch":
                 hook = functools.partial(lambda layer, m, i, y: added.__setitem__(layer, y), site.layer)
-                handles.append(site.module.register_forward_hook(hook))
+                site.module.register_forward_hook(hook)
             if site.kind == kind:
-                hook = lambda _, inputs, named, site=site: stream(site, first_tensor(inputs, named))  # noqa: E731
-                handles.append(site.module.register_forward_pre_hook(hook, with_kwargs=True))
-
-        def stream(site: Site, x: Tensor | None) -> None:
-            if site.kind == kind and x is not None:
-                self._stream(values, added, site, x.detach(), axis_at(site, x, declared))
+                read_input(site, stream)
 
         self.handles.append(listen(module, sites, None if declared else stream))
 
@@ -235,20 +235,25 @@ class Stream(Monitor):
                 found = attention_numbers(*args, **options)
             values.update({f"{name}/{last[0]}": value for name, value in found.items()})
 
-        with torch.no_grad():
-            with _AttentionCalls(attends):
-                loss = loss_of(module, batches.held_out)
+        with torch.no_grad(), _AttentionCalls(attends):
+            loss = loss_of(module, batches.held_out)
+        return values | {f"left_out_loss/{block}": value - loss for block, value in without.items()}
+
+    @staticmethod
+    @torch.no_grad()
+    def _losses_without(module: nn.Module, batch: Any, sites: list[Site]) -> dict[str, Tensor]:
+        """The loss without each block's branches."""
+        blocks: dict[str, list[nn.Module]] = {}
+        for site in sites:
+            if site.kind == "branch":
+                blocks.setdefault(site.layer.split("_")[0], []).append(site.module)
+        found = {}
+        for block, summands in blocks.items():
+            handles = [m.register_forward_hook(lambda m, i, y: torch.zeros_like(y)) for m in summands]
+            found[block] = loss_of(module, batch)
             for handle in handles:
                 handle.remove()
-            blocks: dict[str, list[nn.Module]] = {}
-            for site in branches:
-                blocks.setdefault(site.layer.split("_")[0], []).append(site.module)
-            for block, summands in blocks.items():
-                handles = [m.register_forward_hook(lambda m, i, y: torch.zeros_like(y)) for m in summands]
-                values[f"left_out_loss/{block}"] = loss_of(module, batches.held_out) - loss
-                for handle in handles:
-                    handle.remove()
-        return values
+        return found
 
     def _stream(
         self, values: dict[str, Tensor], added: dict[str, Tensor], site: Site, x: Tensor, axis: int | None

@@ -5,7 +5,7 @@ behind the samples' for a convolution. While somebody listens (listen.py) the ax
 that the network calls; where it is lost, as by an `einsum`, nothing is known until the next layer.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from normexp.models.sites import LINEAR_MAPS, WHOLE, Site
+from normexp.monitors.guard import trained_parameters
 from normexp.norms.layers import is_norm
 
 CHANNELS_FIRST = {"num_features", "num_groups", "size"}  # of torch's batch, instance, group, response norms
@@ -21,6 +22,16 @@ CHANNELS_FIRST = {"num_features", "num_groups", "size"}  # of torch's batch, ins
 def first_tensor(args: tuple, kwargs: dict) -> Tensor | None:
     """What a module was called with, by position or by name; None where that is no tensor of numbers."""
     return next((x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)), None)
+
+
+def read_input(site: Site, record: Callable[[Site, Tensor], None]) -> None:
+    """Call `record(site, x)` with the input of each pass through a layer, until `untouched` drops the hook."""
+
+    def hook(module: nn.Module, inputs: tuple, named: dict) -> None:
+        if (x := first_tensor(inputs, named)) is not None:
+            record(site, x)
+
+    site.module.register_forward_pre_hook(hook, with_kwargs=True)
 
 
 def in_vmap(x: Any) -> bool:
@@ -62,44 +73,42 @@ def layer_weights(sites: list[Site], kind: str = "linear") -> dict[str, list[nn.
 
 def noise_before(sites: list[Site]) -> dict[str, list[nn.Module]]:
     """For the layer of each linear map, the norms before it that draw new noise at each step (`next_noise`)."""
-    passed: list[nn.Module] = []
-    before = {}
-    for site in sites:
-        if site.kind == "linear":
-            before[site.layer] = list(passed)
-        if hasattr(site.module, "next_noise"):
-            passed.append(site.module)
-    return before
+    return _before_maps(sites, (), lambda module: [module] if hasattr(module, "next_noise") else [])
 
 
 def weights_before(module: nn.Module, sites: list[Site]) -> dict[str, list[nn.Parameter]]:
     """For the layer of each linear map, the trained parameters before it. These are the parameters of earlier sites,
     such as a norm's gain, and those of no site, such as embeddings, which stand at the input."""
     of_sites = {p for site in sites if site.kind != "embedding" for p in site.module.parameters()}
-    passed = dict.fromkeys(p for p in module.parameters() if p.requires_grad and p not in of_sites)
-    before = {}
+    at_input = [p for p in trained_parameters(module) if p not in of_sites]
+    return _before_maps(sites, at_input, trained_parameters)
+
+
+def _before_maps(
+    sites: list[Site], at_input: Iterable, own: Callable[[nn.Module], Iterable]
+) -> dict[str, list]:
+    """For the layer of each linear map, what stands at the input and what each site before it has of its own."""
+    passed, before = dict.fromkeys(at_input), {}
     for site in sites:
         if site.kind == "linear":
             before[site.layer] = list(passed)
-        passed |= dict.fromkeys(p for p in site.module.parameters() if p.requires_grad)
+        passed |= dict.fromkeys(own(site.module))
     return before
 
 
-def has_own_axis(module: nn.Module) -> bool:
-    """Whether a layer defines where its channels are, whatever arrives."""
-    if getattr(module, "channel_dim", None) is not None:
-        return True
-    return isinstance(module, (*LINEAR_MAPS, *WHOLE)) or bool(CHANNELS_FIRST & module.__dict__.keys())
-
-
-def channel_dim(module: nn.Module, ndim: int) -> int:
-    """The channel axis of a site's tensors: that of the norm, else 1 for (N, C) and (N, C, H, W), -1 for (N, T, C)."""
+def own_axis(module: nn.Module) -> int | None:
+    """The axis of the channels where a layer defines it, whatever arrives; else None."""
     if getattr(module, "channel_dim", None) is not None:
         return module.channel_dim
     if isinstance(module, (nn.Linear, nn.Bilinear, *WHOLE)):
         return -1
-    if isinstance(module, LINEAR_MAPS) or CHANNELS_FIRST & module.__dict__.keys():
-        return 1
+    return 1 if isinstance(module, LINEAR_MAPS) or CHANNELS_FIRST & module.__dict__.keys() else None
+
+
+def channel_dim(module: nn.Module, ndim: int) -> int:
+    """The channel axis of a site's tensors: its own, else 1 for (N, C) and (N, C, H, W), -1 for (N, T, C)."""
+    if (own := own_axis(module)) is not None:
+        return own
     if is_norm(module) and not (ndim == 4 and type(module).__name__.endswith("2d")):  # as LayerNorm2d's
         return -1
     return -1 if ndim == 3 else 1
@@ -157,8 +166,8 @@ def axis_at(site: Site, x: Tensor, declared: bool = False) -> int | None:
         return -1
     if site.kind not in ("norm", "linear"):
         return channel_dim(site.module, x.ndim) if followed is None and declared else followed
-    if has_own_axis(site.module):
-        return channel_dim(site.module, x.ndim)
+    if (own := own_axis(site.module)) is not None:
+        return own
     several = len(tuple(getattr(site.module, "normalized_shape", (0,)))) > 1
     return followed if followed is not None or several else channel_dim(site.module, x.ndim)
 

@@ -19,15 +19,21 @@ HIGHER = {
     "accuracy", "acc", "top1", "top5", "map", "ap", "ap50", "ap75", "f1", "auc", "auroc", "auprc", "bleu",
     "rouge", "dice", "iou", "miou", "psnr", "ssim", "r2", "recall", "precision", "elo", "reward", "return",
 }  # fmt: skip
+# Before the last word, these turn it around or count something else, as 1-accuracy does: neg_log_loss, steps_to_acc.
+TURNED = {"neg", "negative", "minus", "one", "drop", "to", "until", "gap", "diff", "difference", "delta"}
+SUBTRACTED = re.compile(r"(.*/)?\s*\d*\s*-")
 
 
 def last_word(name: str) -> str:
-    """`map` of val/mAP, `error` of test/error_reestimated."""
-    return re.split(r"[^a-z0-9]+", name.lower().removesuffix(f"_{REESTIMATED}"))[-1]
+    """`map` of val/mAP, `error` of test/error_reestimated; empty where the words before it turn it."""
+    *before, last = re.split(r"[^a-z0-9]+", name.lower().removesuffix(f"_{REESTIMATED}"))
+    return "" if TURNED & set(before) or SUBTRACTED.match(name) else last
 
 
 def higher_is_better(name: str, better: str | None = None) -> bool:
     """Whether higher values are better, as `better` says, else the name. Raises ValueError if neither does."""
+    if better not in (None, "higher", "lower"):
+        raise ValueError(f"better={better}: write higher or lower")
     last = last_word(name)
     if not better and last not in LOWER | HIGHER:
         raise ValueError(f"metric={name}: which way is better? write better=higher or better=lower")

@@ -35,7 +35,14 @@ CELLS = {
     ("B1", "frozen_100"): (6, 3000, "adamw"),
     ("V5", "none"): (6, 10000, "adamw"),
     ("V5", "batchnorm"): (6, 10000, "adamw"),
+    ("N5", "noise"): (6, 3000, "adamw"),
+    ("N5", "none"): (6, 3000, "adamw"),
+    ("L2", "adam_first"): (16, 2000, "sgd"),
+    ("L2", "adam_all"): (16, 2000, "sgd"),
+    ("I5", "lsuv"): (32, 2000, "sgd"),
+    ("I5", "layernorm"): (32, 2000, "sgd"),
 }
+RELU = ("N5",)  # with He's weights; else sigmoid with Xavier's
 
 
 class Norm(nn.BatchNorm1d):
@@ -75,16 +82,25 @@ def read(folder: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()
 
 
-def network_of(arm: str, depth: int, images: torch.Tensor) -> nn.Sequential:
+def norm_of(arm: str) -> nn.Module:
+    if arm in ("batchnorm", "noise", "walk", "detached", "frozen_100"):
+        norm = Norm(WIDTH)
+        norm.arm = arm
+        return norm
+    return nn.LayerNorm(WIDTH) if arm == "layernorm" else nn.Identity()
+
+
+def network_of(arm: str, depth: int, images: torch.Tensor, relu: bool) -> nn.Sequential:
     """Linear, norm, sigmoid, ...; with Xavier's weights, or those of the arm."""
     layers = []
     for fan_in, fan_out in itertools.pairwise([784, *[WIDTH] * depth, 10]):
-        norm = (
-            Norm(WIDTH) if arm in ("batchnorm", "noise", "walk", "detached", "frozen_100") else nn.Identity()
-        )
-        norm.arm = arm
-        layers += [nn.Linear(fan_in, fan_out), norm, nn.Sigmoid()]
-        nn.init.xavier_normal_(layers[-3].weight)
+        layers += [nn.Linear(fan_in, fan_out), norm_of(arm), nn.ReLU() if relu else nn.Sigmoid()]
+        if relu:
+            nn.init.kaiming_normal_(layers[-3].weight, nonlinearity="relu")
+        elif arm == "lsuv":
+            nn.init.orthogonal_(layers[-3].weight)
+        else:
+            nn.init.xavier_normal_(layers[-3].weight)
         nn.init.zeros_(layers[-3].bias)
     network = nn.Sequential(*layers[:-2])
     if arm == "centered":  # a tanh network: tanh(z) = 2 (sigmoid(2 z) - 1/2)
@@ -94,43 +110,61 @@ def network_of(arm: str, depth: int, images: torch.Tensor) -> nn.Sequential:
         half.forward = lambda x: x.sigmoid() - 0.5
         for at in range(2, len(network), 3):
             network[at] = half
-    if arm == "units":
+    if arm in ("units", "lsuv"):
         x = images[:512]
         with torch.no_grad():
             for at in range(0, 3 * depth, 3):
-                deviation, mean = torch.std_mean(network[at](x), 0)
-                network[at].weight /= deviation[:, None]
-                network[at].bias.copy_(-mean / deviation)
+                if arm == "units":
+                    deviation, mean = torch.std_mean(network[at](x), 0)
+                    network[at].weight /= deviation[:, None]
+                    network[at].bias.copy_(-mean / deviation)
+                else:
+                    network[at].weight /= network[at](x).std()
                 x = network[at + 2](network[at](x))
     return network
 
 
-def train(arm: str, cell: tuple, rate: float, seed: int) -> float:
+def adam_part(network: nn.Sequential, half: int, rate: float) -> list[torch.optim.Optimizer]:
+    """Adam at a hundredth of the rate for the first maps, SGD for the others."""
+    maps = list(network[::3])
+    parts = [torch.optim.AdamW([p for m in maps[:half] for p in m.parameters()], rate / 100, weight_decay=0)]
+    rest = [p for m in maps[half:] for p in m.parameters()]
+    return parts + ([torch.optim.SGD(rest, rate, 0.9)] if rest else [])
+
+
+def train(arm: str, cell: tuple, rate: float, seed: int, relu: bool = False) -> float:
     """Accuracy on test, for noise with statistics estimated anew without it."""
     (depth, steps, name), momentum = cell, 0.9
     torch.manual_seed(seed)
     images, labels = (part[torch.randperm(60000, generator=torch.manual_seed(seed))[:55000]] for part in POOL)
     mean, deviation = images.mean(), images.std()
     images = (images - mean) / deviation
-    network = network_of(arm, depth, images)
+    network = network_of(arm, depth, images, relu)
     groups = [
         {"params": [p for p in network.parameters() if (p.ndim == 1) == vector], "weight_decay": decay}
         for vector, decay in ((False, 0.0 if name == "sgd" else 0.01), (True, 0.0))
     ]
-    optimizer = torch.optim.SGD(groups, rate, momentum) if name == "sgd" else torch.optim.AdamW(groups, rate)
+    half = (depth + 1) // 2
+    if arm in ("adam_first", "adam_all"):
+        optimizers = adam_part(network, half if arm == "adam_first" else depth + 1, rate)
+    else:
+        optimizers = [
+            torch.optim.SGD(groups, rate, momentum) if name == "sgd" else torch.optim.AdamW(groups, rate)
+        ]
+    peaks = [optimizer.param_groups[0]["lr"] for optimizer in optimizers]
     warmup, order, factors = steps // 20, [], None
     for step in range(steps):
         cosine = (1 + math.cos(math.pi * (step - warmup) / (steps - warmup))) / 2
-        for group in optimizer.param_groups:
-            group["lr"] = rate * ((step + 1) / warmup if step < warmup else cosine)
+        for optimizer, peak in zip(optimizers, peaks, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = peak * ((step + 1) / warmup if step < warmup else cosine)
         order = order if len(order) >= 128 else torch.randperm(len(images))
         batch, order = order[:128], order[128:]
-        optimizer.zero_grad()
+        network.zero_grad()
         cross_entropy(network(images[batch]), labels[batch]).backward()
         if arm in ("first_half", "last_half"):
             maps = list(network[::3])
             lengths = [nn.utils.get_total_norm([p.grad for p in linear.parameters()]) for linear in maps]
-            half = (depth + 1) // 2
             inside = range(half) if arm == "first_half" else range(half, depth + 1)
             factors = factors or [
                 float(lengths[-1] / lengths[at]) if at in inside else 1.0 for at in range(depth + 1)
@@ -138,7 +172,8 @@ def train(arm: str, cell: tuple, rate: float, seed: int) -> float:
             for linear, factor in zip(maps, factors, strict=True):
                 for parameter in linear.parameters():
                     parameter.grad *= factor
-        optimizer.step()
+        for optimizer in optimizers:
+            optimizer.step()
     with torch.no_grad():
         if arm in ("noise", "walk"):
             norms = [layer for layer in network if isinstance(layer, Norm)]
@@ -162,7 +197,7 @@ if __name__ == "__main__":
             continue
         kept = best_runs(name).query(f"arm == '{arm}' and steps == {cell[1]}")
         rates = itertools.cycle(kept["lr"])
-        ours = [round(train(arm, cell, next(rates), seed), 4) for seed in SEEDS]
+        ours = [round(train(arm, cell, next(rates), seed, name in RELU), 4) for seed in SEEDS]
         theirs = kept["accuracy"].tolist()
         agree = min(ours) <= max(theirs) + 0.005 and min(theirs) <= max(ours) + 0.005
         loops[f"{name} {arm}"] = {"rates": kept["lr"].tolist(), "bare": ours, "kept": theirs, "agree": agree}

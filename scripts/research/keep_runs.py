@@ -1,11 +1,12 @@
 """Add the finished runs of a claim on this disk to docs/evidence/runs.parquet.
 
     python scripts/research/keep_runs.py S22 outputs/claims/cache
-    python scripts/research/keep_runs.py N1 outputs/claims/cache docs/studies/noise
+    python scripts/research/keep_runs.py N1 outputs/claims/cache docs/studies/noise middle:wasserstein_drift test_mixed
 
 The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
 marked as asked for by the claim's present protocol, and no other run is. A study's settings are those of its bank of
-the same name.
+the same name. Words behind it name more of what its monitors logged for the study's page, at the first, the middle or
+the last measurement: the mean over layers.
 """
 
 import sys
@@ -22,9 +23,21 @@ from normexp.claims.gather import gathered
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.find import documents_in, read_all
 from normexp.config.folder import CONFIGS, allow_from, use_folder
+from normexp.runs.read import read_metrics
 
 
-def main(name: str, cache: Path, study: Path | None = None) -> None:
+def logged(folder: Path, word: str) -> float:
+    """The mean over layers of a statistic, such as `middle:wasserstein_drift`; of one that was logged once its number.
+    Raises a KeyError where nothing of the name was logged."""
+    when, _, name = word.rpartition(":")
+    rows = read_metrics([folder])
+    own = rows[rows["metric"].str.startswith(f"{name}/")].groupby("step")["value"].mean().sort_index()
+    if own.empty:
+        raise KeyError(f"{folder} logged no {name}")
+    return float(own.iloc[{"first": 0, "middle": len(own) // 2, "last": -1, "": -1}[when]])
+
+
+def main(name: str, cache: Path, study: Path | None = None, *words: str) -> None:
     """Write the table anew."""
     if study:
         use_folder(study)
@@ -47,6 +60,9 @@ def main(name: str, cache: Path, study: Path | None = None) -> None:
         bank=study.name if study else claim.bank,
         mode="alone",
     )
+    for word in words:
+        column = f"logged/{word}/" + ("*" if ":" in word else "accuracy")
+        new[column] = [logged(Path(folder), word) for folder in new["folder"]]
     more = [column for column in map(str, new) if column.startswith(("logged/", "steps_to_"))]
     later = [
         name for name in (*NUMBERS, "device", *more) if name not in kept and name in new
@@ -64,4 +80,4 @@ def main(name: str, cache: Path, study: Path | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), *map(Path, sys.argv[3:]))
+    main(sys.argv[1], Path(sys.argv[2]), *map(Path, sys.argv[3:4]), *sys.argv[4:])

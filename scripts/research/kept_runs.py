@@ -42,7 +42,7 @@ def right_answers(runs: pd.DataFrame) -> dict[int, np.ndarray]:
 
 def best_runs(name: str) -> pd.DataFrame:
     """The kept run of each arm, length and seed of a claim of the studies, at the rate with the best validation
-    accuracy (the least loss where two are equal): arm, steps, seed, lr, accuracy."""
+    accuracy (the least loss where two are equal): run, arm, steps, seed, lr, accuracy."""
     files = (DOCS / "studies").glob("*/claims/*.yaml")
     claims = {claim["id"]: claim for file in files for claim in yaml.safe_load_all(file.read_text())}
     claim, rows = claims[name], pd.read_parquet(DOCS / "evidence" / "runs.parquet")
@@ -55,4 +55,4 @@ def best_runs(name: str) -> pd.DataFrame:
     rows = rows.assign(accuracy=rows[measure]).sort_values(
         ["val_accuracy", "val_loss"], ascending=[False, True]
     )
-    return rows.groupby(["arm", "steps", "seed"]).head(1)[["arm", "steps", "seed", "lr", "accuracy"]]
+    return rows.groupby(["arm", "steps", "seed"]).head(1)[["run", "arm", "steps", "seed", "lr", "accuracy"]]

@@ -32,6 +32,7 @@ NAMES = {
     "groupnorm": "GroupNorm",
 }
 WIDTHS = {"none": 3.4, "batchnorm": 2.4, "layernorm": 1.6, "groupnorm": 1.0}  # so that equal lines all show
+NARROW = 5.6  # inches of a figure, so that its letters can be read on a telephone
 SHIFT = "logged/middle:wasserstein_drift/*"
 RATIO = "logged/first:gradient_first_last_ratio/weight"
 
@@ -43,16 +44,20 @@ def covariate_shift() -> None:
     of_models = runs["model"].map({"cnn": "CNN, ReLU", "resnet": "ResNet"})
     runs = runs.assign(kind=of_models.fillna("MLP, " + runs["model.activation"]))
     on_mnist = ["MLP, sigmoid", "MLP, tanh", "CNN, ReLU"]
-    figure, axes = plt.subplots(
-        1, 3, figsize=(9.6, 3.3), layout="constrained", gridspec_kw={"width_ratios": [4, 3.4, 1.3]}
+    figure, axes = plt.subplot_mosaic(
+        [["shift"] * 2, ["MNIST", "CIFAR-10"]],
+        figsize=(NARROW, 5),
+        layout="constrained",
+        gridspec_kw={"width_ratios": [3.4, 1.2]},
     )
-    label = "shift of the layers' inputs\nin 100 updates, in standard deviations"
-    shown = (
-        (SHIFT, 1, label, [*on_mnist, "ResNet"]),
-        ("test_accuracy", 100, "test accuracy on MNIST, %", on_mnist),
-        ("test_accuracy", 100, "on CIFAR-10, %", ["ResNet"]),
-    )
-    for panel, (column, scale, text, kinds) in zip(axes, shown, strict=True):
+    text = "shift of layers' inputs halfway,\nin standard deviations"
+    shown = {
+        "shift": (SHIFT, 1, text, [*on_mnist, "ResNet"]),
+        "MNIST": ("test_accuracy", 100, "test accuracy on MNIST, %", on_mnist),
+        "CIFAR-10": ("test_accuracy", 100, "on CIFAR-10, %", ["ResNet"]),
+    }
+    for where, (column, scale, text, kinds) in shown.items():
+        panel = axes[where]
         for place, kind in enumerate(kinds):
             for offset, norm in ((-0.5, "none"), (0.5, "batchnorm")):
                 values = scale * runs[(runs["kind"] == kind) & (runs["norm"] == norm)][column]
@@ -60,11 +65,12 @@ def covariate_shift() -> None:
                 panel.plot([x] * len(values), values, "o", color=OWN[norm], alpha=0.6, markersize=5)
                 ends = [x - 0.09, x + 0.09]
                 panel.plot(ends, [values.mean()] * 2, color=OWN[norm], linewidth=2.5, label=name)
-        panel.set_xticks(range(len(kinds)), kinds)
+        # Below each other where names are long, so that they fit a telephone.
+        panel.set_xticks(range(len(kinds)), [kind.replace(", ", ",\n") for kind in kinds])
         panel.set_ylabel(text)
         finish(panel)
-    axes[0].set_ylim(bottom=0)
-    axes[1].legend(frameon=False, fontsize=9, loc="lower right")
+    axes["shift"].set_ylim(bottom=0)
+    axes["shift"].legend(frameon=False)
     save(figure, "covariate_shift")
     columns = [SHIFT, "logged/middle:ics_cosine/*", "logged/middle:effective_beta/*", "test_accuracy"]
     print(
@@ -82,27 +88,29 @@ def vanishing_gradients() -> None:
     of_optimizers = runs["optimizer"].map({"sgd": ", SGD", "adamw": ", AdamW"})
     runs["kind"] = runs["model.activation"].replace("relu", "ReLU") + of_optimizers
     kinds = ("sigmoid, SGD", "sigmoid, AdamW", "tanh, SGD", "ReLU, SGD")
-    figure, axes = plt.subplots(2, 4, figsize=(9.1, 4.2), layout="constrained", sharex=True, sharey="row")
-    for column, kind in zip(axes.T, kinds, strict=True):
+    figure, axes = plt.subplots(4, 2, figsize=(NARROW, 6.2), layout="constrained", sharex=True, sharey="col")
+    for (gradient, accuracy), kind in zip(axes, kinds, strict=True):
         for norm in ("none", "batchnorm", "layernorm"):
             rows = runs[(runs["kind"] == kind) & (runs["norm"] == norm)].groupby("depth")
             look = {"color": OWN[norm], "linewidth": WIDTHS[norm]}
             dots = {"color": OWN[norm], "alpha": 0.6, "markersize": 5.5, "markeredgewidth": 0}
             ratio = rows[RATIO].mean().clip(lower=1e-20)
-            column[0].plot(ratio.index, ratio, "o-", markersize=4.5, **look)
-            column[1].plot(ratio.index, 100 * rows["test_accuracy"].mean(), label=NAMES[norm], **look)
+            gradient.plot(ratio.index, ratio, "o-", markersize=4.5, **look)
+            accuracy.plot(ratio.index, 100 * rows["test_accuracy"].mean(), label=NAMES[norm], **look)
             for depth, seeds in rows["test_accuracy"]:
-                column[1].plot([depth] * len(seeds), 100 * seeds, "o", **dots)
-        column[0].set(title=kind, yscale="log", xscale="log")
-        column[0].set_yticks([10.0**power for power in range(-20, 1, 5)])
-        column[1].set(xlabel="hidden layers", ylim=(0, 102))
-        column[1].set_xticks(depths := sorted(set(runs["depth"])), map(str, depths))
-        column[1].minorticks_off()
-        for panel in column:
+                accuracy.plot([depth] * len(seeds), 100 * seeds, "o", **dots)
+        gradient.set(ylabel=kind, yscale="log", xscale="log")
+        gradient.set_yticks([1e-20, 1e-10, 1])
+        accuracy.set(ylim=(0, 105), yticks=[0, 50, 100])
+        accuracy.set_xticks(depths := sorted(set(runs["depth"])), map(str, depths))
+        accuracy.minorticks_off()
+        for panel in (gradient, accuracy):
             finish(panel)
-    axes[0, 0].set_ylabel("gradient norm, first layer\nover last, before training")
-    axes[1, 0].set_ylabel("test accuracy after\n2,000 updates, %\n(dots: seeds)")
-    axes[1, -1].legend(frameon=False, loc="center left")
+    axes[0, 0].set_title("gradient norm, first layer\nover last, before training", fontsize=10)
+    axes[0, 1].set_title("test accuracy after 2,000\nupdates, % (dots: seeds)", fontsize=10)
+    for panel in axes[-1]:
+        panel.set_xlabel("hidden layers")
+    axes[-1, 1].legend(frameon=False, loc="center left")
     save(figure, "vanishing_gradients")
     columns = [RATIO, RATIO.replace("first:", "middle:"), "test_accuracy", "train_loss", "lr"]
     by = runs.groupby(["kind", "norm", "depth"])
@@ -112,7 +120,7 @@ def vanishing_gradients() -> None:
 def batch_sizes() -> None:
     """The errors of each norm over the batch size, at equal samples and own rates."""
     runs = judging_runs("batches").astype({"batch_size": int})
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(NARROW, 3.4), layout="constrained", sharey=True)
     for panel, model in zip(axes, ("mlp", "cnn"), strict=True):
         for norm, name in NAMES.items():
             rows = runs[(runs["model"] == model) & (runs["norm"] == norm)]
@@ -125,10 +133,10 @@ def batch_sizes() -> None:
         panel.set_xticks(sizes := sorted(set(runs["batch_size"])), map(str, sizes))
         panel.set_yticks(ticks := [1.5, 2, 3, 5, 10, 20, 40], [f"{tick}%" for tick in ticks])
         panel.minorticks_off()
-        title = f"{model.upper()}, 40,000 images of MNIST"
-        panel.set(xlabel="batch size", ylabel="wrong answers on test", title=title)
+        panel.set(xlabel="batch size", title=f"{model.upper()}, MNIST")
         finish(panel)
-    axes[0].legend(frameon=False, fontsize=9)
+    axes[0].set_ylabel("wrong answers on test")
+    axes[0].legend(frameon=False)
     save(figure, "batch_crossing")
     how = {"test_accuracy": ["mean", "std", "size"], "train_accuracy": "mean", "lr": "first"}
     print(runs.groupby(["model", "batch_size", "norm"]).agg(how).round(4).to_string())
@@ -156,7 +164,7 @@ def warmup() -> None:
     # Seed 0 is judged, too: every seed is trained at every rate.
     runs = runs_of("warmup").rename(columns=names).astype({"depth": int, "warm": int})
     depths = sorted(set(runs["depth"]))
-    figure, axes = plt.subplots(1, len(depths), figsize=(9.6, 3.3), layout="constrained", sharey=True)
+    figure, axes = plt.subplots(1, len(depths), figsize=(NARROW, 3.6), layout="constrained", sharey=True)
     for panel, depth in zip(axes, depths, strict=True):
         for (place, steps), own in runs[runs["depth"] == depth].groupby(["place", "warm"]):
             color = FREE[0] if place == "post" else FREE[1]
@@ -166,10 +174,12 @@ def warmup() -> None:
             panel.plot(means.index, means, "--" if steps else "-", color=color, label=name)
             panel.plot(own["lr"], 100 * own["test_accuracy"], "o", alpha=0.4, markersize=4, **look)
         panel.set_xscale("log")
-        panel.set(xlabel="peak learning rate", title=f"Transformer of {depth} layers")
+        panel.set_xticks([1e-4, 1e-3, 1e-2])
+        panel.set(title=f"{depth} layers")
         finish(panel)
     axes[0].set_ylabel("test accuracy, %")
-    axes[0].legend(frameon=False, fontsize=9, loc="lower left")
+    axes[1].set_xlabel("peak learning rate")
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, ncols=2, loc="outside lower center")
     save(figure, "warmup")
     best = {}  # the accuracies over seeds at the rate with the best mean validation
     for arm, own in runs.groupby(["depth", "place", "warm"]):

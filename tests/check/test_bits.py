@@ -74,6 +74,33 @@ def test_nothing_of_network_or_random_state_changes(training):
     assert module.losses == []
 
 
+class Forgets(nn.Module):
+    """InstanceNorm before a mean over pixels, or BatchNorm over positions: to look, check draws other inputs."""
+
+    def __init__(self, tokens):
+        super().__init__()
+        self.first = nn.Embedding(11, 8) if tokens else nn.Conv2d(3, 8, 3)
+        self.norm, self.output = nn.BatchNorm1d(8) if tokens else nn.InstanceNorm2d(8), nn.Linear(8, 11)
+
+    def forward(self, x):
+        x = self.first(x).cumsum(1)
+        x = self.norm(x.transpose(1, 2)).transpose(1, 2) if x.dim() == 3 else self.norm(x).mean((2, 3))
+        return self.output(x)
+
+
+@pytest.mark.parametrize("tokens", [True, False])
+def test_random_states_stay_where_other_inputs_are_drawn(tokens):
+    torch.manual_seed(0)
+    x = torch.randint(0, 11, (8, 12)) if tokens else torch.randn(8, 3, 8, 8)
+    model, y = Forgets(tokens), x if tokens else torch.randint(0, 11, (8,))
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    result = check(model, (x, y))
+    assert ("sees_future" if tokens else "ignores_input") in result
+    assert torch.equal(states[0], torch.get_rng_state())
+    assert states[1] == random.getstate()
+    assert (states[2] == np.random.get_state()[1]).all()
+
+
 def fit(callbacks, folder, norm=nn.BatchNorm1d):
     pl.seed_everything(0, verbose=False)
     module = Lit(norm)

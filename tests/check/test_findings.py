@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+import normexp.norms
 from normexp.check.run import check
 
 
@@ -90,6 +91,54 @@ def test_small_batch():
     finding = found("small_batch", check(mlp(), rows(32)), check(mlp(), rows(4)))
     assert (finding.number, finding.severity) == (4, "warning")
     assert check(mlp(nn.LayerNorm(8)), rows(4)).ok
+
+
+class Parts(nn.Module):
+    """Calls its network with a few samples at a time."""
+
+    def __init__(self, net, size):
+        super().__init__()
+        self.net, self.size = net, size
+
+    def forward(self, x):
+        return torch.cat([self.net(part) for part in x.split(self.size)])
+
+
+@pytest.mark.parametrize(("size", "samples"), [(1, 32), (4, 32), (4, 30), (16, 64)])
+def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
+    """As a backbone that takes images one by one, or BatchNorm by chunks."""
+    least = min(len(part) for part in torch.empty(samples).split(size))
+    model, (x, y) = Parts(cnn(), size), images(samples)
+    result = check(model, (x, y), samples=32)
+    assert ("small_batch" in result) == (least < 16), str(result)
+    if least < 16:
+        assert result["small_batch"].number == least
+        assert f"over {least} sample{'s' * (least > 1)} at a time" in result["small_batch"].sentence
+        assert "at a call" in result["small_batch"].fix
+    assert "1 samples" not in "".join(result.norms)
+    rows_only = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    if size > 1:
+        result = check(Parts(rows_only, size), rows(samples), samples=32)
+        assert ("one_value" in result) == (least <= 2)
+        if least <= 2:
+            assert result["one_value"].number == least
+
+
+def test_time_first_counts_all_samples():
+    """BatchNorm over (T, N, C), with fewer positions than samples and a batch that is cut."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.norm = nn.Linear(6, 8), normexp.norms.BatchNorm(8, channel_dim=-1)
+
+        def forward(self, x):
+            return self.norm(self.linear(x).transpose(0, 1)).transpose(0, 1)
+
+    assert "small_batch" in check(Net(), torch.randn(64, 3, 6)).healthy
+    finding = check(Net(), torch.randn(4, 3, 6))["small_batch"]
+    assert finding.number == 4
+    assert "12 values" in finding.sentence
 
 
 def test_accumulation_adds_gradients_and_not_statistics():

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from small_networks import found, rows
+from small_networks import Called, found, rows
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
@@ -29,6 +29,91 @@ def test_prediction_depends_on_the_rest_of_the_batch():
     chosen = [i % 16 for i in range(32)]
     one, other = wrong(x)[:16].detach().double(), wrong(x[chosen])[:16].detach().double()
     assert finding.number == pytest.approx(float((one - other).norm() / one.norm()), rel=1e-4)
+
+
+class Centered(nn.Module):
+    """Takes the mean of the batch away, and holds no norm."""
+
+    def __init__(self, running=False):
+        super().__init__()
+        self.register_buffer("stored", torch.zeros(8))
+        self.running = running
+
+    def forward(self, x):
+        return x - (self.stored if self.running and not self.training else x.mean(0))
+
+
+class Similar(nn.Module):
+    """Similarities of all samples of a batch, (N, N), each of two samples alone."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.net = part
+
+    def forward(self, x):
+        x = self.net(x)
+        return x @ x.T
+
+
+@pytest.mark.parametrize("shape", [(32, 6), (32, 5, 6)])
+@pytest.mark.parametrize("wrap", [lambda net: net, Similar, lambda net: nn.Sequential(net, nn.Flatten(0))])
+def test_batch_that_no_norm_mixes_is_seen_in_eval_mode(shape, wrap):
+    if len(shape) == 3 and wrap is Similar:
+        pytest.skip("of rows")
+    x = torch.randn(shape)
+    healthy, wrong = (
+        check(wrap(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), Centered(running), nn.Linear(8, 1))), x)
+        for running in (True, False)
+    )
+    if len(healthy.not_checked.get("batch_in_eval", "")):  # (N T,)
+        assert shape == (32, 5, 6)
+        assert "each sample" in healthy.not_checked["batch_in_eval"]
+        return
+    finding = found("batch_in_eval", healthy, wrong)
+    assert finding.layers[0].endswith("2")
+    assert finding.fix.startswith(f"in the forward of {finding.layers[0]}:")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_rows_that_may_be_positions_are_not_called_samples(first):
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=first)
+    assert "positions" in check(layer, torch.randn(6, 8)).not_checked["batch_in_eval"]
+    result = check(layer, torch.randn(6, 4, 8))
+    assert ("batch_in_eval" in result.healthy) == first, result.not_checked
+
+
+class Nodes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(6, 8), nn.LayerNorm(8)
+
+    def forward(self, x, edges):
+        return self.norm(edges @ self.linear(x))
+
+
+def test_nodes_of_a_graph_are_not_called_samples():
+    batch = {"x": torch.randn(12, 6), "edges": (torch.rand(12, 12) < 0.3).float()}
+    assert "graph" in check(Nodes(), batch).not_checked["batch_in_eval"]
+    assert "batch_in_eval" in check(Nodes(), batch | {"edges": torch.eye(12)}).healthy
+
+
+def test_norm_is_not_blamed_for_a_layer_that_mixes_the_batch():
+    follows = Called(lambda x: F.batch_norm(x, torch.zeros(8), torch.ones(8), training=x.requires_grad))
+    model = body(follows, Centered())
+    assert check(model, rows())["batch_in_eval"].layers == ("2",)
+    weighed = Weighed(body(nn.BatchNorm1d(8, track_running_stats=False)))  # by one number for all samples
+    assert check(weighed, {"x": rows()[0], "scale": torch.ones(1)})["batch_in_eval"].layers == ("net.1",)
+    none = check(Weighed(body(nn.LayerNorm(8))), {"x": rows()[0], "scale": torch.full((1,), torch.inf)})
+    assert "no number" in none.not_checked["batch_in_eval"]
+
+
+class Weighed(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, scale):
+        return self.net(x) * scale
 
 
 class Silenced(nn.Module):

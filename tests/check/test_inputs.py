@@ -41,6 +41,30 @@ class Lit(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), 0.1)
 
 
+@pytest.mark.parametrize("kind", [torch.float16, torch.float64])
+def test_batch_of_another_type_is_said(kind):
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 3)).to(kind)
+    result = check(model, rows())
+    assert sum("float32 of the batches is" in fact for fact in result.facts) == 1
+    assert not any("of the batches is" in fact for fact in check(model, rows()[0].to(kind)).facts)
+    assert not any("of the batches is" in fact for fact in check(model).facts)  # made up
+
+
+@pytest.mark.parametrize("given", ["adam", torch.optim.SGD, []])
+def test_optimizer_that_is_none_is_refused(given):
+    model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8))
+    with pytest.raises(ValueError, match=r"optimizer=.*has no param_groups"):
+        check(model, rows(), optimizer=given)
+    both = [torch.optim.SGD([p], 0.1, weight_decay=0.1) for p in model.parameters()]
+    assert check(model, rows(), optimizer=both)["decay_on_norms"].layers == ("1.weight", "1.bias")
+
+
+def test_data_set_is_no_loader():
+    data = torch.utils.data.TensorDataset(*rows())
+    with pytest.raises(ValueError, match="loader: a TensorDataset gives single samples; pass DataLoader"):
+        check(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8)), data)
+
+
 PAIRS = [(torch.randn(6), torch.tensor(1)) for _ in range(5)]
 IMAGES = ([torch.randn(7, 6), torch.randn(4, 6)], [{"boxes": torch.ones(2, 4)}, {"boxes": torch.ones(3, 4)}])
 

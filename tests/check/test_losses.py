@@ -32,6 +32,37 @@ def test_a_loss_without_gradients_is_said_and_no_norm_blamed(loss, said):
     assert "mode_gap" not in result
 
 
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (lambda output, _: {"loss": output.sum()}, "gives a dict; return a tensor of one number"),
+        (lambda output, _: output.sum().item(), "gives a float;"),
+        (lambda output, _: output.sum(1), r"gives a Tensor of shape \(32,\);"),
+        ("mse", "loss='mse': cannot be called"),
+    ],
+)
+def test_a_loss_that_is_none_is_refused_in_one_line(loss, said):
+    with pytest.raises(ValueError, match=said):
+        normexp.check(network(nn.LayerNorm(16)), (X, Y), loss=loss)
+
+
+@pytest.mark.parametrize(("outputs", "guessed"), [(1, False), (2, False), (3, False), (4, True)])
+def test_classes_are_guessed_only_where_the_output_has_so_many(outputs, guessed):
+    """One logit of two classes, for one, goes to another loss."""
+    net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Linear(16, outputs))
+    result = normexp.check(net, (X, Y if outputs > 1 else Y % 2))
+    assert "pass_fails" in result.healthy
+    assert ("cross-entropy, guessed" in result.facts[0]) == guessed
+    assert ("no loss is known" in result.facts[0]) == (not guessed)
+
+
+def test_parameters_that_are_no_numbers_are_found():
+    net = network(nn.LayerNorm(16))
+    net[3].weight.data[0, 0] = torch.inf
+    finding = normexp.check(net, (X, Y))["not_finite"]
+    assert (finding.severity, finding.layers) == ("error", ("3.weight",))
+
+
 def test_a_network_whose_parameters_are_frozen_is_said():
     result = normexp.check(network(nn.LayerNorm(16)).requires_grad_(False), (X, Y))
     assert "no parameter is trained" in result.not_checked["nothing_learns"]

@@ -41,6 +41,16 @@ def test_norm_that_nothing_holds():
         assert "not_held" in check(Calls(same), rows()).healthy  # it has nothing to hold
     model = Calls(nn.Identity(), [nn.BatchNorm1d(8)]).eval()
     assert model.held[0].training  # what the finding is about
+    assert "not_held" in check(model, rows()).not_checked["batch_in_eval"]  # and no other remedy is named
+
+
+def test_norms_that_nothing_holds_are_counted_one_by_one():
+    first, *more = [nn.LayerNorm(8), nn.LayerNorm(8), nn.BatchNorm1d(8)]
+    model = Calls(nn.Identity(), [lambda x: more[1](nn.functional.relu(more[0](first(x)))), first, *more])
+    finding = check(model, rows())["not_held"]
+    assert finding.number == 3
+    assert "3 norms (LayerNorm, BatchNorm1d)" in finding.sentence
+    assert "self:LayerNorm (LayerNorm) and 1 more" in "".join(check(model, rows()).norms)
 
 
 def over_time(x):

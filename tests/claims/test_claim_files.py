@@ -3,16 +3,18 @@
 import json
 import re
 
+import pandas as pd
 import pytest
 from asked import over_settings
 from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
+from test_broken_claims import GOOD
 
 from normexp.claims.evidence.initial import gather, law, plain
 from normexp.claims.evidence.registry import protocol_of
 from normexp.claims.evidence.search import search
 from normexp.claims.judge.one_setting import judge_values
-from normexp.claims.spec.find import select
+from normexp.claims.spec.find import arxiv_id, find, own_claims, select
 from normexp.claims.words import note
 from normexp.cli.main import run
 
@@ -85,6 +87,34 @@ def test_selection_by_id_name_cover_glob_and_kind():
         select(CLAIMS, ",")
 
 
+@pytest.mark.parametrize(
+    "word", ["2503.10622", "arXiv:2503.10622v2", "arxiv:2503.10622", "https://arxiv.org/abs/2503.10622", "https://arxiv.org/pdf/2503.10622.pdf"]
+)  # fmt: skip
+def test_every_way_to_write_the_id_of_a_paper(word):
+    assert arxiv_id(word) == "2503.10622"
+    assert not any(map(arxiv_id, ("S37", "all", "12.5", "2503.106221234", "mine.yaml")))
+
+
+def test_the_id_of_a_paper_brings_its_claims_and_no_others(capsys, monkeypatch, tmp_path):
+    found = {claim.id for claim in select(CLAIMS, "2002.04745")}
+    assert found == {name for name, claim in CLAIMS.items() if "Xiong et al. 2020" in claim.source}
+    assert {claim.id for claim in select(CLAIMS, "2402.17762")} == {"P28"}
+    with pytest.raises(ValueError, match=r"claim=1234\.56789: no claim has this paper as its source"):
+        select(CLAIMS, "1234.56789")
+    monkeypatch.setenv("NORMEXP_DATA", str(tmp_path))  # also where the data of a claim are not here
+    assert run("verify", ["claim=2402.17762", "--plan", "evidence=none"]) == 2
+    assert "tinyshakespeare.txt.gz: No such file or directory; give a text file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mine", "law", "S06", "2503.10622"])
+def test_a_path_stands_for_the_claim_in_it_whatever_its_name(name, tmp_path):
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(GOOD)
+    assert own_claims(f"S37, {path}")[0] == f"S37,{name}"
+    (claim,), left_out = find(str(path))
+    assert (claim.id, claim.sentence, left_out) == (name, "s", [])
+
+
 def test_an_id_brings_all_its_halves_and_names_keep_their_letters():
     names = ["Q1", "Q1a", "Q1z", "Q1ab", "Q11", "QA1b", "mine"]
     claims = {name: altered(CLAIMS["S29"], id=name, name=f"n{name}") for name in names}
@@ -126,3 +156,39 @@ def test_mistakes_on_the_command_line_are_one_line(argument, tmp_path, capsys):
     assert said.startswith(f"Error: {argument}")
     assert said.count("\n") == 1
     assert not (tmp_path / "none").exists()
+
+
+LOGGED = """
+name: mine
+sentence: LayerNorm at a higher rate has a lower last loss on validation.
+source: us
+covers: [mine]
+evidence: training
+metric: logged/last:val/loss
+measure: loss on validation
+better: lower
+arms: {fast: [lr=0.1], slow: [lr=0.001]}
+fixed: [model=mlp, model.width=8, data=digits, norm=layernorm, batch_size=64, max_steps=12]
+seeds: 5
+comparison: {kind: smaller, arm: fast, baseline: slow, margin: 0.05}
+"""
+
+
+@pytest.mark.integration
+def test_a_claim_of_a_logged_metric_in_an_empty_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.yaml").write_text(LOGGED)
+    assert run("verify", ["claim=mine.yaml", "--workers", "0"]) == 0
+    found = json.loads((tmp_path / "outputs/claims/mine/verdict.json").read_text())
+    rows = pd.read_csv(tmp_path / "outputs/claims/mine/evidence.csv").pivot(
+        index="seed", columns="arm", values="value"
+    )
+    effect = (rows["fast"] - rows["slow"]).mean()
+    assert found["effect"] == pytest.approx(effect)
+    assert (found["verdict"] == "holds here") == (found["interval"][1] < -0.05)
+    assert "fast" in capsys.readouterr().out
+    (tmp_path / "mine.yaml").write_text(
+        LOGGED.replace("logged/last:val/loss\n", "{fast: logged/val/loss, slow: logged/val/accuracy}\n")
+    )
+    assert run("verify", ["claim=mine.yaml", "--workers", "0"]) == 2
+    assert "compares accuracy with loss; give metrics of one unit" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from committed import CLAIMS, read_claim
+from committed import CLAIMS, altered, read_claim
 from test_population import PILOT, write
 
 from normexp.claims.conclude import conclude
@@ -17,7 +17,7 @@ from normexp.claims.evidence.rates import tuned_runs
 from normexp.claims.evidence.settings import compared_runs, finished_settings, settings
 from normexp.claims.evidence.table import EVIDENCE, NO_RUNS, kept_grid, read, runs_in
 from normexp.claims.evidence.widen import widen
-from normexp.claims.gather import Evidence, gathered
+from normexp.claims.gather import Evidence, gathered, kept
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import value_of
 from normexp.cli.main import run
@@ -64,6 +64,27 @@ def made(grid, accuracy):
 def test_words_name_a_run_whatever_their_order():
     assert overrides_text(["norm=none", "a=1", "a=2", "monitor=none"]) == overrides_text(["a=2", "norm=none"])
     assert overrides_text(["monitor=full"]) == "monitor=full"
+
+
+def test_an_arm_replaces_what_its_setting_says_however_it_is_written(claim):
+    """`++batch_size=4` stands before `batch_size=32` in the order of letters, and Hydra takes the last one."""
+    arms = {**claim.arms, "few": ["norm=batchnorm", "++batch_size=4"]}
+    plain, forced = grid_of(claim), grid_of(altered(claim, arms=arms))
+    assert forced["lr"].tolist() == plain["lr"].tolist()  # those of a batch of 4
+    for first, second in zip(plain["overrides"], forced["overrides"], strict=True):
+        assert sorted(second.replace("++", "").split("\n")) == first.split("\n")
+    assert overrides_text(["batch_size=32", "++batch_size=4"]) == "++batch_size=4"
+
+
+def test_a_level_without_a_value_is_null(claim):
+    assert altered(claim, factor={"norm.momentum": [None, 0.1]}).factor_of(None) == ["norm.momentum=null"]
+
+
+@pytest.mark.parametrize("name", ["P14", "P06a", "S05"])  # runs in one setting and over several, values
+def test_what_is_kept_for_another_protocol_is_not_the_claims(name):
+    claim = CLAIMS[name]
+    assert kept(claim, EVIDENCE) is not None
+    assert kept(altered(claim, sentence="Another one."), EVIDENCE) is None
 
 
 def test_a_plan_with_nothing_to_train_is_a_plan(capsys):

@@ -41,23 +41,15 @@ def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **
 @pytest.mark.parametrize(
     ("kind", "mean", "deviation", "verdict"),
     [
-        ("greater", 1.0, 0.1, "supported"),
+        ("greater", 1.0, 0.1, "supported"), ("greater", -1.0, 0.1, "refuted"), ("greater", 0.6, 0.5, "undecided"),
         ("greater", 0.2, 0.1, "refuted"),  # there is a difference, but it is too small to matter
-        ("greater", -1.0, 0.1, "refuted"),
-        ("greater", 0.6, 0.5, "undecided"),
-        ("smaller", -1.0, 0.1, "supported"),
-        ("smaller", -0.2, 0.1, "refuted"),
-        ("smaller", 1.0, 0.1, "refuted"),
-        ("smaller", -0.6, 0.5, "undecided"),
-        ("different", 1.0, 0.1, "supported"),
-        ("different", -1.0, 0.1, "supported"),
-        ("different", 0.2, 0.1, "refuted"),
-        ("different", 0.6, 0.5, "undecided"),
-        ("equivalent", 0.2, 0.1, "supported"),
-        ("equivalent", 1.0, 0.1, "refuted"),
+        ("smaller", -1.0, 0.1, "supported"), ("smaller", 1.0, 0.1, "refuted"), ("smaller", -0.6, 0.5, "undecided"),
+        ("smaller", -0.2, 0.1, "refuted"), ("different", 0.2, 0.1, "refuted"), ("different", 0.6, 0.5, "undecided"),
+        ("different", 1.0, 0.1, "supported"), ("different", -1.0, 0.1, "supported"),
+        ("equivalent", 0.2, 0.1, "supported"), ("equivalent", 1.0, 0.1, "refuted"),
         ("equivalent", 0.4, 0.5, "undecided"),
     ],
-)
+)  # fmt: skip
 def test_fabricated_differences_give_every_verdict(kind, mean, deviation, verdict):
     assert word(kind, mean, deviation) == verdict
 
@@ -65,14 +57,10 @@ def test_fabricated_differences_give_every_verdict(kind, mean, deviation, verdic
 @pytest.mark.parametrize(
     ("kind", "slope", "verdict"),
     [
-        ("increasing", 1.0, "supported"),
-        ("increasing", 0.1, "refuted"),
-        ("decreasing", -1.0, "supported"),
-        ("decreasing", 1.0, "refuted"),
-        ("flat", 0.1, "supported"),
-        ("flat", 1.0, "refuted"),
+        ("increasing", 1.0, "supported"), ("increasing", 0.1, "refuted"), ("decreasing", -1.0, "supported"),
+        ("decreasing", 1.0, "refuted"), ("flat", 0.1, "supported"), ("flat", 1.0, "refuted"),
     ],
-)
+)  # fmt: skip
 def test_trend_is_the_slope_over_the_factor(kind, slope, verdict):
     factors = [1, 2, 4]
     values = [
@@ -158,6 +146,8 @@ def test_universal_bounds_follow_the_factor_and_the_arm():
     bounds = {"a": [1, 2], "b": [3, 4]}
     assert judge(table, [Comparison(kind="every", equals=bounds)])[0].word == "supported"
     assert judge(table, [Comparison(kind="every", arm="a", equals=[1, 3])])[0].word == "refuted"
+    (one,) = judge(table, [Comparison(kind="every", arm="b", at=20, at_least=4, equals=4.5, tolerance=0.5)])
+    assert (one.word, one.cases, one.ranges) == ("supported", 5, {"b": {"20": (4, 4)}})
 
 
 def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
@@ -214,9 +204,8 @@ def test_of_trained_values_equal_effects_are_no_proof():
     found = trained([2 / 360] * 5, [0.0] * 5)
     assert (found.word, found.interval) == ("undecided", (-math.inf, math.inf))
     assert note_of_values(found) == "all effects are equal, so the measure resolves too little"
-    exact = judge(
-        table_of({"a": [2 / 360] * 5, "b": [0.0] * 5}), [Comparison(kind="greater", arm="a", baseline="b")]
-    )[0]
+    more = Comparison(kind="greater", arm="a", baseline="b")
+    exact = judge(table_of({"a": [2 / 360] * 5, "b": [0.0] * 5}), [more])[0]
     assert (exact.word, exact.interval) == ("supported", pytest.approx((2 / 360, 2 / 360)))
 
 

@@ -5,6 +5,7 @@ import re
 
 import pandas as pd
 import pytest
+from committed import altered
 
 from normexp.claims.evidence.metric import check_metric, column_of, read_logged, with_values
 from normexp.claims.spec.claim import Claim
@@ -76,16 +77,9 @@ CONFIG = {"accuracies": [0.5, 0.9, 0.97], "monitor": {}}
 
 @pytest.mark.parametrize(
     "metric",
-    [
-        "test/error",
-        "val/accuracy",
-        "train/loss",
-        "convergence/steps_to_0.9",
-        "convergence/steps_to_0.97",
-        "convergence/auc",
-        "logged/val/loss",
-    ],
-)
+    ["test/error", "val/accuracy", "train/loss", "convergence/steps_to_0.9", "convergence/steps_to_0.97",
+     "convergence/auc", "logged/val/loss"],
+)  # fmt: skip
 def test_metrics_that_runs_will_have_pass(metric):
     check_metric(CLAIM, metric, CONFIG)
 
@@ -118,9 +112,6 @@ CLAIM = Claim(id="X1", name="x", sentence="x", source="x", covers=[], evidence="
 
 
 def test_a_diverged_run_has_no_number_whatever_its_row_says():
-    claim = Claim(
-        id="x", name="x", sentence="x", source="x", covers=["x"], evidence="training", measure="x",
-        metric="test/error", arms={"a": ["norm=none"]},
-    )  # fmt: skip
+    claim = altered(CLAIM, metric="test/error", arms={"a": ["norm=none"]})
     runs = pd.DataFrame({"arm": "a", "status": ["completed", "diverged"], "test_accuracy": [0.75, 0.1]})
     assert with_values(claim, runs)["value"].tolist() == [0.25, pytest.approx(math.nan, nan_ok=True)]

@@ -13,6 +13,7 @@ from normexp.claims.evidence.disk import DiskRuns, complete_cells, overrides_of,
 from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import column_of, late_gain, steps_to
 from normexp.claims.evidence.rates import first_rates
+from normexp.claims.evidence.registry import evidence_tag
 from normexp.claims.evidence.settings import failed_runs, unfitted_arms
 from normexp.claims.evidence.table import read
 from normexp.claims.spec.cell import BankCell
@@ -165,6 +166,19 @@ def test_a_kept_run_counts_only_where_it_recorded_what_a_claim_reads(tmp_path, m
     monkeypatch.setattr(table, "runs_in", lambda evidence: runs)
     assert read(tmp_path, grid, claim)["overrides"].tolist() == ["z"]
     assert read(tmp_path, grid, altered(claim, metric="test/error"))["overrides"].tolist() == ["x", "y", "z"]
+
+
+def test_runs_of_the_claims_own_protocol_come_first_then_those_of_a_bank(tmp_path, monkeypatch):
+    """Those of an earlier protocol count like any others."""
+    claim = altered(CLAIMS["P14"], metric="test/error", arms={"a": []})
+    tags = ["P14:00000000", "bank:drawn bank:texts", f"P01:1 {evidence_tag(claim)}"]
+    runs = pd.DataFrame(
+        {"overrides": "x", "seed": 0, "lr": math.nan, "status": "completed", "asked_by": tags}
+    )
+    for last in (3, 2, 1):
+        monkeypatch.setattr(table, "runs_in", lambda evidence, last=last: runs[:last])
+        found = read(tmp_path, runs[:1].assign(arm="a"), claim, runs[:1].assign(asked_by="disk"))
+        assert found["asked_by"].tolist() == [tags[last - 1]]
 
 
 KNOWN = BankCell(

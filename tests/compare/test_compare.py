@@ -81,6 +81,20 @@ def test_looks_double_their_seeds(most, looks):
         (["budget=nan"], "budget=nan"),
         (["model=mlp", "seed=3"], "seed=3: is a column of results"),
         (["model=mlp", "arm=norm"], "arm=norm: is a column of results"),
+        (["model=mlp", "version=2"], "version=2: is of a function of yours"),
+        (["78", "78.2", "margin=1"], "value: which way are these numbers better"),
+        (["78", "value=AP", "margin=1"], "A: name two arms or more, each once, as A:1,2 other"),
+        (["a:1", "b:1", "a:2", "value=AP", "margin=1"], "a b a: name two arms or more, each once, as a:1,2"),
+        (["78", "abc"], "abc: neither an option nor numbers beside 78"),
+        (["78", "78.2", "marginn=1"], "marginn=1: neither an option nor numbers"),
+        (["78", "7-8"], "7-8: neither an option nor numbers"),
+        (["ours:abc"], "ours:abc: no file or folder of results, no numbers such as ours:78.2"),
+        (["nowhere"], "nowhere: no file or folder"),
+        (["model=mlp", "nowhere"], "nowhere: no file or folder"),
+        (["own.py"], "own.py: no file or folder of results, .* such as my.py:train"),
+        (["./:train"], "./:train: no file or folder"),
+        (["r.csv", "marginn=1"], "marginn=1: is no option for results, as r.csv has them"),
+        (["data.path=r.csv", "nowhere"], "nowhere: no file or folder"),
     ],
 )
 def test_mistakes_are_one_line(words, said):
@@ -137,7 +151,7 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
     """Under no difference at all and a tiny margin, in whichever look one stops."""
     found, wrong = design(margin=1e-9), 0
     random = np.random.default_rng(1)
-    for _ in range(300):
+    for _ in range(150):
         values = random.normal(size=(2, 20))
         for seeds in found.looks:
             rows = pd.DataFrame(
@@ -147,7 +161,7 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
             if not look(Results(rows.astype({"value": float})), found).open:
                 wrong += 1
                 break
-    assert stats.binomtest(wrong, 300, 0.05, "greater").pvalue > 0.001
+    assert stats.binomtest(wrong, 150, 0.05, "greater").pvalue > 0.001
 
 
 def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
@@ -161,24 +175,6 @@ def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
     assert (
         "looked at after 5, 10, 20 seeds, until all was decided, and each look may err in 1.67% only" in told
     )
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["max_steps=20", "rates=1e9"], "rates=1e+09: every run of none and batchnorm diverged; write lower"),
-        (
-            ["max_steps=1", "rates=1e-12"],
-            "rates=1e-12: every run of none and batchnorm failed to learn; train",
-        ),
-    ],
-)
-def test_where_every_run_fails_one_line_says_so(words, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    given = ["model=mlp", "data=digits", "norms=none,batchnorm", "seeds=5", "--workers", "0"]
-    assert command("compare", [*given, *words]) == 2
-    assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tmp_path):
@@ -230,9 +226,8 @@ def test_a_network_of_somebody_else_is_compared(tmp_path, monkeypatch, capsys):
         "seeds=5",
     ]
     assert command("compare", [*words, "--plan"]) == 0
-    assert (
-        "looks at 5 seeds, until all is decided: at most 20 runs, and more where" in capsys.readouterr().out
-    )
+    planned = r"looks at 5 seeds, until all is decided: at most 20 runs, about .* of one core, and more where"
+    assert re.search(planned, capsys.readouterr().out)
     assert not (tmp_path / "outputs").exists()
     assert command("compare", [*words, "--workers", "0"]) == 0
     assert "for every arm, so 20 runs become" in capsys.readouterr().out

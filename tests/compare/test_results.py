@@ -12,9 +12,9 @@ from scipy import stats
 
 import normexp
 from normexp.cli.main import run as command
-from normexp.compare.effect import first_at, running_best, seeds_to_decide, steps_ratio
-from normexp.compare.judged import BETTER, EQUAL, OPEN, WORSE
-from normexp.compare.read import column, numbers, opened, parted
+from normexp.compare.effect import MOST, first_at, running_best, seeds_to_decide, steps_ratio
+from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE
+from normexp.compare.read import column, numbers, parted
 from normexp.compare.results import compare
 
 
@@ -90,6 +90,16 @@ def test_so_many_seeds_decide_in_four_of_five_draws(gain, spread, paired):
     assert n == 5 or decided(max(n // 2, 5)) < 0.75
 
 
+def test_ten_thousand_seeds_are_the_most():
+    low, high = 1.0, 100.0
+    for _ in range(60):
+        spread = (low + high) / 2
+        low, high = (
+            (low, spread) if seeds_to_decide(1.0, spread, 0.5, 0.05, paired=True) is None else (spread, high)
+        )
+    assert seeds_to_decide(1.0, low, 0.5, 0.05, paired=True) == MOST == 10_000
+
+
 def test_numbers_in_hand_decide_nothing_and_say_what_would(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert command("compare", ["none:78", "batchnorm:78.2", "value=AP", "margin=0", "spread=0.3"]) == 0
@@ -120,6 +130,11 @@ def test_settings_are_counted_and_arms_corrected_together():
     assert len(each) == 3
     alone = [only(compare(data[data["dataset"] == name], margin=0.3)).p for name in ("a", "b", "c")]
     order = np.sort(alone) * [3, 2, 1]
+    near = compare(table(settings=("a", "b", "c"), gain=0.45), margin=0.3, setting="dataset").look
+    for own in near.open:
+        needed = seeds_to_decide(own.effect, own.spread, 0.3, 0.05 / 3, paired=True, fewest=9)
+        assert own.more == needed - 8
+    assert len(near.open) > 1
     assert sorted(own.p for own in answer.look.differences) == pytest.approx(np.maximum.accumulate(order))
 
 
@@ -136,7 +151,7 @@ def test_failed_runs_are_counted_and_guesses_where_guessing_is_known():
     state.loc[:1, "State"] = ["crashed", "running"]
     answer = compare(state, margin=0.3)
     assert "1 of 7 with none" in str(answer)
-    assert "left out: 1 run that still run" in str(answer)
+    assert "left out: 1 run not finished" in str(answer)
 
 
 def test_seeds_without_a_partner_are_left_out_and_foreign_ones_unpaired():
@@ -144,7 +159,10 @@ def test_seeds_without_a_partner_are_left_out_and_foreign_ones_unpaired():
     few = data.drop(data.index[data["norm"].eq("bn") & data["seed"].ge(6)])
     answer = compare(few, margin=0.3)
     assert only(answer).seeds == 6
-    assert "without a partner or a number: 2 with bn" in str(answer)
+    assert "without a partner or a number: 2 of 8 with none" in str(answer)
+    answer = compare(data.assign(seed=data["seed"] + 3 * data["norm"].eq("bn")), margin=0.3)
+    assert (only(answer).seeds, only(answer).paired) == (5, True)
+    assert "without a partner or a number: 3 of 8 with none, 3 of 8 with bn" in str(answer)
     foreign = data.assign(seed=data["seed"] + 100 * data["norm"].eq("bn"))
     assert not only(compare(foreign, margin=0.3)).paired
     assert "not paired" in str(compare(data.drop(columns="seed"), margin=0.3))
@@ -170,6 +188,8 @@ def test_test_examples_are_a_sample_too():
     assert np.diff(both.interval) > np.diff(alone.interval)
     percent = only(compare(runs.assign(acc=100 * runs["acc"]), margin=1, per_example=single))
     assert percent.interval == pytest.approx(tuple(100 * end for end in both.interval))
+    with pytest.raises(ValueError, match="per_example=table: an example of a run stands there twice"):
+        compare(runs, margin=0.01, per_example=pd.concat([single, single]))
     with pytest.raises(ValueError, match="its means over examples are not the values of the runs"):
         compare(runs.assign(acc=runs["acc"] + 0.1), margin=0.01, per_example=single)
 
@@ -184,14 +204,16 @@ def write_chart(folder, data):
     """The chart that W&B exports: a column of each run, and of its least and largest values."""
     runs = {f"{own.norm}-s{own.seed} - val/mAP": [own.mAP - 1, own.mAP] for own in data.itertuples()}
     more = {f"{name}{end}": values for name, values in runs.items() for end in ("__MIN", "__MAX")}
-    pd.DataFrame({"Step": [10, 20], **runs, **more}).to_csv(folder / "chart.csv", index=False)
+    more |= {name.replace("val/mAP", "_step"): [10, 20] for name in runs}
+    chart = pd.DataFrame({"trainer/global_step": [10, 20], **runs, **more}).iloc[::-1]
+    chart.to_csv(folder / "chart.csv", index=False)
     return folder / "chart.csv", {"value": "val/mAP"}
 
 
 def write_mlflow(folder, data):
     export = data.rename(columns={"mAP": "metrics.mAP", "norm": "params.norm", "seed": "params.seed"})
     export.assign(run_id="x", status="FINISHED").to_csv(folder / "mlflow.csv", index=False)
-    return folder / "mlflow.csv", {"value": "mAP", "arm": "norm", "seed": "seed"}
+    return folder / "mlflow.csv", {"value": "mAP"}
 
 
 def write_parquet(folder, data):
@@ -211,6 +233,24 @@ def write_tensorboard(folder, data):
             writer.add_event(Event(step=step, summary=summary))
         writer.close()
     return folder / "tb", {"value": "val/mAP"}
+
+
+@pytest.mark.parametrize("word", ["yes", "True", 1.0, "crashed"])
+def test_a_run_that_failed_is_one_however_a_table_says_it(word):
+    other = 0.0 if word == 1.0 else "" if word == "crashed" else "no"
+    said = compare(table().assign(failed=[word] + [other] * 15), margin=0.3)
+    assert "failed runs: 1 of 8 with none, 0 of 8 with bn" in str(said)
+    assert only(said).seeds == 7
+
+
+def test_an_arm_called_none_is_the_baseline_and_an_empty_one_is_counted(tmp_path):
+    data = table()
+    data.assign(norm=data["norm"].replace("none", "None")).iloc[::-1].to_csv(tmp_path / "r.csv", index=False)
+    answer = compare(tmp_path / "r.csv", value="mAP", margin=0.3)
+    assert answer.look.design.norms == ("None", "bn")
+    assert only(answer).interval == pytest.approx(only(compare(data, margin=0.3)).interval)
+    data.loc[len(data)] = [np.nan, 9, "coco", 1.0]
+    assert "left out: 1 run with an empty norm" in str(compare(data, margin=0.3))
 
 
 @pytest.mark.parametrize(
@@ -284,12 +324,35 @@ def test_arm_and_seed_of_a_name(name, parts):
             "practice knows shares of wrong answers, up to 1",
         ),
         ({}, {"margin": 1, "arms": ["bn"]}, "arm: bn alone; two or more are compared"),
+        ({}, {"margin": 1, "arms": ["bn", "bn"]}, "arms=bn,bn: one stands twice"),
+        ({}, {"margin": 1, "arms": "bn,none"}, "arms=bn,none: write a list of names"),
+        ({}, {"margin": 1, "better": "max"}, "better=max: write higher or lower"),
+        ({}, {"margin": -1}, "margin=-1: write a number of 0 or more"),
+        ({}, {"margin": "1"}, "margin=1: write a number of 0 or more"),
+        ({}, {"margin": math.inf}, "margin=inf: write a number of 0 or more"),
+        ({}, {"margin": 1, "spread": -1}, "spread=-1: write a number of 0 or more"),
+        ({}, {"margin": 1, "looks": 0}, "looks=0: write a whole number of 1 or more"),
+        ({}, {"margin": 1, "looks": 1.5}, "looks=1.5: write a whole number of 1 or more"),
+        (
+            {"none": "dataset"},
+            {"value": "mAP", "margin": 1, "setting": "dataset"},
+            "setting=dataset: 1 run without one",
+        ),
+        (
+            {"none": "val"},
+            {"value": "mAP", "margin": 1, "tune": "val"},
+            "tune=val: no run of arm=none seed=3 has a number",
+        ),
+        ({"rename": "norm"}, {"margin": 1}, "two columns are named norm; rename one"),
     ],
 )
 def test_what_cannot_be_judged_is_one_line(change, options, said):
     data = table()
     if change.get("rename"):
         data = data.rename(columns={"mAP": change["rename"]})
+    if change.get("none"):
+        data = data.assign(val=data["mAP"])
+        data.loc[3, change["none"]] = np.nan
     if change.get("twice"):
         data = pd.concat([data.assign(lr=0.1), data.assign(lr=0.2)])
     bn = data["norm"] == "bn"
@@ -324,6 +387,8 @@ def test_steps_to_an_equal_loss():
     mean = steps_ratio(fast, slow)
     assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
     assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
+    nothing = {seed: np.array([[1.0, np.nan]]) for seed in range(4)}
+    assert np.isnan(steps_ratio(nothing, slow).effect)
     line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
     assert [first_at(running_best(line), target) for target in (1.0, 0.25, 0.0)] == [10.0, 27.5, 30.0]
     at_once = {seed: np.array([[first, 0.0]]) for seed, first in enumerate((0.0, 1.0, 1.0, 2.0))}
@@ -361,12 +426,19 @@ def test_seeds_are_numbers_however_a_table_has_them():
     found = only(compare(data.astype({"seed": float}), value="mAP", margin=0.3, per_example=single))
     assert (found.seeds, found.paired) == (8, True)
     data.loc[0, "seed"] = np.nan
-    with pytest.raises(ValueError, match="seed=seed: 1 runs have none"):
+    with pytest.raises(ValueError, match="seed=seed: 1 run without one"):
         compare(data, margin=0.3)
+    data = table()
+    assert only(compare(data.assign(seed=20240101.0 + data["seed"]), margin=0.3)).paired
+    foreign = 1_000_000 * (1 + data["seed"]) + data["norm"].eq("bn")
+    assert not only(compare(data.assign(seed=foreign), margin=0.3)).paired
 
 
 def test_an_effect_of_no_pair_is_nothing():
     data = table()
+    data["mAP"] = 1e12
+    assert "mAP +0.00, 8 pairs" in str(compare(data, margin=0.3))
+    assert METRICS["test/loss"].show(-1.5e12) == "−1.5e+12"
     data["mAP"] = np.nan
     data.loc[0, "mAP"] = 1.0
     data.loc[15, "mAP"] = 1.0
@@ -408,8 +480,29 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3"]) == 0
     assert (out / "index.html").read_bytes() == first
     assert sorted(own.name for own in out.parent.iterdir()) == ["r", "r-2"]
+    assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3", "looks=2"]) == 0
+    assert (out.with_name("r-3") / "index.html").is_file()
 
 
-def test_a_file_that_is_not_there_is_said():
-    with pytest.raises(ValueError, match=r"^nowhere\.csv: no such file$"):
-        opened("nowhere.csv", None)
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("r.csv", None, "r.csv: no such file"),
+        ("r.txt", "norm", "r.txt: cannot be read; write one of .csv, "),
+        ("r.csv", "", "r.csv: No columns to parse from file; write it anew"),
+        ("r.csv", "norm,mAP", "r.csv: holds no run"),
+        ("r.csv", "norm,mAP,state\na,1,CA\nb,2,CA", "state=CA: is no known state of a run; write finished,"),
+        ("r.csv", "norm,mAP\nbn,1\n,2", "arm: bn alone, beside 1 run whose arm is empty; two or more"),
+        ("r.csv", "norm,seed,mAP,mAP\na,0,1,2", "r.csv: two columns are named mAP; rename one"),
+        ("r.tsv", "norm\tmAP\tmAP\na\t1\t2", "r.tsv: two columns are named mAP"),
+        ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write it as 1024.5"),
+        ("r.csv", "norm,mAP\na,1\nb,78.2 ± 0.3", "mAP=78.2 ± 0.3 (row 2): is no number"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_one_line(name, text, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=f"^{re.escape(said)}") as error:
+        compare(name, value="mAP", margin=1)
+    assert "\n" not in str(error.value)

@@ -110,6 +110,7 @@ LAYOUTS = {
     "an image of patches": (
         lambda: Layout(1, dead(nn.Linear(8, 8)), Do(lambda x: x.mT.reshape(8, 8, 4, 2))), (8, 8, 8),
     ),
+    "a norm of what arrives": (lambda: Layout(-1, dead(nn.LayerNorm(8))), (8, 8, 8)),
     "windows": (lambda: Layout(-1, dead(nn.Linear(8, 8)), Do(windows)), (2, 4, 4, 8)),
     "a residual sum, pooled": (
         lambda: Layout(1, Residual(nn.Conv2d(8, 8, 1)), Residual(dead(nn.Conv2d(8, 8, 1))), nn.MaxPool2d(2)), SQUARE,
@@ -138,6 +139,7 @@ UNKNOWN = {
     "einsum": (lambda: Layout(0, nn.Conv1d(8, 8, 1), Do(lambda x: torch.einsum("nct->ntc", x))), (8, 8, 8)),
     "weights of attention": (lambda: Layout(0, nn.Linear(8, 8), Do(lambda x: x @ x.mT)), (8, 8, 8)),
     "what arrives": (lambda: Layout(0), (8, 8, 8)),
+    "a norm of it over two axes": (lambda: Layout(0, nn.LayerNorm((8, 8))), (8, 8, 8)),
     "channels and places in one": (
         lambda: Layout(0, nn.Conv2d(8, 8, 1), Do(lambda x: x.reshape(8, 1, -1))), SQUARE
     ),

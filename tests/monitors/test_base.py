@@ -1,6 +1,7 @@
 """When monitors measure, and that a measurement leaves no trace in the module."""
 
 import random
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -40,9 +41,8 @@ EVERY = {name: maker(name) for name in sorted({path.stem for path in CONFIGS.glo
 
 
 def hooks(module):
-    return sum(
-        len(m._forward_hooks) + len(m._forward_pre_hooks) + len(m._backward_hooks) for m in module.modules()
-    )
+    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+    return sum(len(getattr(child, kind)) for child in module.modules() for kind in kinds)
 
 
 def state(module):
@@ -182,7 +182,7 @@ def test_the_value_of_a_step_is_that_of_the_weights_before_it():
 def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
     module = Small()
     module.model = nn.Linear(6, 3)
-    text = r"monitor Activations: recorded nothing; define `sites\(\)`"
+    text = r"monitor Activations: recorded nothing; no layer that it measures ran; define `sites\(\)`"
     with pytest.warns(UserWarning, match=text) as warned:
         fit(module, [EVERY["activations"](1)], steps=3)
     assert len([w for w in warned if "recorded nothing" in str(w.message)]) == 1
@@ -221,6 +221,66 @@ def test_compiled_module_does_measured_steps_uncompiled_and_all_others_compiled(
     measured = fit(module, [EVERY["activations"](3), EVERY["gradients"](3)], steps=7).values
     assert measured == pytest.approx(expected, nan_ok=True)
     assert len(compiled_passes) == 7 - 3  # steps 0, 3 and 6 are measured, the end by passes of its own
+
+
+def test_a_place_that_runs_later_is_no_reason_to_warn(recwarn):
+    """As with stochastic depth, a measured pass may leave layers out."""
+
+    class Skips(Small):
+        def loss(self, batch):
+            x, y = batch
+            out = self.model(x) if len(self.losses) > 1 else self.model[-1](x[:, :1] * torch.ones(8))
+            return nn.functional.cross_entropy(out, y)
+
+    monitor = EVERY["activations"](1)
+    fit(Skips(), [monitor], steps=3)
+    assert {step for values in monitor.recorded.values() for step, _ in values} == {2, 3}
+    assert not [w for w in recwarn if "recorded nothing" in str(w.message)]
+    monitors.measure_without_fit([EVERY["activations"](1)], Skips(), batches(1).dataset.tensors, [])
+    assert [w for w in recwarn if "recorded nothing" in str(w.message)]
+
+
+def test_gradients_are_read_once_in_a_step_that_takes_several_passes():
+    class Newton(Small):
+        def configure_optimizers(self):
+            return torch.optim.LBFGS(self.parameters(), max_iter=3)
+
+    watch = [EVERY["gradients"](1), EVERY["covariate_shift_proxies"](2)]
+    plain, module = Newton(dropout=0), Newton(dropout=0)
+    (x, y), *_ = loader = batches(2)
+    plain.loss((x, y)).backward()
+    norm = torch.cat([p.grad.flatten() for p in plain.parameters()]).norm().item()
+    fit(module, watch, steps=2, loader=loader)
+    assert watch[0].recorded["gradient_norm/network"][0] == (0, pytest.approx(norm, rel=1e-5))
+    assert watch[1].recorded
+
+
+def test_complex_weights_have_no_numbers_of_real_ones():
+    class Complex(Small):
+        def __init__(self):
+            super().__init__()
+            self.model = nn.Linear(6, 3, dtype=torch.cfloat)
+
+        def loss(self, batch):
+            return nn.functional.cross_entropy(self.model(batch[0].cfloat()).abs(), batch[1])
+
+    module, batch = Complex(), next(iter(batches(1)))
+    for name in ("hessian", "gradient_noise", "smoothness", "internal_covariate_shift"):
+        with pytest.raises(ValueError, match="complex parameters have no such number; leave the monitor out"):
+            EVERY[name](2).measure(module, batch)
+    module.loss(batch).backward()
+    norm = sum(p.grad.abs().square().sum() for p in module.parameters()).sqrt().item()
+    assert EVERY["gradients"](2).measure(module, batch)["gradient_norm/network"] == pytest.approx(norm)
+
+
+@pytest.mark.integration
+def test_nothing_is_said_of_the_hooks_that_a_measured_step_has():
+    module = Small(dropout=0)
+    module.model = torch.compile(module.model, backend="eager")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit(module, [EVERY["activations"](1), EVERY["representation"](1)], steps=2)
+    assert not [one for one in said if "global hooks" in str(one.message)]
 
 
 def test_a_diverged_network_gives_values_that_are_not_finite_and_no_crash():

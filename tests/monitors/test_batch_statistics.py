@@ -1,6 +1,7 @@
 import pytest
+import pytorch_lightning as pl
 import torch
-from small_module import Small, batches
+from small_module import Small, batches, fit
 
 from normexp.monitors import Batches, BatchStatistics
 from normexp.monitors.batch_statistics import discrepancy
@@ -47,3 +48,21 @@ def test_running_statistics_that_are_the_batchs_leave_only_the_correction():
     tids = {tag.split("/")[0]: value for tag, value in values.items() if tag.startswith("tid")}
     assert tids["tid_mean"] == pytest.approx(0, abs=1e-6)
     assert tids["tid_std"] == pytest.approx(1 - (15 / 16) ** 0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(("batch_size", "samples"), [(None, 16), (8, 8)])
+def test_the_held_out_batch_is_as_large_as_one_of_training(batch_size, samples):
+    class Data(pl.LightningDataModule):
+        asked: list = []  # noqa: RUF012
+
+        def train_dataloader(self):
+            return batches(2)
+
+        def probe_batch(self, n):
+            self.asked.append(n)
+            return batches(1).dataset[:n]
+
+    data, monitor = Data(), BatchStatistics(every_n_steps=1, batch_size=batch_size)
+    monitor.measure(Small(), data)
+    fit(Small(), [monitor], steps=1, datamodule=data)
+    assert data.asked == [samples, samples]

@@ -9,6 +9,7 @@ import torch
 from hydra.utils import get_class, instantiate
 from omegaconf import OmegaConf
 from small_module import fit
+from test_base import hooks
 
 from normexp.config.compose import compose
 from normexp.config.run_spec import spec_of
@@ -71,11 +72,6 @@ def run(built, monitors, steps=3):
     losses = Losses()
     fit(built.module, [*monitors, losses], steps=steps, datamodule=built.data)
     return {name: value.clone() for name, value in built.module.state_dict().items()}, losses.values
-
-
-def hooks(module):
-    kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-    return [hook for child in module.modules() for kind in kinds for hook in getattr(child, kind).values()]
 
 
 def assert_untouched(model, norm, monitor):

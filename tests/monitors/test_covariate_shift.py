@@ -64,6 +64,18 @@ def test_drift_is_from_the_previous_and_from_the_first_measurement():
     assert values[beta] == 3
 
 
+def test_an_input_that_was_constant_has_no_drift():
+    module, monitor = Small(), CovariateShift(every_n_steps=1)
+    x, y = batches(1).dataset.tensors
+    monitor.measure(module, (torch.zeros_like(x), y))
+    found = monitor.measure(module, (x, y))
+    assert not [tag for tag in found if "drift" in tag and "/layer00" in tag]
+    assert found["input_std/layer00_model_0"] > 0
+    moved = monitor.measure(module, (2 * x, y))
+    assert moved["std_drift/layer00_model_0"] == pytest.approx(1)
+    assert "std_drift_from_start/layer00_model_0" not in moved
+
+
 class SaveAtStepFour(pl.Callback):
     def __init__(self, path):
         self.path = path
@@ -75,8 +87,8 @@ class SaveAtStepFour(pl.Callback):
 
 def test_a_resumed_run_goes_on_with_its_references(tmp_path):
     path, loader = tmp_path / "last.ckpt", batches(4)
-    whole = fit(
-        Small(dropout=0), [CovariateShift(every_n_steps=2), SaveAtStepFour(path)], steps=8, loader=loader
-    )
-    resumed = fit(Small(dropout=0), [CovariateShift(every_n_steps=2)], steps=8, loader=loader, resume=path)
+    one, other = CovariateShift(every_n_steps=2), CovariateShift(every_n_steps=2)
+    whole = fit(Small(dropout=0), [one, SaveAtStepFour(path)], steps=8, loader=loader)
+    resumed = fit(Small(dropout=0), [other], steps=8, loader=loader, resume=path)
     assert resumed.values == {(step, tag): value for (step, tag), value in whole.values.items() if step >= 4}
+    assert one.recorded == other.recorded

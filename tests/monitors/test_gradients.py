@@ -4,7 +4,7 @@ from pytorch_lightning.plugins.precision import MixedPrecision
 from small_module import Small, batches, fit
 from torch import nn
 
-from normexp.monitors import Gradients
+from normexp.monitors import GradientNoiseScale, Gradients
 from normexp.monitors.gradients import growth_rate
 
 
@@ -78,13 +78,8 @@ def test_accumulated_gradients_are_those_of_the_joined_batch():
     loader, twin, module = batches(2), Small(dropout=0), Small(dropout=0)
     del twin.model[1], module.model[1]  # a BatchNorm would see other batches
     module.load_state_dict(twin.state_dict())
-    lines = fit(
-        module,
-        [Gradients(every_n_steps=1, per_parameter=True)],
-        steps=1,
-        loader=loader,
-        accumulate_grad_batches=2,
-    )
+    monitor = Gradients(every_n_steps=1, per_parameter=True)
+    lines = fit(module, [monitor], steps=1, loader=loader, accumulate_grad_batches=2)
     assert {step for step, _ in lines.values} == {0, 1}
     for name, value in naive(twin, first(loader, 2)).items():
         assert lines.values[0, f"parameter_gradient_norm/{name}"] == pytest.approx(value, rel=1e-5)
@@ -116,3 +111,24 @@ def test_update_ratio_of_gradient_descent_is_the_step_over_the_weights():
     layer = next(tag for _, tag in lines.values if tag.startswith("update_ratio/")).split("/")[1]
     expected = 0.25 * lines.values[0, f"gradient_norm/{layer}"] / weights.norm().item()
     assert lines.values[0, f"update_ratio/{layer}"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize(("samples", "asked", "chunks"), [(10, 4, 4), (9, 8, 4), (4, 8, 2), (12, 3, 3)])
+def test_the_noise_of_a_batch_is_that_of_its_chunks_by_hand(samples, asked, chunks):
+    """Each chunk has two samples or more; what is left over is left out."""
+    module, twin, (x, y) = Small(dropout=0), Small(dropout=0), batches(1).dataset.tensors
+    monitor, size = GradientNoiseScale(every_n_steps=1, chunks=asked), samples // chunks
+    found = monitor.measure(module, (x[:samples], y[:samples]))
+    gradients = []
+    for start in range(0, chunks * size, size):
+        twin.zero_grad()
+        twin.loss((x[start : start + size], y[start : start + size])).backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in twin.parameters()]).double())
+    small = sum(g.square().sum() for g in gradients) / chunks
+    big = (sum(gradients) / chunks).square().sum()
+    noise = ((small - big) / (1 / size - 1 / (chunks * size))).item()
+    signal = ((chunks * size * big - size * small) / (chunks * size - size)).item()
+    expected = {"gradient_noise": noise, "gradient_signal": signal, "gradient_noise_scale": noise / signal}
+    assert found == pytest.approx({f"{name}/network": value for name, value in expected.items()}, rel=1e-3)
+    few = monitor.measure(module, (x[:3], y[:3]))
+    assert all(value != value for value in few.values())

@@ -7,11 +7,7 @@ from torch import nn
 
 from normexp.models.sites import sites_of
 from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
-from normexp.monitors.covariate_shift import (
-    shift,
-    shifted_gradients,
-    step_to_step,
-)
+from normexp.monitors.covariate_shift import shift, shifted_gradients, step_to_step
 from normexp.monitors.sites import weights_before
 from normexp.norms import NoisyBatchNorm
 

@@ -1,7 +1,6 @@
 """Under mixed precision the passes of monitors compute what training computes, and statistics of them stay exact."""
 
-import csv
-
+import pandas as pd
 import pytest
 import torch
 from small_module import Small, batches, fit
@@ -36,39 +35,21 @@ def test_a_measured_loss_is_that_of_training_and_not_that_of_float32():
     x, y = loader.dataset.tensors
     plain = module.loss((x, y)).item()
     module = Small(dropout=0)
-    lines = fit(
-        module,
-        [BatchStatistics(every_n_steps=1, batch_size=16)],
-        steps=1,
-        loader=loader,
-        precision="bf16-mixed",
-    )
+    monitor = BatchStatistics(every_n_steps=1, batch_size=16)
+    lines = fit(module, [monitor], steps=1, loader=loader, precision="bf16-mixed")
     assert lines.values[0, "loss_train_batch/network"] == module.losses[0]
     assert plain != module.losses[0] == pytest.approx(plain, rel=0.02)
 
 
 def test_a_run_of_no_steps_measures_what_a_run_measures_before_its_first(train):
     """Passes run under autocast there too, and what is fitted to their results does not."""
-    options = (
-        "trainer=cpu",
-        "trainer.precision=bf16-mixed",
-        "monitor=[gradients,hessian]",
-        "norm=layernorm",
-    )
+    options = ["trainer=cpu", "trainer.precision=bf16-mixed", "monitor=[gradients,hessian]", "norm=layernorm"]
     _, at_rest = train(*options, "max_steps=0")
     _, in_training = train(*options, "max_steps=1", "batch_size=64")
     measured = [
-        {
-            row["metric"]: row["value"]
-            for row in csv.DictReader((folder / "metrics.csv").read_text().splitlines())
-            if row["step"] == "0"
-        }
+        pd.read_csv(folder / "metrics.csv").query("step == 0").set_index("metric")["value"]
         for folder in (at_rest, in_training)
     ]
-    tags = [
-        tag
-        for tag in measured[0]
-        if tag.startswith(("gradient_growth_rate", "gradient_norm/network", "hessian"))
-    ]
+    tags = measured[0].filter(regex="^(gradient_growth_rate|gradient_norm/network|hessian)").index
     assert len(tags) == 4
-    assert {tag: measured[0][tag] for tag in tags} == {tag: measured[1][tag] for tag in tags}
+    assert measured[0][tags].to_dict() == measured[1][tags].to_dict()

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from normexp.monitors import Representation
 from normexp.monitors.gradients import noise_and_signal
 from normexp.monitors.representation import geometry
 
@@ -62,3 +64,32 @@ def test_noise_and_signal_of_gaussian_gradients_are_their_variance_and_mean():
     noise, signal = noise_and_signal(means.square().sum(-1), means.mean(1).square().sum(-1), size)
     assert noise.mean().item() == pytest.approx(50 * std**2, rel=0.02)
     assert signal.mean().item() == pytest.approx(50 * 0.3**2, rel=0.05)
+
+
+class OfTokens(nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embed, self.stream, self.act = nn.Linear(6, 16), nn.Identity(), nn.Tanh()
+
+    def sites(self):
+        return [("layer00", "residual", self.stream), ("layer01", "activation", self.act)]
+
+    def forward(self, x):
+        return self.act(self.stream(self.embed(x))).mean(1)
+
+
+def test_the_monitor_compares_tokens_of_activations_and_of_the_stream():
+    net, generator = OfTokens(), torch.Generator().manual_seed(1)
+    x = torch.randn(5, 7, 6, generator=generator)
+    batch = x, torch.randint(16, (5,), generator=generator)
+    found = Representation(every_n_steps=1).measure(net, batch)
+    stream = net.embed(x).detach()
+    for prefix, layer, vectors in (("residual_", "layer00", stream), ("", "layer01", stream.tanh())):
+        for name, value in geometry(vectors.flatten(0, 1)).items():
+            assert found.pop(f"{prefix}{name}/{layer}") == pytest.approx(value.item(), rel=1e-4), name
+    variance = stream.double().var(correction=0).item()
+    assert found == pytest.approx({"residual_variance/layer00": variance})
+    few = [Representation(every_n_steps=1, max_vectors=3).measure(net, batch) for _ in range(2)]
+    assert few[0] == few[1]
+    assert 1 < few[0]["effective_rank/layer01"] <= 3

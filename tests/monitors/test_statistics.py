@@ -85,6 +85,13 @@ def test_share_of_flat_derivatives_is_the_integral(activation):
     assert measured.item() == pytest.approx(integral.item(), abs=0.005)
 
 
+def test_a_value_at_the_margin_is_not_saturated_and_a_slope_at_the_limit_is_not_flat():
+    rows = torch.tensor([[1.0, 19.0], [0.5, 19.5]])  # of a range from 0 to 20
+    assert stats.saturated_fraction(rows, 0, 20).item() == 0.5
+    fractions = stats.flat_fractions(torch.tensor([[0.05, -0.04], [-0.05, 0.04]]))
+    assert [fractions[key].item() for key in fractions] == [0.5, 0.5]
+
+
 def test_a_dead_unit_is_flat_at_every_place():
     z = torch.ones(4, 3, 2, 2)
     z[:, 1] = -1  # dead

@@ -1,5 +1,6 @@
 """A loop of one's own is watched: the numbers, tags and bits of a fit, whatever the network takes."""
 
+import contextlib
 import copy
 import inspect
 import warnings
@@ -125,6 +126,107 @@ def test_a_copy_of_the_network_and_another_optimizer_are_none_of_its_steps():
     assert {step for step, _ in watched.recorded["gradient_norm/network"]} == {0, 1}
 
 
+def by_parts(model, x, y):
+    return F.cross_entropy(model[1:](model[:1](x)), y)
+
+
+def in_eval_mode(model, x, y):
+    return F.cross_entropy(model.eval()(x), y)
+
+
+def without_optimizer(model, x, y):
+    for p in model.parameters():
+        p.data -= 0.1 * torch.autograd.grad(p.square().sum(), p)[0]
+    return F.cross_entropy(model(x), y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (
+            by_parts,
+            "watch: 2 steps, but Sequential was never called in training mode .*; watch the module that the",
+        ),
+        (in_eval_mode, "watch: 2 steps, but Sequential was never called in training mode"),
+        (
+            without_optimizer,
+            "watch: no torch optimizer stepped weights of Sequential, so no step was measured",
+        ),
+    ],
+)
+def test_a_loop_of_which_nothing_is_seen_is_told_what_is_missing(loss, said):
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    watched = normexp.watch(model, every=1)
+
+    def run():
+        with watched:
+            for x, y in batches(2):
+                loss(model, x, y).backward()
+                if loss is not without_optimizer:
+                    optimizer.step()
+
+    with pytest.warns(UserWarning, match=said):
+        run()
+    assert watched.recorded == {}
+
+
+def test_the_parts_of_a_network_are_watched_apart():
+    """As of a GAN, which nobody calls as a whole."""
+
+    def trained(watch):
+        parts = torch.nn.ModuleList([network(), network()])
+        optimizers = [torch.optim.SGD(part.parameters(), 0.1) for part in parts]
+        with warnings.catch_warnings(action="error"), watch(parts[0]) as one, watch(parts[1]) as other:
+            for (x, y), turn in zip(batches(4), (0, 1, 0, 1), strict=True):
+                loss = F.cross_entropy(parts[1](parts[0](x) @ torch.ones(3, 6)), y)
+                loss.backward()
+                optimizers[turn].step()
+                parts.zero_grad()
+        return parts.state_dict(), one, other
+
+    weights, *_ = trained(contextlib.nullcontext)
+    watched, *both = trained(lambda part: normexp.watch(part, every=1))
+    assert_same(watched, weights)
+    for one in both:
+        assert [step for step, _ in one.recorded["gradient_norm/network"]] == [0, 1]
+        assert any(tag.startswith("activation_std/") for tag in one.recorded)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_gradients_that_come_inside_a_step_are_those_of_its_first_pass(named):
+    plain, model = Small(dropout=0).model, Small(dropout=0).model
+    x, y = next(iter(batches(1)))
+    F.cross_entropy(plain(x), y).backward()
+    total = torch.cat([p.grad.flatten() for p in plain.parameters()]).norm().item()
+    weights = plain[0].state_dict()
+
+    def step(net):
+        optimizer = torch.optim.LBFGS(net.parameters(), max_iter=3)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure=closure) if named else optimizer.step(closure)
+
+    with warnings.catch_warnings(action="error"), normexp.watch(model, every=1) as watched:
+        loss = step(model)
+    moved = [torch.cat([w["weight"].flatten(), w["bias"]]) for w in (model[0].state_dict(), weights)]
+    expected = ((moved[0] - moved[1]).norm() / moved[1].norm()).item()
+    assert watched.recorded["gradient_norm/network"] == [(0, pytest.approx(total, rel=1e-5))]
+    assert watched.recorded["update_ratio/layer00_model_0"] == [(0, pytest.approx(expected, rel=1e-5))]
+    assert step(Small(dropout=0).model).item() == loss.item()
+
+
+@pytest.mark.filterwarnings("ignore")  # torch gives it up
+def test_a_scripted_network_is_refused():
+    with pytest.raises(ValueError, match=r"model: is scripted or traced, .*; pass the module it was made of"):
+        normexp.watch(torch.jit.script(nn.Linear(2, 2)))
+
+
 def test_the_loss_is_logged_at_the_pace_of_the_monitors(tmp_path):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -207,8 +309,17 @@ def test_measure_takes_any_network_and_any_batch(what):
 
 
 def test_a_loss_that_cannot_be_guessed_is_asked_for():
-    with pytest.raises(ValueError, match="no loss"):
-        Gradients(every_n_steps=1).measure(nn.Linear(4, 3), torch.ones(2, 4))
+    x = torch.ones(2, 4)
+    targets = (
+        torch.ones(2),
+        torch.ones(2, 3).bool(),
+        torch.ones(2).bool(),
+        torch.ones(2, 3).long(),
+        "a text",
+    )
+    for batch in (x, *((x, target) for target in targets)):
+        with pytest.raises(ValueError, match="no loss"):
+            Gradients(every_n_steps=1).measure(nn.Linear(4, 3), batch)
     assert Activations(every_n_steps=1).measure(nn.Sequential(nn.Linear(4, 3), nn.ReLU()), torch.ones(2, 4))
 
 

@@ -66,11 +66,12 @@ def sample(layout: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> Te
     return values(LAYOUTS[layout][0], seed, dtype)
 
 
-def outcome(layer: nn.Module, x: Tensor) -> dict[str, Tensor]:
-    """Output, gradients of input and parameters under a fixed random direction, and buffers afterwards."""
-    layer, x = copy.deepcopy(layer), x.clone().requires_grad_()
+def outcome(layer: nn.Module, x: Tensor, direction: Tensor | None = None) -> dict[str, Tensor]:
+    """Output, gradients of input and parameters under a direction, by default a fixed random one, and buffers
+    afterwards. The input keeps its memory layout."""
+    layer, x = copy.deepcopy(layer), x.detach().requires_grad_()
     y = layer(x)
-    y.backward(values(y.shape, seed=1, dtype=y.dtype).to(y.device))
+    y.backward((values(y.shape, seed=1) if direction is None else direction).to(y.device, y.dtype))
     gradients = {f"gradient of {name}": p.grad for name, p in layer.named_parameters() if p.requires_grad}
     return {"output": y.detach(), "gradient of x": x.grad, **gradients, **dict(layer.named_buffers())}
 

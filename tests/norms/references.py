@@ -76,13 +76,6 @@ def with_population(x, mean, var, *, eps, outside=False):
     return y
 
 
-def power_norm_with_population(x, phi, *, eps):
-    y = torch.empty_like(x)
-    for i, c, p in itertools.product(*(range(size) for size in x.shape)):
-        y[i, c, p] = x[i, c, p] / (phi[c] + eps).sqrt()
-    return y
-
-
 def mean_absolute(centered):
     return math.sqrt(math.pi / 2) * sum(abs(value) for value in centered) / len(centered)
 

@@ -28,6 +28,15 @@ def affine(y, layer):
     return y if layer.bias is None else y + layer.bias[:, None]
 
 
+def assert_twin(outcomes, y, x, layer):
+    """Outcomes of a layer are a twin's output y of x, and its gradients by x and by the layer's parameters."""
+    y.backward(values(x.shape, seed=1))
+    twin = {"output": y.detach(), "gradient of x": x.grad}
+    twin |= {f"gradient of {key}": parameter.grad for key, parameter in layer.named_parameters()}
+    for ours in outcomes:
+        assert_same({key: ours[key] for key in twin}, twin, rtol=1e-9, atol=1e-10)
+
+
 def of(kind, **options):
     return lambda x, layer: affine(references.normalized(x, kind, eps=layer.eps, **options), layer)
 
@@ -110,11 +119,7 @@ def test_values_and_gradients_equal_the_papers_equations(name, layout):
     outcomes = [outcome(each, x) for each in layers]
     x = x.requires_grad_()
     y = TWINS[name](places(x, layout), layer).reshape(x.shape)
-    y.backward(values(x.shape, seed=1))
-    twin = {"output": y.detach(), "gradient of x": x.grad}
-    twin |= {f"gradient of {key}": parameter.grad for key, parameter in layer.named_parameters()}
-    for ours in outcomes:
-        assert_same({key: ours[key] for key in twin}, twin, rtol=1e-9, atol=1e-10)
+    assert_twin(outcomes, y, x, layer)
 
 
 # The ids are no names of norms: docs/norms.md counts tests by those.
@@ -151,10 +156,7 @@ def test_batch_renorm_follows_algorithm_1_and_its_schedule(name, layout, step):
     x = x.requires_grad_()
     y = references.batch_renorm(places(x, layout), *running, eps=EPS, r_limit=r_limit, d_limit=d_limit)
     y = affine(y, layer).reshape(x.shape)
-    y.backward(values(x.shape, seed=1))
-    torch.testing.assert_close(ours["output"], y.detach())
-    torch.testing.assert_close(ours["gradient of x"], x.grad)
-    torch.testing.assert_close(ours["gradient of weight"], layer.weight.grad)
+    assert_twin([ours], y, x, layer)
 
 
 @pytest.mark.parametrize("name", ["powernorm", "powernorm_unscaled"])

@@ -164,6 +164,21 @@ def test_layers_with_nothing_to_normalize_over_refuse_in_one_line(name, layout):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("native", [True, False], ids=["native", "formula"])
+@pytest.mark.parametrize(
+    ("name", "size", "option"),
+    [("layernorm", 1, "eps=1e-5"), ("adanorm", 1, "eps=1e-5"), ("groupnorm", 4, "num_groups=4")],
+)
+@pytest.mark.parametrize("channel_dim", [1, -1])
+def test_one_value_has_no_unbiased_variance(name, size, option, channel_dim, native):
+    layer = norm_factory(name, "correction=1", option)(size, channel_dim)
+    layer.native = native
+    with pytest.raises(
+        ValueError, match=r"correction=1: the one value to normalize has .*; use correction=0"
+    ):
+        layer(torch.ones(3, 2, size) if channel_dim == -1 else torch.ones(3, size))
+
+
 @every_case
 @pytest.mark.parametrize("native", [True, False], ids=["native", "formula"])
 def test_constant_input_gives_finite_output_and_gradients(name, layout, native):

@@ -292,20 +292,29 @@ def test_running_statistics_that_are_dropped_are_said(trained):
     assert table.notes() == [f"{table[0].note} (1 layer)"] * trained
 
 
-def test_groups_that_do_not_divide_the_channels_are_said():
-    net = nn.Sequential(nn.BatchNorm1d(64), nn.BatchNorm1d(21), nn.BatchNorm1d(64))
-    table = swap(net, "groupnorm", num_groups=7)
-    assert [layer.num_groups for layer in net] == [1, 7, 1]
-    said = "7 groups do not divide its 64 channels: 1 group"
-    assert [row.note for row in table] == [said, "", said]
-    assert table.notes() == [f"{said} (2 layers)"]
-
-
-def test_without_an_option_groupnorm_has_the_papers_groups_and_keeps_those_that_are_there():
-    net = nn.Sequential(nn.BatchNorm1d(64), nn.BatchNorm1d(24), nn.GroupNorm(4, 32))
-    table = swap(net, "groupnorm")
-    assert [layer.num_groups for layer in net] == [32, 8, 4]
-    assert [row.note for row in table] == ["", "32 groups do not divide its 24 channels: 8 groups", ""]
+@pytest.mark.parametrize(
+    ("options", "channels", "groups", "said"),
+    [
+        ({"num_groups": 7}, 64, 1, "7 groups do not divide its 64 channels: 1 group"),
+        ({"num_groups": 7}, 21, 7, ""),
+        ({}, 64, 32, ""),  # the paper's
+        ({}, 24, 8, "32 groups do not divide its 24 channels: 8 groups"),
+        ({}, 32, 4, "32 groups would have one channel each: 4 groups"),
+        ({}, 16, 2, "32 groups do not divide its 16 channels: 2 groups"),
+    ],
+)
+def test_groups_that_do_not_divide_the_channels_are_said(options, channels, groups, said):
+    """A group of one channel without positions outputs its shift, so the network would be constant."""
+    net = nn.Sequential(nn.BatchNorm1d(channels), nn.BatchNorm1d(channels), nn.GroupNorm(2, channels * 2))
+    table = swap(net, "groupnorm", **options)
+    assert [layer.num_groups for layer in net][:2] == [groups, groups]
+    assert [row.note for row in table][:2] == [said, said]
+    assert table.notes()[:1] == ([f"{said} (2 layers)"] if said else [])
+    if not options:
+        assert (net[2].num_groups, table[2].note) == (2, "")  # of a group norm they stay
+    y = net[0](torch.randn(4, channels))
+    assert (y.std() > 0.5).item()
+    assert not torch.allclose(y, y[:1].expand_as(y))
 
 
 def plain_average(count):
@@ -497,14 +506,3 @@ def test_swap_composes_a_norm_of_ones_own(tmp_path, monkeypatch):
     assert type(net[0]).__module__ == "strange"
     with pytest.raises(ValueError, match="norm=mine: no such choice"):  # the folder was for one call
         norm_named("mine")
-
-
-@pytest.mark.parametrize("width", [16, 32])
-def test_groupnorm_of_few_channels_keeps_more_than_one_in_a_group(width):
-    """A group of one channel without positions outputs its shift, so the network would be constant."""
-    net = nn.Sequential(nn.LayerNorm(width))
-    (row,) = swap(net, "groupnorm")
-    y = net(torch.randn(4, width))
-    assert not torch.allclose(y, y[:1].expand_as(y))
-    assert (y.std() > 0.5).item()
-    assert "channel" in row.note

@@ -17,15 +17,25 @@ from normexp.runs.metrics import higher_is_better, with_metric
         ("test/accuracy_reestimated", True),
         ("val_loss", False),
         ("R2", True),
+        ("val/top-1-acc", True),
     ],
 )
 def test_the_last_word_of_a_name_says_which_way_is_better(name, higher):
     assert higher_is_better(name) is higher
     assert higher_is_better(name, "lower") is False
     assert higher_is_better("quality", "higher") is True
-    for unknown in ("quality", "loss/quality", "lossy"):
-        with pytest.raises(ValueError, match=f"metric={unknown}: which way is better. write better=higher"):
-            higher_is_better(unknown)
+    with pytest.raises(ValueError, match="better=max: write higher or lower"):
+        higher_is_better(name, "max")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["quality", "loss/quality", "lossy", "neg_log_loss", "val/-loss", "1-accuracy", "steps_to_accuracy"],
+)
+def test_a_name_that_does_not_say_it_is_asked(name):
+    with pytest.raises(ValueError, match=f"metric={name}: which way is better. write better=higher"):
+        higher_is_better(name)
+    assert higher_is_better(name, "higher") is True
 
 
 def test_a_final_metric_an_error_and_a_logged_one(tmp_path):

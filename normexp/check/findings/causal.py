@@ -1,19 +1,12 @@
-"""Whether a network hides later positions from its attention, and where they enter all the same."""
+"""Whether a network hides later positions from its attention."""
 
-import functools
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
 
-from normexp.check.findings.masks import with_input
 from normexp.check.network import Network
-from normexp.check.trace import TINY
-from normexp.monitors.sites import first_tensor
 
 HIDDEN = -1e3  # added to a score that is left out; softmax makes 0 of it
 
@@ -58,40 +51,3 @@ def masks_later(network: Network) -> bool:
     with network.quiet(train=True), torch.no_grad(), Attention() as attention:
         network.forward(network.batches.training)
     return bool(attention.hides) and all(attention.hides)
-
-
-def entrance(network: Network, inputs: Sequence[Tensor], positions: int, limit: float) -> str:
-    """Path of the first layer whose output up to the middle position differs for two inputs that are alike up to there,
-    and whose own input up to the middle does not differ; empty if it is none but the network."""
-    passes = []
-    for x in inputs:
-        seen: list[tuple[str, list[Tensor], list[Tensor]]] = []
-        with network.quiet(train=True), torch.no_grad():
-            for path, module in network.modules.items():
-                keep = functools.partial(_keep, seen, path, positions)
-                module.register_forward_hook(keep, with_kwargs=True)
-            network.forward(with_input(network, x))
-        passes.append(seen)
-    for (path, *ends), (_, *others) in zip(*passes, strict=False):
-        came, left = (differs(*pair) for pair in zip(ends, others, strict=True))
-        if came <= limit < left:
-            return path
-    return ""
-
-
-def _keep(seen: list, path: str, positions: int, _: nn.Module, args: tuple, named: dict, output: Any) -> None:
-    ends = (first_tensor(args, named), first_tensor(tuple(tree_leaves(output)), {}))
-    seen.append((path, *(early(x, positions) for x in ends)))
-
-
-def early(x: Tensor | None, positions: int) -> list[Tensor]:
-    """x up to the middle position, along each axis behind the first that has so many."""
-    axes = [] if x is None else [axis for axis in range(1, x.dim()) if x.shape[axis] == positions]
-    return [x.narrow(axis, 0, positions // 2 + 1).double() for axis in axes]
-
-
-def differs(first: list[Tensor], second: list[Tensor]) -> float:
-    """How far two tensors are apart, as a share of their size, along the axis that shows it least; not a number without
-    one."""
-    both = [(a, b) for a, b in zip(first, second, strict=False) if a.shape == b.shape]
-    return min((float((a - b).norm() / a.norm().clamp_min(TINY)) for a, b in both), default=math.nan)

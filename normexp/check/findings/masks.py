@@ -1,16 +1,15 @@
 """Which positions of a batch are padding, and where a mask lies in what arrives at a norm."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from torch import Tensor, nn
 
+from normexp.check.findings.perturb import first_input
 from normexp.check.network import Network
 from normexp.check.trace import Call
 from normexp.monitors.batches import arguments
-from normexp.monitors.sites import first_tensor
 
 
 class Mask(NamedTuple):
@@ -18,20 +17,6 @@ class Mask(NamedTuple):
 
     real: Tensor
     source: str
-
-
-def first_input(network: Network) -> Tensor | None:
-    """The first tensor that the network is called with; None if a class of one's own hides it."""
-    args, named, _ = arguments(network.root, network.batches.training)
-    inside = args[0] if args and isinstance(args[0], (Mapping, tuple, list)) else ()
-    args = (*args, *(inside.values() if isinstance(inside, Mapping) else inside))
-    return first_tensor(args, named)
-
-
-def with_input(network: Network, x: Tensor) -> Any:
-    """The training batch with x in place of the network's first input."""
-    first = first_input(network)
-    return apply_to_collection(network.batches.training, Tensor, lambda t: x if t is first else t)
 
 
 def mask_of(network: Network) -> Mask | None:

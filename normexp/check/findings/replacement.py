@@ -3,11 +3,10 @@
 import math
 from collections.abc import Iterable
 
-from normexp.check.finding import MOST_NAMED
+from normexp.check.finding import listed
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.trace import Call
-from normexp.norms.layers import NormLayer
 from normexp.norms.layers.successor import groups_by_default
 
 USUAL = 32  # groups that `swap` makes, or their greatest common divisor with the channels
@@ -28,7 +27,11 @@ def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups
     calls = [call for call in network.calls if call.place in places]
     if not calls or not all(place.swappable for place in places):
         return ""
-    where = "" if set(places) == set(network.places) else f", where={listed(places, id)}"
+    where = (
+        ""
+        if set(places) == set(network.places)
+        else f", where={listed([place.path for place in places], id)}"
+    )
     for asked in (None, 16, 8, 4, 2) if groups else ():
         sizes = [(math.prod(call.x.shape[1:]), groups_of(call, asked)) for call in calls]
         if min(size // groups for size, groups in sizes) >= ENOUGH and min(groups for _, groups in sizes) > 1:
@@ -40,9 +43,8 @@ def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups
 
 def groups_of(call: Call, asked: int | None) -> int:
     """The groups that `swap` gives the norm of a call."""
-    layer = call.place.layer
-    if asked is None and isinstance(layer, NormLayer) and layer.kind == "group":
-        return layer.groups
+    if asked is None and call.place.kind == "group":
+        return call.place.layer.groups
     channels = call.x.shape[call.place.channel_dim(call.x.dim())]
     return groups_by_default(USUAL, channels) if asked is None else math.gcd(asked, channels)
 
@@ -50,10 +52,3 @@ def groups_of(call: Call, asked: int | None) -> int:
 def values_in_layer_norm(call: Call) -> int:
     """Over how many values LayerNorm normalizes in the place of a call's norm."""
     return call.x.shape[-1] if call.place.channel_dim(call.x.dim()) > 1 else math.prod(call.x.shape[1:])
-
-
-def listed(places: list[Place], id: str) -> str:
-    """Paths as code, or where the result has them if they are many."""
-    if len(places) <= MOST_NAMED or not id:
-        return str([place.path for place in places])
-    return f"list(result['{id}'].layers)"

@@ -1,27 +1,27 @@
 """Batch statistics and running statistics: BatchNorm and its relatives."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from statistics import fmean, stdev
 from types import SimpleNamespace
 from typing import Any
 
 import torch
-from lightning_utilities.core.apply_func import apply_to_collection
 from scipy.special import stdtrit
 from torch import Tensor, nn
 
+from normexp.check.estimates import Modes, Moments, estimate_anew, modes
 from normexp.check.finding import Found, above, codes, finding
 from normexp.check.findings.replacement import swap_code
 from normexp.check.inputs import matched
-from normexp.check.network import Modes, Network, estimate_anew, modes
+from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call, trace
+from normexp.format import pluralize
 from normexp.monitors.batches import PROBE
 from normexp.monitors.guard import loss_of
-from normexp.monitors.listen import CalledFunction
 from normexp.norms.layers import BATCH
 
 DRAWS = 8  # of dropout, where one pass showed a difference
@@ -43,7 +43,7 @@ def statistics_unused(network: Network, limit: SimpleNamespace) -> Iterable[Foun
 
 def as_made(place: Place) -> bool:
     """Whether gain and shift are as a norm that was just made has them: one number for all channels."""
-    parts = (getattr(place.layer, name, None) for name in ("gain", "shift"))
+    parts = (place.layer.gain, place.layer.shift)
     return all(part is None or bool((part == part.flatten()[0]).all()) for part in parts)
 
 
@@ -84,10 +84,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     else:
         few = network.batch_size is not None and network.batch_size < limit.few
         stored = STORED.format(n=network.batch_size) if few and case == "open" else ""
-        words |= {
-            "remedy": REMEDIES[estimator(network)](network),
-            "swap": swap_code(network, network.tracked),
-        }
+        words |= {"remedy": remedy(network), "swap": swap_code(network, network.tracked)}
         yield Found(worst, gap, case, stored=stored, **words)
 
 
@@ -107,30 +104,45 @@ def is_gap(rows: list[tuple[Any, float, float]], limit: SimpleNamespace, *, chan
 
 def is_normalized_already(place: Place, measured: Modes, limit: SimpleNamespace) -> bool:
     """Whether what arrives has the norm's own gain for deviation and its shift for mean, and not the running ones."""
-    gain, shift = (getattr(place.layer, name, None) for name in ("gain", "shift"))
+    gain, shift = place.layer.gain, place.layer.shift
     if not measured.moments.get(place.path) or gain is None or shift is None:
         return False
-    mean, var = measured.moments[place.path][0]
-    std = var.sqrt().clamp_min(TINY)
-    own = torch.stack([(mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
+    now = measured.moments[place.path][0]
+    std = now.var.sqrt().clamp_min(TINY)
+    own = (
+        torch.stack([(now.mean - shift.detach()) / std, gain.detach().abs() / std - 1]).square().mean().sqrt()
+    )
     return measured.apart[place.path] > limit.apart and float(own) < limit.fused
 
 
-def distance(calls: list[tuple[Tensor, Tensor]]) -> float:
+def distance(calls: list[Moments]) -> float:
     """The largest distance of two calls' means, in deviations (root mean square over channels)."""
     first = calls[0]
-    apart = ((mean - first[0]) / (var + first[1]).div(2).sqrt().clamp_min(TINY) for mean, var in calls[1:])
+    apart = ((c.mean - first.mean) / (c.var + first.var).div(2).sqrt().clamp_min(TINY) for c in calls[1:])
     return max((float(x.square().mean().sqrt()) for x in apart), default=0.0)
 
 
-def estimator(network: Network) -> str:
-    """What estimates the running statistics of a network's norms anew: `torch`, `project`, or passes over the data."""
+def remedy(network: Network) -> str:
+    """Code that estimates the running statistics of a network's norms anew."""
     norms = [place.module for place in network.tracked]
     if any(isinstance(norm, BATCH) for norm in norms):
-        return "torch"
+        return f"torch.optim.swa_utils.update_bn({even_loader(network)}, model)"
     if hasattr(norms[0], "ema_keep"):
-        return "project"
-    return "other" if all(hasattr(norm, "reset_running_stats") for norm in norms) else "by_hand"
+        return "normexp.norms.BatchNorm.recompute_population_statistics(model, loader)"
+    if all(hasattr(norm, "reset_running_stats") for norm in norms):
+        layers = codes(network, [place.path for place in network.tracked])
+        return (
+            f"for m in {layers}: m.reset_running_stats(); m.momentum = None\n"
+            "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
+        )
+    keep = max((place.layer.keep or 0.0 for place in network.tracked), default=0.0)
+    new = (
+        math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
+    )  # batches that leave 1% of the old ones
+    return (
+        f"import itertools; batches = itertools.islice(itertools.cycle(loader), {new})\n"
+        "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
+    )
 
 
 def even_loader(network: Network) -> str:
@@ -142,31 +154,11 @@ def even_loader(network: Network) -> str:
     return "loader"
 
 
-REMEDIES: dict[str, Callable[[Network], str]] = {
-    "torch": lambda network: f"torch.optim.swa_utils.update_bn({even_loader(network)}, model)",
-    "project": lambda network: "normexp.norms.BatchNorm.recompute_population_statistics(model, loader)",
-    "other": lambda network: (
-        f"for m in {network.listed(network.tracked)}: m.reset_running_stats(); m.momentum = None\n"
-        "with torch.no_grad(): [model.train()(x) for x, *_ in loader]"
-    ),
-    "by_hand": lambda network: (
-        f"import itertools; batches = itertools.islice(itertools.cycle(loader), {batches_until_new(network)})\n"
-        "with torch.no_grad(): [model.train()(x) for x, *_ in batches]"
-    ),
-}
-
-
-def batches_until_new(network: Network) -> int:
-    """Batches after which 1% of the running statistics is left."""
-    keep = max((place.keep or 0.0 for place in network.tracked), default=0.0)
-    return math.ceil(math.log(0.01) / math.log(keep)) if 0 < keep < 1 else 1
-
-
 @finding
 def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Each batch moves a running statistic by momentum of the way. With a small momentum and few batches, the
     start (mean 0, variance 1) is still in it when you validate."""
-    keeps = {p: p.keep for p in network.tracked if p.follows_batches and p.keep is not None}
+    keeps = {p: p.layer.keep for p in network.tracked if p.follows_batches and p.layer.keep is not None}
     if not keeps:
         return
     steps = network.options.steps
@@ -193,8 +185,8 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
 def momentum_code(network: Network, places: Iterable[Place], id: str) -> str:
     """Code that sets the share of a new batch, up to its number, for the norms of a finding."""
     places = list(dict.fromkeys(places))
-    shares = [(getattr(place.module, "momentum", None), 1 - (place.keep or 0)) for place in places]
-    layers = codes(network, tuple(place.path for place in places), id)
+    shares = [(getattr(place.module, "momentum", None), 1 - (place.layer.keep or 0)) for place in places]
+    layers = codes(network, [place.path for place in places], id)
     if all(isinstance(own, float) and math.isclose(own, share, rel_tol=0.01) for own, share in shares):
         return f"for m in {layers}: m.momentum ="
     if all(hasattr(place.module, "ema_keep") for place in places):
@@ -207,8 +199,8 @@ def start_in(place: Place, network: Network) -> float:
     estimated anew have none, whatever they count."""
     if not (calls := network.modes.moments.get(place.path)):
         return math.inf
-    real = torch.cat(calls[0])
-    start = torch.cat([torch.zeros_like(calls[0][0]), torch.ones_like(calls[0][1])]) - real
+    real = torch.cat(calls[0][:2])
+    start = torch.cat([torch.zeros_like(calls[0].mean), torch.ones_like(calls[0].var)]) - real
     running = torch.cat(place.running) - real
     return float((running * start).sum() / start.square().sum().clamp_min(TINY))
 
@@ -222,17 +214,19 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not calls:
         return
     batch, step = network.counted, network.options.accumulate or 1
-    least = min(calls, key=network.values)
-    samples, devices = least.place.virtual_batch or batch, network.options.devices or 1
+    least, devices = min(calls, key=network.values), network.options.devices or 1
+    seen, samples = network.samples_in(least)
     samples *= devices if least.place.synced else 1
     if samples < limit.enough:
+        larger = "a batch of 16 and more" if seen == network.samples else "16 and more samples at a call"
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         case = "few" if samples < limit.few else ""
         case = "devices" if devices > 1 and not least.place.synced else case
-        words = {"values": network.values(least), "more": more, "devices": devices}
+        words = {"more": more, "devices": devices, "larger": larger, "samples": pluralize(samples, "sample")}
+        words["values"] = pluralize(network.values(least), "value")
         words["swap"] = swap_code(network, (call.place for call in calls), "small_batch")
         yield Found(calls, samples, case, least.place.path, **words)
-    if step > 1 and (keep := least.place.keep) is not None and 1 - keep**step > limit.pace:
+    if step > 1 and (keep := least.place.layer.keep) is not None and 1 - keep**step > limit.pace:
         same = 1 - keep ** (1 / step)
         words = {"step": step, "momentum": 1 - keep, "same": same}
         words["set"] = momentum_code(network, (call.place for call in calls), "small_batch")
@@ -260,8 +254,8 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def moves(call: Call) -> float:
     """How far one batch moves the running mean of a call's norm, in running deviations (root mean square)."""
     place, (mean, var) = call.place, call.place.running
-    step = 1 - place.keep if place.keep is not None else 1 / ((place.seen or 0) + 1)
-    apart = (call.mean - mean) / (var + place.eps).sqrt()
+    step = 1 - place.layer.keep if place.layer.keep is not None else 1 / ((place.seen or 0) + 1)
+    apart = (call.mean - mean) / (var + place.layer.eps).sqrt()
     return float(step * apart.square().mean().sqrt())
 
 
@@ -300,40 +294,13 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 
 @finding
-def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
-    sample depends on the others that come with it."""
-    mixes = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
-    calls = [call for call in mixes if not call.place.tracked]
-    if not calls:
-        return
-    samples, batch = network.samples or 0, network.batches.training
-    half = samples // 2
-    chosen = [i if i < half else i % max(half, 1) for i in range(samples)]
-    repeated = apply_to_collection(batch, Tensor, lambda x: x[chosen] if x.ndim else x)
-    outputs = []
-    for inputs in (batch, repeated):
-        with network.quiet(train=False), torch.no_grad():
-            outputs.append(network.output(inputs)[:half])
-    change = float((outputs[0] - outputs[1]).norm() / outputs[0].norm().clamp_min(TINY))
-    if change > limit.change:
-        swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
-        first = calls[0].place
-        case = first.module.name if isinstance(first.module, CalledFunction) else "by_hand"
-        instead = "build them with track_running_stats=True"
-        if not isinstance(first.module, BATCH):
-            instead = f"{first.name}: keep a running mean and variance, and use them in eval mode"
-        yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
-
-
-@finding
 def dropout_before_batchnorm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Dropout raises the variance in training and not in eval mode. A BatchNorm behind it stores the raised one (Li
     et al. 2018, Understanding the disharmony between dropout and batch normalization)."""
     follows = [place for place in network.tracked if place.follows_batches]
     if not follows or not network.trace.random:
         return  # nothing is drawn
-    off = {path: calls[0][1] for path, calls in network.modes.moments.items()}
+    off = {path: calls[0].var for path, calls in network.modes.moments.items()}
     on = {call.place.path: call.var for call in reversed(network.calls) if call.place in follows}
     if max(ratios(on, off).values(), default=0.0) <= limit.factor:
         return

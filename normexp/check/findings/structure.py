@@ -1,33 +1,31 @@
 """How norms stand in a network: who holds them, over which axes, in which types, and what their neighbors do."""
 
-import math
 from collections.abc import Iterable
 from types import SimpleNamespace
 
-import torch
-from torch import Tensor
-
 from normexp.check.finding import Found, above, finding
-from normexp.check.findings.masks import first_input
-from normexp.check.findings.tokens import altered, output_at
 from normexp.check.inputs import name_of
 from normexp.check.network import Network
-from normexp.check.places import HELD, Place, gain_type
-from normexp.check.result import NotChecked
-from normexp.check.trace import TINY
+from normexp.check.places import HELD, MADE, Place, gain_type
+from normexp.format import pluralize
 from normexp.models.sites import LINEAR_MAPS
-from normexp.norms.layers import NormLayer
 
 
 @finding
 def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """train(), eval(), the optimizer, to() and the state dict reach only what a module holds. A norm in a list or made
     inside a forward stays in training mode, keeps its start, and is not saved."""
-    _ = network.attempt
     unowned = [place for place in network.attempt.heard if place.unowned and matters(place)]
-    for how, case in ((HELD, "held"), ("", "made")):
-        if found := [place for place in unowned if (place.unowned == HELD) == bool(how)]:
-            yield Found(found, case=case, name=found[0].name)
+    for how, case in ((HELD, "held"), (MADE, "made")):
+        if found := [place for place in unowned if place.unowned == how]:
+            names = ", ".join(dict.fromkeys(place.name for place in found))
+            yield Found(
+                found,
+                len(found),
+                case,
+                name=found[0].name,
+                norms=f"{pluralize(len(found), 'norm')} ({names})",
+            )
 
 
 def matters(place: Place) -> bool:
@@ -43,7 +41,7 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     rows, turned = [], []
     for call in network.attempt.calls:
         layer, shape = call.place.layer, call.x.shape
-        if not isinstance(layer, NormLayer) or call.place.kind not in ("batch", "instance", "group"):
+        if call.place.kind not in ("batch", "instance", "group"):
             continue
         if layer.unbatched(len(shape)):
             if network.samples in (None, shape[0]):
@@ -111,36 +109,3 @@ def norm_of_norm(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     twice = [call for call in calls if norms[call.before].kind not in ("none", "unknown")]
     if twice:
         yield Found(twice, first=twice[0].before)
-
-
-@finding
-def ignores_input(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
-    """InstanceNorm makes the mean over pixels 0 for each sample and channel. A mean over pixels behind it is the shift,
-    and the network gives the same whatever arrives."""
-    sizes = [size for size in network.trace.gradients.values() if size is not None]
-    if not sizes or not max(sizes) or sizes[0] > limit.first * max(sizes):
-        return  # the first layer gets a gradient, so the output depends on what it makes
-    centered = [c.place for c in network.understood if c.place.centers and c.place.kind != "batch"]
-    if not centered:
-        return
-    if not any(network.trace.gradients.get(place.named("bias"), 1.0) for place in centered):
-        raise NotChecked("no norm gets a gradient: a last layer starts at 0; check again after some training")
-    if (x := first_input(network)) is None or (changed := by_other_input(network, x, [])) is None:
-        raise NotChecked("its output is 0, or the inputs of a class of one's own hide; pass tensors")
-    if changed > limit.change:
-        return
-    alone = [p for p in dict.fromkeys(centered) if (by_other_input(network, x, [p]) or 0) > limit.restored]
-    if not alone:
-        raise NotChecked(
-            "no input changes its output, with its norms or without; check again after some training"
-        )
-    case = "" if all(place.swappable for place in alone) else "by_hand"
-    yield Found(alone, changed, case if all(math.isfinite(p.eps) for p in alone) else "by_eps")
-
-
-def by_other_input(network: Network, x: Tensor, without: list[Place]) -> float | None:
-    """Change of the output by another input, share of its size, with some norms made the identity; None for 0."""
-    other = altered(x, torch.ones_like(x, dtype=torch.bool))
-    outputs = [output_at(network, inputs, without) for inputs in (x, other)]
-    size = float(outputs[0].norm())
-    return float((outputs[1] - outputs[0]).norm()) / size if size > TINY else None

@@ -9,8 +9,17 @@ import torch
 from torch import Tensor
 
 from normexp.check.finding import Found, above, finding
-from normexp.check.findings.causal import entrance, masks_later
-from normexp.check.findings.masks import first_input, laid, mask_of, with_input
+from normexp.check.findings.causal import masks_later
+from normexp.check.findings.masks import laid, mask_of
+from normexp.check.findings.perturb import (
+    altered,
+    entrance,
+    first_input,
+    least_moved,
+    moved,
+    output_at,
+    with_input,
+)
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
@@ -37,12 +46,12 @@ def padding_counted(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     told = [call for call in mixes if not call.masked]
     shown = [(c, lies) for c in told if c.understood and (lies := laid(mask.real, c)) is not None]
     share = float(1 - mask.real.float().mean())
-    moved = [(call, shifted_by(call, lies)) for call, lies in shown]
-    found = list(above(moved, limit.moved, share=share, source=mask.source))
+    found = list(
+        above(((c, shifted_by(c, lies)) for c, lies in shown), limit.moved, share=share, source=mask.source)
+    )
     for worst in found:
-        worst.case = (
-            "" if all(c.place.swappable for c, _ in moved if c.place.path in worst.layers) else "by_hand"
-        )
+        swappable = (c.place.swappable for c, _ in shown if c.place.path in worst.layers)
+        worst.case = "" if all(swappable) else "by_hand"
     if not found and len(shown) < len(told):
         other = next(call for call in told if call not in [call for call, _ in shown])
         raise NotChecked(
@@ -59,10 +68,10 @@ def shifted_by(call: Call, real: Tensor) -> float:
     kept = weights.sum(1) > 0
     rows, weights = rows[kept], weights[kept]
     count = weights.sum(1)
-    mean = (rows * weights).sum(1) / count
-    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + call.place.eps).sqrt().clamp_min(TINY)
+    mean, eps = (rows * weights).sum(1) / count, call.place.layer.eps
+    std = (((rows - mean[:, None]) * weights).square().sum(1) / count + eps).sqrt().clamp_min(TINY)
     apart = (rows.mean(1) - mean) / std
-    wider = (rows.var(1, correction=0) + call.place.eps).sqrt() / std - 1
+    wider = (rows.var(1, correction=0) + eps).sqrt() / std - 1
     return max(float(moves.square().mean().sqrt()) for moves in (apart, wider))
 
 
@@ -80,7 +89,7 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     if x.dim() == 3 and any(getattr(m, "batch_first", True) is False for m in network.modules.values()):
         raise NotChecked("axis 0 of the input may hold the positions (batch_first=False); pass (N, T, C)")
-    if math.isnan(leak := change(network, [])):
+    if not math.isfinite(leak := change(network, [])):
         if mixes or network.options.causal:
             raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")
         return  # one answer for a sequence
@@ -93,50 +102,40 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if guilty and change(network, norms) <= limit.leak < change(network, norms, earlier=True):
         yield Found(guilty, leak, "" if all(place.swappable for place in norms) else "by_hand")
     elif network.options.causal or masks_later(network):
-        axis = 1 if x.dim() == 2 or x.shape[1] in output_at(network, x, []).shape[1:] else 2
-        other = altered(x, parted(x, axis, False))
-        path = entrance(network, (x, other), x.shape[axis], limit.leak)
+        axis = 1 if x.dim() == 2 or x.shape[1] in output_at(network, x).shape[1:] else 2
+        both = [with_input(network, inputs) for inputs in (x, altered(x, parted(x, axis)))]
+        path = entrance(network, both, lambda y: rest(y, x.shape[axis]), limit.leak)
         yield Found([path] if path else guilty, leak, "elsewhere", where=path or type(network.root).__name__)
     else:
         raise NotChecked("later inputs change earlier outputs; pass causal=True (--causal) if they must not")
 
 
-def parted(x: Tensor, axis: int, earlier: bool) -> Tensor:
+def parted(x: Tensor, axis: int, earlier: bool = False) -> Tensor:
     """True at positions behind the middle one along an axis, or before it, in the shape of x."""
     at = torch.arange(x.shape[axis], device=x.device).view([-1 if d == axis else 1 for d in range(x.dim())])
     middle = x.shape[axis] // 2
     return (at < middle if earlier else at > middle).expand(x.shape)
 
 
-def altered(x: Tensor, where: Tensor) -> Tensor:
-    """x with other numbers where it is asked: tokens of the batch, or normal noise of its size."""
-    torch.manual_seed(0)
-    if x.is_floating_point():
-        return torch.where(where, x + torch.randn_like(x) * (1 + x.std(correction=0)), x)
-    other = x.flatten()[torch.randperm(x.numel(), device=x.device)].view(x.shape)
-    return torch.where(where, torch.where(other == x, x.flip(0, 1), other), x)
-
-
-def output_at(network: Network, x: Tensor, without: list[Place]) -> Tensor:
-    """The output of a training pass with x in place of the first input; some norms may be made the identity."""
-    with network.quiet(train=True, without=without), torch.no_grad():
-        return network.forward(with_input(network, x)).double()
+def rest(x: Tensor, positions: int, earlier: bool = False) -> list[Tensor]:
+    """What `parted` leaves of x, along each axis behind the first that has so many positions."""
+    axes = [axis for axis in range(1, x.dim()) if x.shape[axis] == positions]
+    middle = positions // 2
+    return [x.narrow(a, *((middle, positions - middle) if earlier else (0, middle + 1))) for a in axes]
 
 
 def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
     """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
-    Share of its size. The norms in `without` are made the identity. Not a number if input and
-    output have no axis of positions in common."""
+    Share of its size. The norms in `without` are made the identity. Infinite if input and output have no axis of
+    positions in common."""
     x = cast(Tensor, first_input(network))
     plain, shares = output_at(network, x, without), []
-    for into in (1, 2) if x.dim() == 3 else (1,):
-        axes = [axis for axis in (1, 2) if plain.dim() == 3 and plain.shape[axis] == x.shape[into] > 2]
-        if axes:
-            other = output_at(network, altered(x, parted(x, into, earlier)), without)
-            for axis in axes:
-                kept = ~parted(plain, axis, earlier)
-                shares.append(float((other - plain)[kept].norm() / plain[kept].norm().clamp_min(TINY)))
-    return min(shares, default=math.nan)
+    for axis in (1, 2) if x.dim() == 3 else (1,):
+        t = x.shape[axis]
+        if plain.dim() == 3 and t > 2 and t in plain.shape[1:]:
+            other = output_at(network, altered(x, parted(x, axis, earlier)), without)
+            shares.append(least_moved(rest(plain, t, earlier), rest(other, t, earlier)))
+    return min(shares, default=math.inf)
 
 
 def leaks(network: Network, call: Call, sizes: Sequence[int], limit: float) -> bool:
@@ -145,7 +144,7 @@ def leaks(network: Network, call: Call, sizes: Sequence[int], limit: float) -> b
     n, tried = len(call.x), []
     for t in sizes:
         rows = network.samples or n
-        later = laid(parted(torch.empty(rows, t), 1, False), call) if rows * t != 0 else None
+        later = laid(parted(torch.empty(rows, t), 1), call) if rows * t != 0 else None
         if later is not None and bool(later.any()) and bool((~later).any()):
             with network.quiet(train=True), torch.no_grad():
                 both = []
@@ -154,6 +153,5 @@ def leaks(network: Network, call: Call, sizes: Sequence[int], limit: float) -> b
                     both.append(call.again(call.place.module, x.clone()))
             a, b = (tensor_of(y).double() for y in both)
             if a.shape == call.x.shape:
-                kept = ~later
-                tried.append(float((a - b)[kept].norm() / a[kept].norm().clamp_min(TINY)) > limit)
+                tried.append(moved(a[~later], b[~later]) > limit)
     return not tried or any(tried)

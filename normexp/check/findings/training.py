@@ -92,7 +92,7 @@ def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """momentum is the share that a new batch gets in torch, and the share that is kept in Keras, TensorFlow and
     Flax."""
-    shares = {place: 1 - place.keep for place in network.tracked if place.keep is not None}
+    shares = {place: 1 - place.layer.keep for place in network.tracked if place.layer.keep is not None}
     if swapped := [place for place, share in shares.items() if share > limit.share]:
         first, code = shares[swapped[0]], momentum_code(network, swapped, "momentum")
         yield Found(swapped, 1 - first, "swapped" if first <= 1 else "beyond", momentum=first, set=code)

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -17,7 +17,6 @@ from normexp.check.places import Place
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, Call
 from normexp.monitors.batches import Step, tensor_of
-from normexp.norms.layers import NormLayer
 from normexp.norms.layers.recognize import EPS
 
 SAMPLE = 2**20  # values on which a norm is run in another precision
@@ -48,7 +47,7 @@ def pass_fails(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 def roots(place: Place) -> bool:
     """Whether a norm takes the root of the variance alone, whose derivative at 0 is infinite."""
-    return place.eps == 0 or (isinstance(place.layer, NormLayer) and place.layer.eps_position == "outside")
+    return place.layer.eps == 0 or place.layer.eps_position == "outside"
 
 
 @finding
@@ -78,9 +77,11 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     elif stored or (arriving and not made):
         yield Found([*stored, *arriving], case="stored" if stored else "arriving")
     elif made:
-        by_eps = [call for call in made if call.understood and not 0 < call.place.eps < math.inf]
-        words = {"eps": made[0].place.eps, "set": eps_code(network, made, "not_finite")}
+        by_eps = [call for call in made if call.understood and not 0 < call.place.layer.eps < math.inf]
+        words = {"eps": made[0].place.layer.eps, "set": eps_code(network, made, "not_finite")}
         yield Found(made, case="made_by_eps" if by_eps == made else "made", **words)
+    elif wrong := [name for name, p in network.root.named_parameters() if not bool(p.isfinite().all())]:
+        yield Found(wrong, case="parameters")
     elif not math.isfinite(network.trace.loss):
         raise NotChecked("the loss is no number, and what arrives at norms is: pass another loss=")
 
@@ -110,15 +111,9 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         yield Found(few, few[path], "one" if few[path] < 2 else "two", path, mend=mend)
 
 
-EPS_WRONG: dict[str, Callable[[float], bool]] = {
-    "negative": lambda eps: eps < 0 or math.isnan(eps),
-    "zero": lambda eps: eps == 0,
-}
-
-
 def eps_code(network: Network, layers: Sequence[Place | Call], id: str) -> str:
     """Code that sets eps, up to its number, for the norms of a finding."""
-    paths = tuple(dict.fromkeys(map(path_of, layers)))
+    paths = list(dict.fromkeys(map(path_of, layers)))
     module = network.modules.get(paths[0])
     if name := next((name for name in EPS if isinstance(getattr(module, name, None), float)), ""):
         return f"for m in {codes(network, paths, id)}: m.{name} ="
@@ -130,21 +125,28 @@ def eps(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm divides by sqrt(variance + eps). Where eps is not small against what arrives, the output keeps part of
     the input's scale."""
     shares, medians, places = [], {}, {call.place.path: call.place for call in network.calls}
-    for case, wrong in EPS_WRONG.items():
-        if found := [call for call in network.understood if wrong(call.place.eps)]:
-            place = found[0].place
-            yield Found(found, place.eps, case, set=eps_code(network, found, "eps"), usual=limit.usual)
+    zero = [call for call in network.understood if call.place.layer.eps == 0]
+    negative = [call for call in network.understood if not call.place.layer.eps >= 0]  # or no number
+    for case, found in (("negative", negative), ("zero", zero)):
+        if found:
+            words = {"set": eps_code(network, found, "eps"), "usual": limit.usual}
+            yield Found(found, found[0].place.layer.eps, case, **words)
     for call in network.understood:
-        alive, added = call.spread[call.spread > 0], call.place.eps
+        alive, added = call.spread[call.spread > 0], call.place.layer.eps
         if len(alive) and added > 0 and call.values > limit.few:
             shares.append((call, float((1 / (1 + alive / added)).median())))
             medians[call.place.path] = float(alive.median())
     for worst in above(shares, limit.share):
         place, variance, scale = places[worst.path], medians[worst.path], (1 - worst.number) ** 0.5
-        if (place.tracked and place.seen == 0) or (place.eps <= limit.usual and is_new(network)):
+        if (place.tracked and place.seen == 0) or (place.layer.eps <= limit.usual and is_new(network)):
             worst.case = "untrained"  # the scale at initialization says little
         least = min(medians[path] for path in worst.layers)
-        worst.words = {"eps": place.eps, "variance": variance, "size": scale, "smaller": least / SMALLER}
+        worst.words = {
+            "eps": place.layer.eps,
+            "variance": variance,
+            "size": scale,
+            "smaller": least / SMALLER,
+        }
         worst.words["set"] = eps_code(network, [places[path] for path in worst.layers], "eps")
         yield worst
 

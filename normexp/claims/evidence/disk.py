@@ -24,7 +24,7 @@ from normexp.claims.evidence.metric import (
 )
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import CPU, NO_RUNS
-from normexp.claims.spec.cell import BankCell
+from normexp.claims.spec.cell import BankCell, key_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
@@ -84,15 +84,15 @@ class DiskRuns:
         more |= {"answers": math.nan, "late_gain": math.nan}
         for metric in {metric for arm in arms for metric in self._metrics(arm)}:
             name = metric.removeprefix("convergence/")
-            if name.startswith(STEPS_TO) and name not in summary["convergence"]:
-                more[name] = steps_to(folder, float(name.removeprefix(STEPS_TO)))
+            if name.startswith(STEPS_TO):  # also a target that the evidence has no column for
+                known = summary["convergence"]
+                target = float(name.removeprefix(STEPS_TO))
+                more[name] = _steps(name, known) if name in known else steps_to(folder, target)
             elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.settings:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif metric.startswith("logged/"):
                 more[metric] = read_logged(metric, summary, folder)
-            elif name.startswith(STEPS_TO):  # also a target that the evidence has no column for
-                more[name] = _steps(name, summary["convergence"])
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
@@ -120,12 +120,12 @@ def overrides_of(text: str, cache: Path) -> list[str]:
     needs a run that recorded it, so runs that record something else lie in a folder of their own."""
     # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
     overrides = [override.replace("${seed}", r"$\{seed\}") for override in text.split("\n") if override]
-    recorded = [override for override in overrides if override.startswith(READ)]
+    named = {key_of(override).partition(".")[0] for override in overrides}
+    recorded = [override for override in overrides if key_of(override).startswith(READ)]
     digest = hashlib.sha256("\n".join(recorded).encode()).hexdigest()[:8]
     study = f"watched-{digest}" if recorded else "runs"
-    recipe = [] if any(override.startswith("recipe=") for override in overrides) else ["recipe=plain"]
-    watched = [] if any(override.startswith("monitor") for override in overrides) else ["monitor=none"]
-    return [*recipe, f"name={study}", *watched, f"outputs={cache}", *overrides]
+    unnamed = [text for text in ("recipe=plain", "monitor=none") if key_of(text) not in named]
+    return [*unnamed, f"name={study}", f"outputs={cache}", *overrides]
 
 
 def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:

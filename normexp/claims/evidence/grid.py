@@ -12,7 +12,7 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import first_rates
 from normexp.claims.spec.bank import Bank
-from normexp.claims.spec.cell import BankCell, length_of, rate_of, value_of
+from normexp.claims.spec.cell import BankCell, last_of_each, length_of, rate_of, value_of
 from normexp.claims.spec.claim import Claim
 
 ARM = ["setting", "arm", "level"]
@@ -23,8 +23,7 @@ OF_BANK = "bank:"  # in `asked_by`, before the name of a bank
 
 def overrides_text(overrides: Iterable[str]) -> str:
     """Overrides as the text that names a run beside its seed and rate: the last word of each key, one a line."""
-    last = {text.partition("=")[0]: text for text in overrides if text != "monitor=none"}
-    return "\n".join(sorted(last.values()))
+    return "\n".join(text for text in last_of_each(overrides) if text != "monitor=none")
 
 
 def grid_of(claim: Claim) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
 from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws.sites import SiteNetwork
+from normexp.claims.spec.cell import key_of, last_of_each
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
@@ -57,8 +58,8 @@ def value_of_arm(
         overrides = (*claim.fixed, *choice, *more)
         if claim.evidence == "law":
             return measure(norm_factory(overrides), seed=seed, **options)
-        last = {text.partition("=")[0]: text for text in overrides}  # an arm replaces the setting's own
-        key = repr((claim.function, sorted(last.values()), sorted(options.items()), seed, weights))
+        last = last_of_each(overrides)  # an arm replaces the setting's own
+        key = repr((claim.function, last, sorted(options.items()), seed, weights))
         if key not in _measured:
             net = network(overrides, seed)
             if weights:
@@ -114,15 +115,15 @@ def words_of(law_function: Callable[..., float]) -> dict[str, tuple]:
 
 def names_data(overrides: Iterable[str]) -> bool:
     """Whether overrides choose a data set."""
-    return any(override.startswith("data=") for override in overrides)
+    return any(key_of(override) == "data" for override in overrides)
 
 
 @functools.cache
 def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
     """The configuration as plain values; what a network needs of them is checked. A protocol that names no recipe
     assumes the plain one, and has no monitor but its claim's own. Callers share the values and must not change them."""
-    unnamed = {"recipe=plain": "recipe=", "monitor=none": "monitor"}
-    more = [text for text, key in unnamed.items() if not any(one.startswith(key) for one in overrides)]
+    named = {key_of(override).partition(".")[0] for override in overrides}
+    more = [text for text in ("recipe=plain", "monitor=none") if key_of(text) not in named]
     config = plain_values(compose([*more, *overrides])[0])
     validate(config, groups=("model", "norm", *(["data"] if names_data(overrides) else [])))
     return config

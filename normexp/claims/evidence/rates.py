@@ -4,9 +4,9 @@ tuning, and the grid grows where they lie at its edge.
 If two extra seeds chose the rates for all, the interval would lack that noise. Equal arms would then be called
 different in 5 to 19% of comparisons instead of 5%.
 
-If more than a fifth of the seeds of an arm take the lowest or the highest rate (both counted together), the grid of all
-arms continues by one rate at each end that one of these seeds took. This happens twice at most, and every registered
-protocol holds the rule. It sees which rate is best, and never how the arms compare.
+At an edge are the seeds of an arm that take the lowest or the highest rate, both counted together. If they are more
+than a fifth, the grid of all arms continues at each end that one of them took, by one rate. This happens twice at most,
+and every registered protocol holds the rule. It sees which rate is best, and never how the arms compare.
 """
 
 import math

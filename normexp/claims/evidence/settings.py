@@ -127,8 +127,8 @@ def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> lis
     rows = table[(table["part"] == part) & table["seed"].isin(list(claim.seed_range))]
     by_setting = dict(iter(rows.groupby("setting", sort=False)))
     return [
-        Setting.of_table(by_setting[name], name, labels=initial_labels(claim, overrides))
-        for name, overrides in claim.settings.items()
+        Setting.of_table(by_setting[name], name, labels=initial_labels(claim, cell))
+        for name, cell in claim.cells.items()
     ]
 
 
@@ -148,11 +148,10 @@ def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
     return distinct
 
 
-def initial_labels(claim: Claim, overrides: list[str]) -> dict[str, str]:
+def initial_labels(claim: Claim, cell: BankCell) -> dict[str, str]:
     """The labels of a setting of initial networks, for the scope. A network without a data set sees noise."""
     if claim.drawn_from:
-        labels = next(cell.labels for cell in claim.cells.values() if [*cell.overrides] == overrides)
-        return claim.labels_in(labels)
-    labels = labels_of([*split_options(overrides)[0], *claim.fixed])
+        return claim.labels_in(cell.labels)
+    labels = labels_of([*split_options(cell.overrides)[0], *claim.fixed])
     noise = "random tokens" if labels.get("model") == "GPT" else "Gaussian noise"
     return {"data": noise} | labels

@@ -59,8 +59,12 @@ class Weights:
 
     def __str__(self) -> str:
         parts = [self.structure, f"{self.entries} entries", f"mean {self.mean:.3g} deviations"]
-        parts += [f"{self.pairs} pairs"] if self.pairs != "none" else []
-        return ", ".join([*parts, f"scale {self.scale:.3g}", *(["shared"] if self.shared else [])])
+        if self.pairs != "none":
+            parts.append(f"{self.pairs} pairs")
+        parts.append(f"scale {self.scale:.3g}")
+        if self.shared:
+            parts.append("shared")
+        return ", ".join(parts)
 
 
 def pick(values: list | Range, generator: torch.Generator) -> Any:

@@ -1,6 +1,7 @@
 """One comparison: its arms, the effect of each seed, the smallest effect that matters, and the side of it."""
 
 import math
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -53,6 +54,14 @@ class Comparison(BaseModel):
     equals: Bounds | None = None
     tolerance: Annotated[Number, Field(ge=0)] = 0.0
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_percent(cls, node: Any) -> Any:
+        for key, value in node.items() if isinstance(node, dict) else ():
+            if match := re.fullmatch(r"([\d.]+) ?%", str(value)):
+                raise ValueError(f"{key}={value}: must be a number; write {float(match[1]) / 100:g}")
+        return node
+
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":
         for mistake in self.rule.mistakes(self):
@@ -94,9 +103,8 @@ class Comparison(BaseModel):
 
     def shown(self) -> dict[str, Any]:
         """The fields that were set, except a target of 0, which changes nothing."""
-        values = dict(self) | {"target": self.target or None}
-        unset = {name: field.default for name, field in type(self).model_fields.items()}
-        return {name: value for name, value in values.items() if name == "kind" or value != unset[name]}
+        fields = self.model_dump(exclude_defaults=True)
+        return {name: value for name, value in fields.items() if name != "target" or value}
 
     def margin_in(self, outcomes: Mapping[Arm, Outcomes], quantity: str) -> float:
         """The margin in a setting with these outcomes."""

@@ -1,9 +1,10 @@
 """The kinds of a comparison: which effects make its sentence true, what it needs, and how it is asked. A new kind is
-one class."""
+one line of `KINDS`, or one class where its effect is new."""
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
 import numpy as np
 
@@ -21,14 +22,15 @@ class InWords(Protocol):
     def __call__(self, value: float, /, *, way: bool = True) -> str: ...
 
 
+@dataclass(frozen=True, kw_only=True)
 class Kind:
-    """One kind of comparison. Its attributes say which effects are claimed."""
+    """One kind of comparison. Its fields say which effects are claimed."""
 
     name: str
-    universal = False  # it speaks of each single value, and has no effect
-    slope = False  # its effect is a slope over the factor, else a difference
-    within = False  # it holds where the effect lies within the margin, else where it lies beyond
-    sign = 0  # of the effects that are claimed; 0: either
+    sign: int = 0  # of the effects that are claimed; 0: either
+    within: bool = False  # it holds where the effect lies within the margin, else where it lies beyond
+    universal: ClassVar = False  # it speaks of each single value, and has no effect
+    slope: ClassVar = False  # its effect is a slope over the factor, else a difference
 
     def region(self, margin: float) -> Region:
         """The effects with which the sentence is true, as intervals."""
@@ -68,6 +70,10 @@ class Kind:
             yield f"kind={self.name}: has no at_most, at_least or equals; give a margin"
         if asked.baseline is not None and asked.target is not None:
             yield f"target={asked.target}: there is baseline={asked.baseline} too; keep one"
+        if asked.tolerance:
+            yield f"tolerance={asked.tolerance:g}: belongs to equals; leave it out, or give a margin"
+        if asked.log2_factor and not self.slope:
+            yield f"log2_factor=true: belongs to a slope; leave it out of kind={self.name}"
         yield from self.needs(asked)
         if self.within and not asked.practical and asked.size <= 0:
             yield f"kind={self.name}: needs a margin above 0, or nothing could show it"
@@ -93,7 +99,8 @@ NOT_PRACTICAL = (
 )
 
 
-class _Difference(Kind):
+@dataclass(frozen=True, kw_only=True)
+class Difference(Kind):
     """The arm's value minus the baseline's at the same seed, or minus a number: the mean over the levels."""
 
     practice: str  # what is claimed with the margin of practice
@@ -108,16 +115,16 @@ class _Difference(Kind):
             yield f"target={asked.target}: has no logarithm; give one above 0 or leave out log"
         if asked.practical and (asked.baseline is None or asked.log):
             yield NOT_PRACTICAL
+        if asked.size < 0 and not (self.sign or self.within):
+            yield f"margin={asked.margin}: must be 0 or above for kind={self.name}"
 
     def question(self, asked: "Comparison", in_words: InWords) -> str:
         if asked.practical:
             return self.practice
-        return self.beside_arm(asked, in_words) if asked.baseline else self.beside_number(asked)
-
-    def beside_number(self, asked: "Comparison") -> str:
-        return f"{self.name} by more than {asked.size:g}"
-
-    def beside_arm(self, asked: "Comparison", in_words: InWords) -> str:
+        if not asked.baseline:
+            return f"{'no difference beyond' if self.within else f'{self.name} by more than'} {asked.size:g}"
+        if not self.sign:
+            return f"{'no' if self.within else 'a'} difference beyond {in_words(asked.size, way=False)}"
         if not asked.size:
             return "lower" if self.sign < 0 else "higher"
         return f"{'more than' if asked.size > 0 else 'at most'} {in_words(self.sign * asked.size)}"
@@ -128,48 +135,11 @@ class _Difference(Kind):
         return f"difference in {measure}" if asked.baseline or asked.target else measure
 
 
-class Greater(_Difference):
-    """Larger by more than the margin."""
-
-    name, sign, practice = "greater", 1, "higher by enough to matter in practice"
-
-
-class Smaller(_Difference):
-    """Smaller by more than the margin."""
-
-    name, sign, practice = "smaller", -1, "lower by enough to matter in practice"
-
-
-class Different(_Difference):
-    """Larger or smaller by more than the margin."""
-
-    name, practice = "different", "different by enough to matter in practice"
-
-    def needs(self, asked: "Comparison") -> Iterator[str]:
-        yield from super().needs(asked)
-        if asked.size < 0:
-            yield f"margin={asked.margin}: must be 0 or above for kind=different"
-
-    def beside_arm(self, asked: "Comparison", in_words: InWords) -> str:
-        return f"a difference beyond {in_words(asked.size, way=False)}"
-
-
-class Equivalent(_Difference):
-    """No further apart than the margin."""
-
-    name, within, practice = "equivalent", True, "no difference that matters in practice"
-
-    def beside_number(self, asked: "Comparison") -> str:
-        return f"no difference beyond {asked.size:g}"
-
-    def beside_arm(self, asked: "Comparison", in_words: InWords) -> str:
-        return f"no difference beyond {in_words(asked.size, way=False)}"
-
-
-class _Slope(Kind):
+@dataclass(frozen=True, kw_only=True)
+class Slope(Kind):
     """The slope of the arm's value over the factor, minus the baseline's or a number."""
 
-    slope = True
+    slope: ClassVar = True
 
     def effects(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
         x = x - x.mean()
@@ -180,49 +150,45 @@ class _Slope(Kind):
             yield NOT_PRACTICAL
 
     def question(self, asked: "Comparison", in_words: InWords) -> str:
-        return f"{self.name} by more than {asked.size:g}"
+        if not self.within:
+            return f"{self.name} by more than {asked.size:g}"
+        return (
+            f"a slope of {asked.target:g} within {asked.size:g}"
+            if asked.target
+            else f"no slope beyond {asked.size:g}"
+        )
 
     def unit(self, asked: "Comparison", measure: str, factor: str) -> str:
         return f"change of {measure} over {factor or 'the factor'}"
 
 
-class Increasing(_Slope):
-    """A slope above the margin."""
-
-    name, sign = "increasing", 1
-
-
-class Decreasing(_Slope):
-    """A slope below minus the margin."""
-
-    name, sign = "decreasing", -1
-
-
-class Flat(_Slope):
-    """A slope within the margin."""
-
-    name, within = "flat", True
-
-    def question(self, asked: "Comparison", in_words: InWords) -> str:
-        if asked.target:
-            return f"a slope of {asked.target:g} within {asked.size:g}"
-        return f"no slope beyond {asked.size:g}"
-
-
+@dataclass(frozen=True, kw_only=True)
 class Every(Kind):
     """A universal sentence: each single value is at most a bound, at least a bound, or equal to it within a
     tolerance."""
 
-    name, universal = "every", True
+    universal: ClassVar = True
 
     def mistakes(self, asked: "Comparison") -> Iterator[str]:
         if not asked.bounded:
             yield "kind=every: give at_most, at_least or equals"
         if asked.baseline or asked.target or asked.margin or asked.log:
             yield "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"
+        if asked.log2_factor or (asked.tolerance and asked.equals is None):
+            key = "log2_factor" if asked.log2_factor else "tolerance"
+            yield f"kind=every: {key} has nothing to change here; leave it out"
 
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind()
-    for kind in (Every, Greater, Smaller, Different, Equivalent, Increasing, Decreasing, Flat)
+    kind.name: kind
+    for kind in (
+        Every(name="every"),
+        Difference(name="greater", sign=1, practice="higher by enough to matter in practice"),
+        Difference(name="smaller", sign=-1, practice="lower by enough to matter in practice"),
+        Difference(name="different", practice="different by enough to matter in practice"),
+        Difference(name="equivalent", within=True, practice="no difference that matters in practice"),
+        Slope(name="increasing", sign=1),
+        Slope(name="decreasing", sign=-1),
+        Slope(name="flat", within=True),
+    )
 }

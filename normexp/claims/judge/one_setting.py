@@ -35,13 +35,14 @@ def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
         word = Word.HOLDS_HERE if word == Word.SUPPORTED else not_shown
     return Verdict(
         **head(claim),
-        word=word,
+        word=Word.WITHDRAWN if claim.withdrawn else word,
         confidence=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
         arms=arm_means([setting]),
         failures=lost_runs([setting] if trained else []),
         judgements=judgements,
         cases=int(cases.sum()) if universal else 0,
         searched=claim.search is not None,
+        withdrawn=claim.withdrawn,
     )
 
 

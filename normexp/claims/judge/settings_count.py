@@ -104,11 +104,11 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
     failures, runs, unreached = Counter[str](), Counter[str](), Counter[str]()
-    for setting in settings:
-        for (arm, _), outcomes in comparison.reads(setting.outcomes).items():
-            failures[arm] += int(outcomes.failed.sum())
-            runs[arm] += len(outcomes.seeds)
-        unreached.update(unreached_runs(comparison.reads(setting.outcomes)))
+    for setting, row in zip(settings, rows, strict=True):
+        read = comparison.reads(setting.outcomes)
+        failures.update(row.failures)
+        runs.update(arm for (arm, _), outcomes in read.items() for _ in outcomes.seeds)
+        unreached.update(unreached_runs(read))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     sides = Counter(row.side for row in rows)
     return Count(

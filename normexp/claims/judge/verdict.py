@@ -326,6 +326,8 @@ class Verdict:
 
     @property
     def as_expected(self) -> bool | None:
-        """Whether it is the word that mathematics gives; None where nothing is expected, or there is no word yet."""
-        no_word = self.word in (Word.COUNTED, Word.BEGUN) or self.expected is None
-        return None if no_word else self.word == self.expected
+        """Whether it is the word that mathematics gives; None where nothing is expected, or there is no such word."""
+        no_word = self.word in (Word.COUNTED, Word.BEGUN, Word.NOT_SHOWN_HERE, Word.WITHDRAWN)
+        if no_word or self.expected is None:
+            return None
+        return self.expected == (Word.SUPPORTED if self.word == Word.HOLDS_HERE else self.word)

@@ -1,7 +1,7 @@
 """One setting, a cell of a bank: everything that decides a result, except norm, learning rate and seed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -120,9 +120,19 @@ def length_of(updates: int) -> list[str]:
     return [f"max_steps={updates}", f"val_every_n_steps={max(1, updates // 5)}"]
 
 
+def key_of(override: str) -> str:
+    """What an override sets: batch_size of ++batch_size=8."""
+    return override.lstrip("+~").partition("=")[0]
+
+
+def last_of_each(overrides: Iterable[str]) -> list[str]:
+    """The overrides that no later one of their key replaces, sorted."""
+    return sorted({key_of(override): override for override in overrides}.values())
+
+
 def value_of(key: str, overrides: Sequence[str]) -> str:
     """The last value of a key in overrides; empty if there is none."""
-    return next((o.partition("=")[2] for o in reversed(overrides) if o.partition("=")[0] == key), "")
+    return next((one.partition("=")[2] for one in reversed(overrides) if key_of(one) == key), "")
 
 
 def label(key: str, value: str) -> str:

@@ -1,6 +1,6 @@
 """A claim: one document of a yaml in `configs/claims/`, and what it asks of a bank."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import yaml
@@ -18,9 +18,11 @@ from normexp.claims.spec.cell import (
     Strict,
     Text,
     Whole,
+    key_of,
     label,
     label_name,
     labels_of,
+    value_of,
 )
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
@@ -160,7 +162,7 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
 
     def factor_of(self, level: Any) -> list[str]:
         """The override of a level; none if there is no factor."""
-        return [f"{name}={level}" for name in self.factor]
+        return [f"{name}={'null' if level is None else level}" for name in self.factor]
 
     def metric_of(self, arm: str) -> str:
         metric = self.metric[arm] if isinstance(self.metric, dict) else self.metric
@@ -178,14 +180,15 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         check = self.manipulation
         if not check or self.check_of(arm) or self.metric_of(arm).startswith("logged/"):
             return self.fixed
-        return [override for override in self.fixed if not override.startswith("monitor")]
+        return [override for override in self.fixed if not key_of(override).startswith("monitor")]
 
     def labels_in(self, labels: Mapping[str, Any]) -> dict[str, Any]:
         """The labels of a setting as far as it decides them: what `fixed` sets has that value, and what arms or the
         factor set has none. A drawn setting at another batch size takes another number of updates."""
-        fixed = {label_name(key): label(key, value) for key, _, value in map(_parts, self.fixed)}
+        keys = map(key_of, self.fixed)
+        fixed = {label_name(key): label(key, value_of(key, self.fixed)) for key in keys}
         chosen = [override for arm in self.arms.values() if isinstance(arm, list) for override in arm]
-        varied = {label_name(key) for key in (*(key for key, *_ in map(_parts, chosen)), *self.factor)}
+        varied = {label_name(key) for key in (*map(key_of, chosen), *self.factor)}
         if self.drawn and "batch size" in varied | fixed.keys():
             varied.add("updates")
         return {name: fixed.get(name, value) for name, value in labels.items() if name not in varied}
@@ -198,11 +201,7 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
         return len(self.arms) * len(self.levels) * self.seeds * max(len(self.cells), 1)
 
 
-def _parts(override: str) -> tuple[str, str, str]:
-    return override.lstrip("+~").partition("=")
-
-
-def split_options(overrides: list[str]) -> tuple[list[str], dict[str, Any]]:
+def split_options(overrides: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """(overrides of the configuration, options of the function such as {"batch_size": 16})."""
     config_overrides = [o for o in overrides if not o.startswith(OPTION)]
     given = (o.removeprefix(OPTION).partition("=") for o in overrides if o.startswith(OPTION))

@@ -6,8 +6,9 @@ from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
-from normexp.claims.spec.cell import value_of
-from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.cell import key_of, last_of_each, value_of
+from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.claims.units import SHARES, STEPS
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
 from normexp.runs.table import FEWEST_SEEDS
@@ -16,6 +17,17 @@ OF_TEST = ("test/error", "test/loss", f"test/error_{REESTIMATED}", f"test/loss_{
 POINTS = tuple(f"{split}/accuracy{anew}" for split in ("test", "val") for anew in ("", f"_{REESTIMATED}"))
 
 PLACES = {"name", "outputs", "run_dir"}  # keys of a run
+EXAMPLES = (  # keys that decide the examples, which arms share
+    "data", "data.train_size", "data.val_size", "data.split_seed", "data.path", "data.root", "data.image_size",
+    "data.context_length",
+)  # fmt: skip
+RATE = {"lr", "optimizer.lr"}
+# Metrics whose unit is known, what they count, and how a measure that says so begins.
+KNOWN = re.compile(
+    rf"(?:logged/(?:last:)?)?(?:train|val|test)/(\w+?)(?:_{REESTIMATED})?|convergence/(steps)_to_.*"
+)
+COUNTS = {"error": "shares", "accuracy": "shares", "loss": "losses", "steps": "steps"}
+MEASURES = {"shares": SHARES, "steps": STEPS}
 
 
 def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
@@ -40,6 +52,10 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         and (min(known) in HIGHER) != (claim.better == "higher")
     ):
         yield f"better={claim.better}: of {min(known)} it is the other way; change it, or leave it out"
+    counts = _counts(claim.metric_of(next(iter(claim.arms)))) if claim.metric else ""
+    says = next((word for word, begins in MEASURES.items() if claim.measure.startswith(begins)), "")
+    if counts and says and counts != says:  # numbers are told in the unit of the measure
+        yield f"measure={claim.measure!s:.60}: metric={claim.metric!s:.60} gives {counts}, not {says}; say what it is"
     levels = claim.levels
     if len({*map(str, levels)}) < len(levels) or any(levels.count(level) > 1 for level in levels):
         yield f"factor={claim.factor}: a level stands there twice; keep one"
@@ -48,18 +64,16 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
     if len(claim.factor) > 1:
         yield f"factor={list(claim.factor)}: one factor a claim; split the claim"
     yield from _overwritten(claim)
-    for key in ("data.train_size", "data.val_size", "data.split_seed"):
+    for key in EXAMPLES:
         if len({value_of(key, arm) for arm in claim.arms.values() if not isinstance(arm, dict)}) > 1:
             yield f"arms: {key} differs between them, and arms share their examples; write it into fixed"
     for comparison in claim.comparisons:
-        yield from _comparison(claim, comparison)
+        yield from _comparison(claim, comparison, claim.metric)
     if claim.manipulation:
-        if claim.evidence != "training":
-            yield f"manipulation: evidence={claim.evidence} has none; leave it out"
-        yield from _comparison(claim, claim.manipulation.comparison)
-    unread = "function" if claim.evidence == "training" else "metric"
-    if getattr(claim, unread):
-        yield f"{unread}={getattr(claim, unread)!s:.60}: evidence={claim.evidence} reads none; leave it out"
+        yield from _manipulation(claim, claim.manipulation)
+    for unread in ("function", "options", "search") if claim.evidence == "training" else ("metric",):
+        if getattr(claim, unread):
+            yield f"{unread}={getattr(claim, unread)!s:.60}: evidence={claim.evidence} reads none; leave it out"
     kinds: set[str] = {comparison.kind for comparison in claim.comparisons}
     if "every" in kinds and claim.expected and not shipped:  # "no counterexample" would become "supported"
         yield f"expected={claim.expected}: no cases prove a universal sentence of your own; leave it out"
@@ -67,8 +81,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         yield "search: is for a universal sentence (kind: every) with one arm and without settings or factor"
     if over_settings:
         yield from _over_settings(claim, kinds)
-    elif claim.rate != "own":
-        yield "rate: is for claims over several settings; name them under settings"
+    if claim.rate != "own" and not (over_settings and claim.evidence == "training"):
+        yield "rate: is for claims of trained networks over several settings; leave it out, or name them"
 
 
 def _overwritten(claim: Claim) -> Iterator[str]:
@@ -88,9 +102,12 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     for where, choice in chosen.items():
         for key in claim.factor.keys() & _keys(choice):
             yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
-    for where, choice in (chosen | {"factor": claim.factor}).items():
-        if claim.evidence == "training" and claim.settings and "lr" in _keys(choice):
-            yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave lr out"
+    over_settings = chosen | settings | {"factor": claim.factor}
+    for where, choice in over_settings.items() if claim.evidence == "training" and claim.cells else ():
+        for key in (RATE - {"lr"} if where in settings else RATE) & _keys(
+            choice
+        ):  # a cell's `lr` is amid its rates
+            yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave {key} out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
@@ -106,8 +123,8 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
             yield f"metric={metric}: a failed run counts as a guess, which errors know; give {errors}"
     seen: dict[str, str] = {}
     for name, cell in claim.cells.items() if claim.evidence == "training" else ():
-        last = {text.lstrip("+").partition("=")[0]: text for text in (*cell.overrides, *claim.fixed)}
-        if (other := seen.setdefault(str(sorted(last.values())), name)) != name and not claim.drawn:
+        last = last_of_each([*cell.overrides, *claim.fixed])
+        if (other := seen.setdefault(str(last), name)) != name and not claim.drawn:
             yield f"fixed: sets all in which settings {other} and {name} differ; keep one of them"
         if not {"model", "data"} <= cell.labels.keys():
             yield f"settings.{name}={list(cell.overrides)!s:.60}: names no model or no data; add them to it"
@@ -115,36 +132,80 @@ def _over_settings(claim: Claim, kinds: set[str]) -> Iterator[str]:
         yield "kind=every: gives no number a setting; give a difference or a slope"
 
 
-def _comparison(claim: Claim, comparison: Comparison) -> Iterator[str]:
+def _manipulation(claim: Claim, check: Manipulation) -> Iterator[str]:
+    """What a manipulation check cannot ask."""
+    asked = check.comparison
+    if claim.evidence != "training":
+        yield f"manipulation: evidence={claim.evidence} has none; leave it out"
+    if not claim.cells:
+        yield "manipulation: is for claims over several settings; name them under settings"
+    if asked.rule.universal or asked.practical:
+        yield f"manipulation: kind={asked.kind}: needs a difference or a slope, and a number as margin"
+    if check.metric == "failed" or check.metric.startswith("convergence/steps_to_"):
+        yield f"manipulation.metric={check.metric}: is no number of every run; give a final or a logged one"
+    yield from _comparison(claim, asked, check.metric)
+
+
+def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, str] | None) -> Iterator[str]:
     """Names, levels and lengths that would fail only after all runs are trained."""
     for key in ("arm", "baseline"):
         if (arm := getattr(comparison, key)) not in (None, *claim.arms):
             yield f"{key}={arm}: is not among the arms {', '.join(claim.arms)}; name one"
-    pair = [claim.arms.get(arm) for arm in (comparison.arm, comparison.baseline) if arm]
-    if len(pair) == 2 and pair[0] is not None and pair[0] == pair[1] and not isinstance(claim.metric, dict):
-        yield f"arms.{comparison.baseline}={pair[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
-    plain = claim.metric.removesuffix(f"_{REESTIMATED}") if isinstance(claim.metric, str) else ""
-    of_share = plain.endswith(("/error", "/accuracy"))
-    difference = comparison.baseline and not comparison.log and not comparison.rule.slope
-    if of_share and difference and comparison.size >= 1:
-        yield f"margin={comparison.size}: no two values of {claim.metric} differ by more; give one below 1"
+    compared = [arm for arm in (comparison.arm, comparison.baseline) if arm] or list(claim.arms)
+    metrics = {str(metric[arm] if isinstance(metric, dict) else metric) for arm in compared}
+    choices = [claim.arms[arm] for arm in compared]
+    if comparison.baseline and choices[0] == choices[1] and len(metrics) == 1:
+        yield f"arms.{comparison.baseline}={choices[1]!s:.60}: arm {comparison.arm} is the same; compare different arms"
+    if {*map(_counts, metrics)} == {"shares"} and not comparison.rule.slope:
+        yield from _of_shares(comparison, metric)
+    if comparison.log and "failed" in metrics:
+        yield "log=true: of runs that did not fail `failed` is 0, which has no logarithm; leave out log"
     if comparison.at is not None and comparison.at not in claim.levels:
         yield f"at={comparison.at}: is no level of the factor; its levels are {claim.levels}"
     if comparison.rule.slope:
+        if comparison.at is not None:
+            yield f"at={comparison.at}: kind={comparison.kind} is a slope over all levels; leave it out"
         numbers = [x for x in claim.levels if isinstance(x, int | float) and not isinstance(x, bool)]
         if not 1 < len(numbers) == len(claim.levels):
             yield f"kind={comparison.kind}: needs a factor of two or more numbers"
         if comparison.log2_factor and min(numbers) <= 0:
             yield f"log2_factor=true: level {min(numbers)} has no logarithm; give levels above 0"
-    if comparison.practical and not (claim.cells and claim.metric in OF_TEST):
-        metrics = " and ".join(OF_TEST[:2])
-        yield f"margin={PRACTICAL}: metric={claim.metric!s:.60}: is for {metrics} over settings; give a number"
+    if comparison.practical and not (claim.cells and metric in OF_TEST):
+        known = " and ".join(OF_TEST[:2])
+        yield f"margin={PRACTICAL}: metric={metric!s:.60}: is for {known} over settings; give a number"
     for key in ("at_most", "at_least", "equals"):
         bound = getattr(comparison, key)
         yield from _for_arms(claim, key, bound, [comparison.arm] if comparison.arm else claim.arms)
         for values in bound.values() if isinstance(bound, dict) else [bound]:
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
+
+
+def _counts(metric: str) -> str:
+    """What the numbers of a metric count; empty where nobody knows it, as of a tag of somebody's own."""
+    match = KNOWN.fullmatch(metric)
+    return COUNTS.get(match[1] or match[2], "") if match else ""
+
+
+def _of_shares(comparison: Comparison, metric: Any) -> Iterator[str]:
+    """Numbers that no share has, such as percent."""
+    for key in ("margin", "tolerance"):
+        size = comparison.size if key == "margin" else comparison.tolerance
+        if abs(size) >= 1 and not comparison.log:
+            yield f"{key}={size:g}: no two values of {metric!s:.60} differ by more; give one below 1, 2% is 0.02"
+    for key in ("target", "at_most", "at_least", "equals"):
+        for value in _numbers(getattr(comparison, key)):
+            if not 0 <= value <= 1:
+                yield f"{key}={value:g}: {metric!s:.60} is a share, from 0 to 1; 20% is 0.2"
+
+
+def _numbers(bound: Any) -> Iterator[float]:
+    """The numbers of a bound, which may be one, a list, or one of these for each arm."""
+    if isinstance(bound, dict | list):
+        for part in bound.values() if isinstance(bound, dict) else bound:
+            yield from _numbers(part)
+    elif bound is not None:
+        yield bound
 
 
 def _for_arms(claim: Claim, key: str, values: Any, needed: Iterable[str]) -> Iterator[str]:
@@ -168,5 +229,5 @@ def _units(metric: str) -> set[str]:
 
 
 def _keys(overrides: Iterable[str]) -> set[str]:
-    """What overrides or options set: batch_size for +batch_size=8."""
-    return {str(text).lstrip("+~").partition("=")[0] for text in overrides}
+    """What overrides or options set."""
+    return {key_of(str(text)) for text in overrides}

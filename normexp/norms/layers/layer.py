@@ -23,7 +23,8 @@ class NormLayer:
         eps, correction, eps_position: as in `norms.base.Norm`.
         gain, shift: the factor and the summand of each channel; None if there is none.
         trained: whether gain and shift are trained.
-        keep: `1 - momentum` of the running estimate; None if it has none.
+        running: names of the running mean and variance; None if it keeps none.
+        keep: the share of them that one batch leaves, `1 - momentum`; None if it changes, as of a plain average.
         averages: its running estimate is a plain average of all batches.
         frozen: normalizes with fixed statistics in training mode, too.
         activations: modules that the layer runs after it has normalized, as timm's layers do.
@@ -45,6 +46,7 @@ class NormLayer:
     gain: Tensor | None = None
     shift: Tensor | None = None
     trained: bool = True
+    running: tuple[str, str] | None = None
     keep: float | None = None
     averages: bool = False
     frozen: bool = False
@@ -105,7 +107,7 @@ class NormLayer:
             each.append(f"each of {self.groups} groups of {grouped}")
         elif not set(last) & set(dims):
             each.append(f"each of {channels}")
-        over = [f"{shape[0]} samples"] if 0 in dims else []
+        over = [pluralize(shape[0], "sample")] if 0 in dims else []
         if set(last) & set(dims):
             over.append("the channels of a group" if self.kind == "group" else channels)
         if rest := [axis for axis in dims if axis and axis not in last]:

@@ -164,9 +164,7 @@ def fit(z: Tensor, y: Tensor, channel_dim: int, size: tuple[int, ...]) -> tuple[
         return None
     gain = (centered * out).sum(0) / centered.square().sum(0)
     shift = out.mean(0) - gain * rows.mean(0)
-    return (
-        (gain, shift) if same_output(y.new_tensor((rows * gain + shift).tolist()), out.to(y.dtype)) else None
-    )
+    return (gain, shift) if same_output((rows * gain + shift).to(y.dtype), out.to(y.dtype)) else None
 
 
 def part_of(values: Tensor, constant: float, tensors: Tensors, forms: Sequence = FORMS) -> Part | None:
@@ -262,30 +260,29 @@ class Probe:
             stays = f"has a gain of shape {self.size}, not one value a channel"
         return replace(layer, gain=gains, shift=shifts, stays=stays)
 
-    def with_fit(self, layer: NormLayer, fitted: tuple[Tensor, Tensor] | None) -> NormLayer | None:
-        """A layer with the gain and the shift of a fit; None where one is none of the tensors."""
-        tensors = tensors_of(self.twin)
-        parts = [
-            part_of(values, constant, tensors)
-            for values, constant in zip(fitted or (), (1.0, 0.0), strict=False)
-        ]
-        return self._with_parts(layer, *parts) if parts and None not in parts else None
+    def with_fit(self, layer: NormLayer, z: Tensor, y: Tensor, forms: Sequence = FORMS) -> NormLayer | None:
+        """A layer with the gain and the shift of y = z * gain + shift; None where one is none of the tensors."""
+        if (fitted := fit(z, y, self.channel_dim, self.size)) is None:
+            return None
+        gain, shift = (
+            part_of(values, constant, tensors_of(self.twin), forms)
+            for values, constant in zip(fitted, (1.0, 0.0), strict=True)
+        )
+        return None if gain is None or shift is None else self._with_parts(layer, gain, shift)
 
     def pointwise(self) -> NormLayer | None:
         """DyT, tanh(alpha x) * gain + shift, or another layer whose outputs each depend on one input."""
-        base, y = NormLayer("pointwise", self.size[-1], self.channel_dim, 0.0), self.answer(self.x)
-        tensors = tensors_of(self.twin)
-        for alpha in tensors.values():
-            if y is not None and alpha.numel() in (1, math.prod(self.size)):
-                fitted = fit(torch.tanh(self.wide(alpha.flatten()) * self.x), y, self.channel_dim, self.size)
-                parts = fitted and [
-                    part_of(v, c, tensors, FORMS[:1]) for v, c in zip(fitted, (1, 0), strict=True)
-                ]
-                if parts and None not in parts:
-                    return self._with_parts(base, *parts)
+        base = NormLayer("pointwise", self.size[-1], self.channel_dim, 0.0)
+        if (y := self.answer(self.x)) is None:
+            return None
+        for alpha in tensors_of(self.twin).values():
+            if alpha.numel() in (1, math.prod(self.size)):
+                z = torch.tanh(self.wide(alpha.flatten()) * self.x)
+                if found := self.with_fit(base, z, y, FORMS[:1]):
+                    return found
         changed = self.x.clone()
         changed.view(-1)[0] += 1
-        if y is None or (other := self.answer(changed)) is None:
+        if (other := self.answer(changed)) is None:
             return None
         alone = torch.equal(other.flatten()[1:], y.flatten()[1:])
         return replace(base, stays="takes no statistic") if alone else None

@@ -20,13 +20,12 @@ from normexp.norms.layers.outputs import (
     Probe,
     activations_of,
     answer,
-    fit,
     inputs,
     match,
     same_output,
     twin_of,
 )
-from normexp.norms.layers.running import Names, kept_share, running_names
+from normexp.norms.layers.running import Names, running_names, running_of
 
 BATCH = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 INSTANCE = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
@@ -46,6 +45,12 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
         path: in its network. A class that is not named as a norm and has no parameters is tried only if the attribute
             in which it stands is.
     """
+    found = _recognized(module, path)
+    _judged.setdefault(module, {})[_stands_as_norm(path)] = found is not None
+    return found
+
+
+def _recognized(module: nn.Module, path: str) -> NormLayer | str | None:
     kind = type(module)
     if isinstance(module, LAZY) and "Norm" in kind.__name__:
         return "has not seen its input yet; call the network once"
@@ -60,12 +65,13 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
         return _of_torch(module, kind)
     if base := next((own for own in TORCH if isinstance(module, own)), None):
         return _of_subclass(module, base)
-    if "forward" not in module.__dict__ and (names := running_names(module)):
-        return _of_running_statistics(module, names)
+    if "forward" not in module.__dict__ and (running := running_of(module)):
+        return _of_running_statistics(module, *running)
     return _by_outputs(module, path)
 
 
-_judged: weakref.WeakKeyDictionary[nn.Module, bool] = weakref.WeakKeyDictionary()
+# module -> whether its attribute is named as a norm -> whether it is one
+_judged: weakref.WeakKeyDictionary[nn.Module, dict[bool, bool]] = weakref.WeakKeyDictionary()
 
 
 def is_norm(module: nn.Module, path: str = "") -> bool:
@@ -73,9 +79,8 @@ def is_norm(module: nn.Module, path: str = "") -> bool:
     because monitors ask at each call."""
     if isinstance(module, (*TORCH, nn.LocalResponseNorm)) or hasattr(module, "batch_statistics"):
         return True
-    if module not in _judged or (path and not _judged[module]):
-        _judged[module] = norm_layer(module, path) is not None
-    return _judged[module]
+    known, named = _judged.get(module, {}), _stands_as_norm(path)
+    return any(known.values()) or (known[named] if named in known else norm_layer(module, path) is not None)
 
 
 def _of_project(module: Any) -> NormLayer:
@@ -87,7 +92,7 @@ def _of_project(module: Any) -> NormLayer:
         "layer", module.num_features, module.channel_dim, module.eps, gain, module.bias, averages=averages,
         keep=None if averages else getattr(module, "ema_keep", None), groups=getattr(module, "num_groups", 1),
         frozen=getattr(module, "freeze_after", None) == 0, correction=module.correction,
-        eps_position=module.eps_position,
+        eps_position=module.eps_position, running=running_names(module),
     )  # fmt: skip
     if module.pointwise:
         return replace(said, kind="pointwise")
@@ -138,7 +143,7 @@ def _of_torch(module: nn.Module, base: type[nn.Module]) -> NormLayer:
         keep=None if momentum is None else 1 - momentum, activations=activations_of(module),
         averages=momentum is None and getattr(module, "running_mean", None) is not None,
         groups=getattr(module, "num_groups", 1), axes=len(shape), stays=stays,
-        positions=INSTANCE.index(base) + 1 if base in INSTANCE else None,
+        positions=INSTANCE.index(base) + 1 if base in INSTANCE else None, running=running_names(module),
     )  # fmt: skip
 
 
@@ -173,30 +178,32 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
     return agreed and _runs_its_activations(module)
 
 
-def _of_running_statistics(module: nn.Module, names: Names) -> NormLayer:
+def _of_running_statistics(module: nn.Module, names: Names, keep: float | None) -> NormLayer:
     """A BatchNorm that is none of torch's, such as the frozen one of torchvision and timm, or one by hand."""
     size, eps = getattr(module, names[0]).numel(), _eps(module)
     trained, _ = match(module, [(size,)])
     learns = trained is not None and trained.kind == "batch"
     eps = eps if eps is not None else trained.eps if learns else 1e-5
     channel = trained.channel_dim if learns else 1
-    base = NormLayer("batch", size, channel, eps, activations=activations_of(module))
+    base = NormLayer(
+        "batch", size, channel, eps, running=names, keep=keep, activations=activations_of(module)
+    )
     twin = twin_of(module, training=False, running=names)
     for x, channel_dim in inputs((size,), twin):
         probe = Probe(module, twin, x, channel_dim, (size,))
         if channel_dim == channel and (y := probe.answer(x)) is not None:
             mean, var = (probe.wide(getattr(twin, name).flatten()) for name in names)
-            found = probe.with_fit(base, fit((x - mean) * (var + eps).rsqrt(), y, channel, (size,)))
+            found = probe.with_fit(base, (x - mean) * (var + eps).rsqrt(), y)
             frozen = same_output(answer(twin_of(module, training=True, running=names).forward, x), y)
             if found is None or not (frozen or learns):
                 break
             return replace(
-                found, frozen=frozen, keep=kept_share(module, names),
+                found, frozen=frozen,
                 trained=not frozen and all(p.requires_grad for p in module.parameters(recurse=False)),
                 stays=found.stays or _why_it_stays(module, names),
             )  # fmt: skip
     stays = "has running statistics, and computes something else than BatchNorm"
-    return replace(base, trained=False, understood=False, stays=stays)
+    return replace(base, keep=None, trained=False, understood=False, stays=stays)
 
 
 def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
@@ -206,7 +213,7 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
     named, axes = NAMED.search(type(module).__name__), max(map(len, shapes), default=0)
     inside = set(module.children()) - set(activations_of(module))
     foreign = not type(module).__module__.startswith("torch.") and all(type(m) is nn.Identity for m in inside)
-    if not foreign or axes > 2 or not (named or (own and axes <= 1) or NAMED.search(_attribute(path))):
+    if not foreign or axes > 2 or not (named or (own and axes <= 1) or _stands_as_norm(path)):
         return None
     if "forward" in module.__dict__:  # of this very object: a twin would call it
         return REPLACED if named else None
@@ -266,9 +273,10 @@ def _why_it_stays(module: nn.Module, running: Sequence[str] = ()) -> str:
     return f"takes more than its input: {', '.join(more)}" if more else ""
 
 
-def _attribute(path: str) -> str:
-    """The name in a path that is no index of a list."""
-    return next((part for part in reversed(path.split(".")) if not part.isdigit()), "")
+def _stands_as_norm(path: str) -> bool:
+    """Whether the attribute in a path, its last name that is no index of a list, is named as a norm."""
+    attribute = next((part for part in reversed(path.split(".")) if not part.isdigit()), "")
+    return NAMED.search(attribute) is not None
 
 
 def _eps(module: nn.Module) -> float | None:

@@ -26,30 +26,30 @@ def states_of(module: nn.Module) -> dict[str, Tensor]:
 
 def running_names(module: nn.Module) -> Names | None:
     """The names under which a layer keeps a running mean and variance of one shape; None if it keeps none."""
+    return _named_as_torchs(module) or (running_of(module) or (None,))[0]
+
+
+def _named_as_torchs(module: nn.Module) -> Names | None:
     mean, var = (getattr(module, name, None) for name in NAMES)
-    if isinstance(mean, Tensor) and isinstance(var, Tensor) and mean.shape == var.shape:
-        return NAMES
-    # A twin calls the children of a layer themselves, so one with children is not tried.
-    if (
-        type(module).__module__.startswith("torch.")
-        or module._modules
-        or len(states := states_of(module)) < 2
-    ):
+    return NAMES if isinstance(mean, Tensor) and isinstance(var, Tensor) and mean.shape == var.shape else None
+
+
+def running_of(module: nn.Module) -> tuple[Names, float | None] | None:
+    """`running_names`, and the share of a running statistic that one batch leaves: None if it changes from batch to
+    batch, as of a plain average, or if no batch moves it."""
+    named, states = _named_as_torchs(module), states_of(module)
+    # A twin calls the children of a layer themselves, and a forward of this very object, so these are not tried.
+    tried = not (type(module).__module__.startswith("torch.") or module._modules or "forward" in vars(module))
+    if not named and (not tried or len(states) < 2):
         return None
-    for size in {value.numel() for value in states.values()}:
+    for size in {value.numel() for name, value in states.items() if name in (named or states)}:
         paces = _paces(module, size)
-        names = [next((name for name, kind in paces if kind == wanted), "") for wanted in ("mean", "var")]
-        if all(names):
-            return names[0], names[1]
-    return None
-
-
-def kept_share(module: nn.Module, names: Names) -> float | None:
-    """The share of a running statistic that one batch leaves; None if it changes from batch to batch, as of a plain
-    average, or if no batch moves it."""
-    shares = _paces(module, getattr(module, names[0]).numel()).get((names[0], "mean"), [])
-    same = all(abs(a - b) < CLOSE for a, b in pairwise(shares))
-    return round(1 - shares[-1], 6) if shares and same else None
+        mean, var = named or (next((n for n, kind in paces if kind == end), "") for end in ("mean", "var"))
+        if mean and var:
+            shares = paces.get((mean, "mean"), [])
+            same = all(abs(a - b) < CLOSE for a, b in pairwise(shares))
+            return (mean, var), round(1 - shares[-1], 6) if shares and same else None
+    return (named, None) if named else None
 
 
 def _paces(module: nn.Module, size: int) -> Mapping[tuple[str, str], list[float]]:

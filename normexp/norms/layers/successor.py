@@ -48,10 +48,12 @@ def successor(
     if kept.get("affine") == "gain" and known.shift is None and _option(make, "affine") == "trained":
         notes.append("has no shift, as before")
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
-    if groups and known.num_features % asked:
+    if known.kind == "group" and "num_groups" not in (chosen or {}):
+        pass  # it keeps its own
+    elif groups and known.num_features % asked:
         said = pluralize(groups, "group")
         notes.append(f"{asked} groups do not divide its {known.num_features} channels: {said}")
-    elif groups and known.kind != "group" and groups < asked:
+    elif groups and groups < asked:
         notes.append(f"{asked} groups would have one channel each: {pluralize(groups, 'group')}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]

@@ -18,12 +18,34 @@ def made(*words: str):
     return norm_factory(words)
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 64, 768])
-def test_unbiased_over_biased_is_the_root_of_n_minus_one_over_n(n):
-    """S05b."""
-    for seed in SEEDS:
-        found = values.unbiased_over_biased(made("norm=layernorm", "eps=0"), seed=seed, features=n)
-        assert found == pytest.approx(math.sqrt((n - 1) / n), abs=1e-6)
+LAYER, BATCH, NONE = ("norm=layernorm",), ("norm=batchnorm",), ("norm=none",)
+ANNOTATED = ("norm=layernorm_annotated",)
+STORED = (*BATCH, "norm.running_correction=0"), ("norm=batchnorm_unbiased",)  # the variance that normalizes
+FACTS = {  # id -> rows of a law, the overrides of its norm, its options, its value, and within what
+    "S05b": [(values.unbiased_over_biased, (*LAYER, "eps=0"), {"features": n}, math.sqrt((n - 1) / n), 1e-6)
+             for n in (2, 3, 4, 64, 768)],
+    "S20a": [(gradients.saturated_share, NONE, {"scale": scale}, share, 0.012)
+             for scale, share in ((1, 0.0032), (2, 0.141), (5, 0.556), (10, 0.768))],
+    "S23a": [(population.recovery_error, BATCH, {"std": std, "gain": "with eps"}, 0, 0.002)
+             for std in (1, 0.01, 0.001)],
+    "S31b": [(population.eval_over_train, (*words, "norm.ema_keep=0"), {"n": n}, 1, 1e-5)
+             for words in STORED for n in (2, 3, 8, 64)],
+    "S35a": [(values.distance_to_formula, LAYER, {"std": std}, 0, 1e-9) for std in (0.5, 2)],
+    "S45a": [(values.inside_over_outside, LAYER, {"std": std}, ratio, 1e-3)
+             for std, ratio in ((0.1, 1.0004), (0.01, 1.04776), (0.001, 3.28378), (1e-4, 28.7623))],
+    "S54a": [(values.output_std, ANNOTATED, {"correction": correction}, std, 1e-3)
+             for correction, std in ((0, math.sqrt(2 / 3)), (1, 1.0))],
+    "S58a": [(values.largest_output, norm, {"features": n}, (n - 1) / math.sqrt(scale(n)), 1e-4)
+             for norm, scale in ((ANNOTATED, lambda n: n), (LAYER, lambda n: n - 1)) for n in (3, 8)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_law_has_the_value_of_its_formula(name):
+    for law, words, options, expected, within in FACTS[name]:
+        for seed in SEEDS:
+            found = law(made(*words), seed=seed, **options)
+            assert found == pytest.approx(expected, abs=within), (words, options)
 
 
 @pytest.mark.parametrize(("function", "mean"), [("sigmoid", 0.2066), ("tanh", 0.6057)])
@@ -32,21 +54,6 @@ def test_mean_derivative_of_normal_inputs(function, mean):
     x = sample(0, 400_000).requires_grad_()
     (slope,) = torch.autograd.grad(function_of(function)(x).sum(), x)
     assert float(slope.mean()) == pytest.approx(mean, abs=0.002)
-
-
-@pytest.mark.parametrize(("scale", "share"), [(1, 0.0032), (2, 0.141), (5, 0.556), (10, 0.768)])
-def test_share_of_saturated_sigmoids(scale, share):
-    """S20a."""
-    for seed in SEEDS:
-        found = gradients.saturated_share(made("norm=none"), seed=seed, scale=scale)
-        assert found == pytest.approx(share, abs=0.012)
-
-
-@pytest.mark.parametrize("std", [1, 0.01, 0.001])
-def test_a_gain_with_eps_recovers_the_input(std):
-    """S23a."""
-    for seed in SEEDS:
-        assert population.recovery_error(made("norm=batchnorm"), seed=seed, std=std, gain="with eps") <= 0.002
 
 
 @pytest.mark.parametrize("keep", [0.9, 0.1])
@@ -60,58 +67,12 @@ def test_ema_keep_is_the_share_of_the_old_estimate(keep):
     assert kept.tolist() == pytest.approx([keep] * 4, abs=1e-6)
 
 
-@pytest.mark.parametrize("n", [2, 3, 8, 64])
-@pytest.mark.parametrize(
-    "words", [("norm=batchnorm", "norm.running_correction=0"), ("norm=batchnorm_unbiased",)]
-)
-def test_storing_the_variance_that_normalizes_closes_the_gap_to_eval_mode(words, n):
-    """S31b."""
-    for seed in SEEDS:
-        found = population.eval_over_train(made(*words, "norm.ema_keep=0"), seed=seed, n=n)
-        assert found == pytest.approx(1, abs=1e-5)
-
-
-@pytest.mark.parametrize("std", [0.5, 2])
-def test_layernorm_divides_by_the_deviation(std):
-    """S35a."""
-    assert values.distance_to_formula(made("norm=layernorm"), seed=0, std=std) <= 1e-9
-
-
-@pytest.mark.parametrize(
-    ("std", "ratio"), [(0.1, 1.0004), (0.01, 1.04776), (0.001, 3.28378), (1e-4, 28.7623)]
-)
-def test_eps_outside_over_inside_the_root(std, ratio):
-    """S45a."""
-    for seed in SEEDS:
-        assert values.inside_over_outside(made("norm=layernorm"), seed=seed, std=std) == pytest.approx(
-            ratio, abs=1e-3
-        )
-
-
 @pytest.mark.parametrize("value", [0.0, 1.0, 5.0])
 def test_gradient_of_a_constant_input(value):
     """S52a: 1.5 / sqrt(1e-5) at an upstream gradient of 0, 1, 2, 3."""
     x = torch.full((1, 4), value, dtype=torch.float64, requires_grad=True)
     (made("norm=layernorm")(4).double()(x) * gradients.UPSTREAM).sum().backward()
     assert float(x.grad.abs().max()) == pytest.approx(474.3416, abs=1e-3)
-
-
-@pytest.mark.parametrize(("correction", "std"), [(0, math.sqrt(2 / 3)), (1, 1.0)])
-def test_deviation_of_the_annotated_output(correction, std):
-    """S54a."""
-    for seed in SEEDS:
-        found = values.output_std(made("norm=layernorm_annotated"), seed=seed, correction=correction)
-        assert found == pytest.approx(std, abs=1e-3)
-
-
-@pytest.mark.parametrize("n", [3, 8])
-def test_largest_output_is_reached(n):
-    """S58a."""
-    bounds = {"layernorm_annotated": (n - 1) / math.sqrt(n), "layernorm": math.sqrt(n - 1)}
-    for norm, bound in bounds.items():
-        assert values.largest_output(made(f"norm={norm}"), seed=0, features=n) == pytest.approx(
-            bound, abs=1e-4
-        )
 
 
 def mean(x):

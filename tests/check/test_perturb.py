@@ -1,0 +1,47 @@
+"""Passes with other numbers in a part of the batch: what is changed, what is kept, and how far they are apart."""
+
+import math
+
+import pytest
+import torch
+
+from normexp.check.findings.perturb import altered, least_moved, moved
+from normexp.check.findings.tokens import parted, rest
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("positions", [3, 4, 7])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_what_is_kept_is_what_is_not_changed(positions, earlier, axis):
+    shape = (2, positions, 5) if axis == 1 else (2, 5, positions)
+    x = torch.arange(math.prod(shape)).view(shape)
+    changed = parted(x, axis, earlier)
+    (kept,) = rest(x, positions, earlier)
+    assert kept.flatten().tolist() == x[~changed].tolist()
+    middle = positions // 2
+    assert not changed.movedim(axis, 0)[middle].any()
+    assert int(changed.movedim(axis, 0).all((1, 2)).sum()) == (middle if earlier else positions - 1 - middle)
+    assert not rest(x, 11)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [torch.randint(0, 9, (6, 10)), torch.arange(60).view(6, 10), torch.randn(6, 10, 4), torch.ones(6, 10)],
+)
+def test_other_numbers_stand_where_they_are_asked(x):
+    where = parted(x, 1)
+    other = altered(x, where)
+    assert torch.equal(other[~where], x[~where])
+    assert bool((other != x)[where].float().mean() > 0.5)
+    if not x.is_floating_point():
+        assert set(other.flatten().tolist()) <= set(x.flatten().tolist())  # of the vocabulary
+    assert torch.equal(altered(x, where), other)
+
+
+def test_distance_is_a_share_of_the_first_ones_size():
+    a, b = torch.tensor([3.0, 4.0]), torch.tensor([3.0, 5.0])
+    assert moved(a, b) == pytest.approx(1 / 5)
+    assert least_moved([a, a], [b, a]) == 0
+    assert least_moved([a, b], [b, a]) == pytest.approx(1 / math.sqrt(34))
+    assert least_moved([a], [a[:1]]) == least_moved([], []) == math.inf
+    assert moved(torch.zeros(2), b) > 1e6
