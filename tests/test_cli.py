@@ -26,6 +26,14 @@ from normexp.config.errors import NOTHING_YET, one_line, one_line_errors
         ),
         ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
         ("norm=null", "norm=null: choices are names; write norm=NAME"),
+        ("monitor=[]", "monitor=[]: chooses nothing; write monitor=none"),
+        ("data=[]", "data=[]: chooses nothing; write data=NAME"),
+        ("~lr", "~lr: a run needs one; write lr=VALUE instead"),
+        ("~norm", "~norm: a run needs one; write norm=NAME instead"),
+        (
+            "seed=range(3)",
+            "seed=range(3): several values make a sweep; add -m: normexp train -m 'seed=range(3)'",
+        ),
         (
             "data=[0",
             "data=[0: cannot be read; write each setting as a word of its own, close quotes and brackets",

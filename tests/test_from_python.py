@@ -92,7 +92,7 @@ def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
                 "allow_targets=[torchvision]",
                 "norm=none",
             ),
-            "model: OwnNetwork fails with its options: RuntimeError: Invalid channel",
+            r"model: SqueezeNet fails on a batch of \(64, 1, 8, 8\): RuntimeError: Invalid channel",
         ),
     ],
 )
