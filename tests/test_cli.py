@@ -4,6 +4,7 @@ import gc
 import signal
 
 import pytest
+from hydra.core.global_hydra import GlobalHydra
 
 from normexp.cli import train
 from normexp.config import folder
@@ -105,3 +106,10 @@ def test_python_collects_garbage_while_a_run_trains(monkeypatch, tmp_path):
     monkeypatch.setattr("normexp.training.train.train", lambda *_: seen.append(gc.isenabled()))
     train.run(["norm=none", f"outputs={tmp_path}"])
     assert seen == [True]
+
+
+def test_a_process_may_call_a_command_twice(capsys):
+    for seed in (3, 4):
+        assert train.main(["--cfg", "job", f"seed={seed}"]) == 0
+        assert f"\nseed: {seed}\n" in f"\n{capsys.readouterr().out}"
+    GlobalHydra.instance().clear()

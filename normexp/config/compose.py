@@ -147,6 +147,7 @@ def _by_hydra(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
 def hydra_itself() -> Hydra:
     """Hydra as its own command runs it: over all cells of a sweep, or to print a configuration."""
     version.setbase("1.3")
+    GlobalHydra.instance().clear()  # of an earlier command of this process
     return Hydra.create_main_hydra2("train", create_config_search_path(str(CONFIGS)))
 
 
