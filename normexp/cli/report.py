@@ -66,8 +66,12 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     from normexp.runs.table import load_summaries
 
     table = load_summaries(folder)
-    test = table["test/accuracy"].map("{:.2%}".format).where(table["status"] == "completed", table["status"])
-    table = table.assign(test=test, finished=table["finished"].str[:16].str.replace("T", " "))
+    ended = table["status"].mask(table["failed"] & (table["status"] == "completed"), "failed")
+    test = table["test/accuracy"].map("{:.2%}".format).mask(table["test/accuracy"].isna(), "not finite")
+    table = table.assign(
+        test=test.where(ended == "completed", ended), lr=table["lr"].map("{:g}".format),
+        finished=table["finished"].str[:16].str.replace("T", " "),
+    )  # fmt: skip
     names = ["run", "data", "lr", "test", "finished"]  # a run's folder says norm, batch size and seed
     console = Console() if sys.stdout.isatty() else Console(width=160)
     shown = Table(show_edge=False, pad_edge=False)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from normexp.config.options import suggest
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
@@ -244,7 +245,7 @@ def open_study(
     summaries = load_summaries(path)
     for key, values in (only or {}).items():
         if key not in summaries:
-            raise ValueError(f"{key}={values}: no column of these runs; choose from {', '.join(summaries)}")
+            raise ValueError(f"{key}={values}: no column of these runs; {suggest(key, [*summaries])}")
         texts = summaries[key].map(as_text)
         if unknown := set(values.split(",")) - set(texts):
             raise ValueError(f"{key}={min(unknown)}: no run has it; choose from {', '.join(texts.unique())}")
