@@ -83,7 +83,7 @@ def arguments_of(target: str, more: Sequence[str]) -> list[str]:
     Raises ValueError for a function that cannot be called so."""
     parameters = inspect.signature(imported(target, "train")).parameters
     named = [
-        name for name, own in parameters.items() if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD)
+        name for name, own in parameters.items() if own.kind in (own.POSITIONAL_OR_KEYWORD, own.KEYWORD_ONLY)
     ]
     arm = next((name for name in named if name not in (*OF_SEED, *more)), None)
     if arm is None or "seed" not in named:

@@ -95,7 +95,8 @@ def in_hand(arms: Sequence[tuple[str, Any]], value: str) -> pd.DataFrame:
 def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """(one row a run, place of a row -> its curve) of a source. Raises ValueError with one line for no source."""
     if isinstance(source, pd.DataFrame):
-        return charted(source.reset_index(drop=True), source.columns, value)
+        table = source.reset_index(drop=source.index.names == [None])  # groupby().mean() puts names there
+        return charted(table, table.columns, value)
     path = Path(source)
     if path.is_dir():
         return of_folder(path, value)
@@ -141,7 +142,7 @@ def charted(
         if own and not own["end"] and own["metric"] != "_step":
             curve = table[[steps, name]].dropna().sort_values(steps, kind="stable").to_numpy(float)
             runs.setdefault(own["run"], {})[own["metric"]] = curve[-1, 1] if len(curve) else np.nan
-            if value in (None, own["metric"]):
+            if value in (None, own["metric"]) and str(steps).lower().endswith("step"):  # not of time
                 curves[list(runs).index(own["run"])] = curve
     return of_names(runs), curves
 
@@ -235,7 +236,9 @@ def numbers(column: pd.Series, name: str) -> np.ndarray:
     wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*SAID, "-", "–", "null", "na", "n/a"})]
     if len(wrong):
         place, text = wrong.index[0] + 1, wrong.iloc[0]
-        raise ValueError(f"{name}={text} (row {place}): is no number; write it as 1024.5, or leave it empty")
+        raise ValueError(
+            f"{name}={text} (row {place}): is no number; write digits and a point alone, or leave it empty"
+        )
     if percent.any() and (~percent & np.isfinite(values)).any():
         raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
     return values

@@ -72,7 +72,8 @@ def why_open(own: Difference, design: Design) -> str:
     if own.seeds < FEWEST_FOR_INTERVAL:
         why = f"{own.seeds} decide nothing"
     elif not math.isfinite(low):
-        why = "its seeds do not differ, so they give no interval"
+        equal = "all differences of pairs are equal" if own.paired else "its seeds do not differ"
+        why = f"{equal}, so they give no interval"
     elif own.seeds < FEWEST_SEEDS:
         why = f"fewer than {FEWEST_SEEDS} seeds have no word"
     elif any(low < end < high for end in (-margin, margin)):

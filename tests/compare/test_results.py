@@ -445,6 +445,9 @@ def test_seeds_are_numbers_however_a_table_has_them():
     assert only(compare(data.assign(seed=20240101.0 + data["seed"]), margin=0.3)).paired
     foreign = 1_000_000 * (1 + data["seed"]) + data["norm"].eq("bn")
     assert not only(compare(data.assign(seed=foreign), margin=0.3)).paired
+    assert only(compare(data.set_index(["norm", "seed"]), value="mAP", margin=0.3)).paired
+    equal = data.assign(mAP=data["seed"] + data["norm"].eq("bn"))
+    assert "all differences of pairs are equal, so they give no interval" in str(compare(equal, margin=0.3))
 
 
 def test_an_effect_of_no_pair_is_nothing():
@@ -511,7 +514,7 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         ("r.csv", "norm,mAP\nbn,1\n,2", "arm: bn alone, beside 1 run whose arm is empty; two or more"),
         ("r.csv", "norm,seed,mAP,mAP\na,0,1,2", "r.csv: two columns are named mAP; rename one"),
         ("r.tsv", "norm\tmAP\tmAP\na\t1\t2", "r.tsv: two columns are named mAP"),
-        ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write it as 1024.5"),
+        ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write digits and a point"),
         ("r.csv", "norm,mAP\na,1\nb,78.2 ± 0.3", "mAP=78.2 ± 0.3 (row 2): is no number"),
     ],
 )
