@@ -2,6 +2,7 @@
 
 import math
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -90,14 +91,14 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         # Counts of several comparisons are long, and each row names its own.
         alone = len(verdict.counts) == 1 or verdict.drawn
         heading = wrapped(verdict, width, with_title=alone)
-        height = 1.6 + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
+        height = (1.6 if alone else 1.9) + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
         kinds = [line.kind for line in lines if not line.summary]
         counts = {kind: kinds.count(kind) for kind in COLORS if kind in kinds}
         if lines:
-            explain(axes, counts, lines[-1], verdict.confidence)
+            explain(axes, counts, lines[-1], verdict.confidence, inside=alone)
         else:
             axes.text(0.5, 0.5, "no setting has a number", ha="center", transform=axes.transAxes)
     else:
@@ -127,8 +128,9 @@ def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     return "\n".join(textwrap.fill(text, width) for text in told)
 
 
-def explain(axes: Axes, counts: dict[str, int], last: Line, confidence: float) -> None:
-    """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color."""
+def explain(axes: Axes, counts: dict[str, int], last: Line, confidence: float, *, inside: bool) -> None:
+    """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color. Few rows leave
+    no room `inside`."""
     handles: list[Any] = [
         Line2D([], [], color=COLORS[kind], marker="o", markersize=5, label=f"{WORDS[kind]} ({count})")
         for kind, count in counts.items()
@@ -139,7 +141,13 @@ def explain(axes: Axes, counts: dict[str, int], last: Line, confidence: float) -
         handles.append(Line2D([], [], color=COLORS[last.kind], label=text, **look))
     handles.append(Patch(color=BAND, label="too small to matter"))
     title = "settings; bars: one standard error"
-    axes.legend(handles=handles, title=title, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white")
+    legend: Callable[..., Any] = axes.legend
+    place: dict[str, Any] = {}
+    if not inside:
+        legend, place = axes.figure.legend, {"loc": "outside lower right", "ncols": len(handles)}
+    legend(
+        handles=handles, title=title, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white", **place
+    )
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: Verdict) -> None:
