@@ -61,6 +61,8 @@ AT_THE_DOOR = [
     (["verify", "claim=S37", "out=f"], {"f": ""}, "f: File exists; a file is in the way; name another folder"),
     (["new", "norm", "my_norm"], {"configs": ""}, "configs/norm: Not a directory; a file is in the way; name"),
     (["compare", "r.csv"], {"r.csv": "arm;acc\na;1,5"}, "r.csv: has one column, arm;acc; separate columns by commas"),
+    (["runs", "--csv"], {}, "--csv: no such option; --help explains"),
+    (["train", "--cfg"], {}, "--cfg: a value is missing; write --cfg=job"),
     (["runs", "a", "b"], {}, "b: is a word too many; --help explains"),
 ]  # fmt: skip
 
