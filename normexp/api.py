@@ -207,8 +207,10 @@ def sweep(
     words = words_of(overrides, settings, many=True)
     _command("train", "-m", *folder_options, *words, *_allowing(allow_targets))
     from normexp.config.compose import compose, study_of
+    from normexp.config.folder import using
 
-    cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
+    with using(config_dir, allow_targets):  # where a preset of the user's own lies
+        cfg, _ = compose([word for word in words if word.startswith(("experiment=", "name=", "outputs="))])
     return Study(Path(cfg.outputs) / (study_of(words) or cfg.name))
 
 

@@ -4,6 +4,7 @@ import gc
 import signal
 
 import pytest
+from hydra.core.global_hydra import GlobalHydra
 
 from normexp.cli import train
 from normexp.config import folder
@@ -26,6 +27,14 @@ from normexp.config.errors import NOTHING_YET, one_line, one_line_errors
         ),
         ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
         ("norm=null", "norm=null: choices are names; write norm=NAME"),
+        ("monitor=[]", "monitor=[]: chooses nothing; write monitor=none"),
+        ("data=[]", "data=[]: chooses nothing; write data=NAME"),
+        ("~lr", "~lr: a run needs one; write lr=VALUE instead"),
+        ("~norm", "~norm: a run needs one; write norm=NAME instead"),
+        (
+            "seed=range(3)",
+            "seed=range(3): several values make a sweep; add -m: normexp train -m 'seed=range(3)'",
+        ),
         (
             "data=[0",
             "data=[0: cannot be read; write each setting as a word of its own, close quotes and brackets",
@@ -97,3 +106,10 @@ def test_python_collects_garbage_while_a_run_trains(monkeypatch, tmp_path):
     monkeypatch.setattr("normexp.training.train.train", lambda *_: seen.append(gc.isenabled()))
     train.run(["norm=none", f"outputs={tmp_path}"])
     assert seen == [True]
+
+
+def test_a_process_may_call_a_command_twice(capsys):
+    for seed in (3, 4):
+        assert train.main(["--cfg", "job", f"seed={seed}"]) == 0
+        assert f"\nseed: {seed}\n" in f"\n{capsys.readouterr().out}"
+    GlobalHydra.instance().clear()

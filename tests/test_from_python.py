@@ -19,6 +19,9 @@ from pytorch_lightning import LightningDataModule
 
 import normexp
 from normexp import api as from_python
+from normexp.cli import train as cli_train
+from normexp.config.compose import study_of
+from normexp.config.folder import use_folder
 from normexp.report.figures import FIGURES
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +92,7 @@ def test_a_run_has_its_table_its_figures_and_its_folder(tmp_path, monkeypatch):
                 "allow_targets=[torchvision]",
                 "norm=none",
             ),
-            "model: OwnNetwork fails with its options: RuntimeError: Invalid channel",
+            r"model: SqueezeNet fails on a batch of \(64, 1, 8, 8\): RuntimeError: Invalid channel",
         ),
     ],
 )
@@ -178,6 +181,26 @@ def test_a_sweep_and_a_verdict(tmp_path, monkeypatch, capsys):
     assert "S36" in capsys.readouterr().out
     again = normexp.verify("S08", out=str(tmp_path / "claims"), small=None)
     assert [*again] == ["S08"]  # not S36, which was judged a moment ago
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["experiment=mine", "norm=none,layernorm"],
+        ["model=timm:test_vit", "norm=original,layernorm", "seed=0,1"],
+    ],
+)
+def test_a_sweep_gives_the_folder_in_which_the_command_trains(words, monkeypatch, tmp_path):
+    """Of a preset of one's own, and of a network that a hub names."""
+    (tmp_path / "experiment").mkdir()
+    (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\nname: of_mine\n")
+    monkeypatch.setattr(from_python, "_command", lambda *_: None)
+    seen: list[list[str]] = []
+    monkeypatch.setattr("normexp.cli.train.sweep", lambda overrides, _: seen.append(overrides))
+    cli_train.train(["-m", "--config-dir", str(tmp_path), *words])
+    name = study_of(seen[0]) or "of_mine"
+    use_folder(None)
+    assert normexp.sweep(*words, config_dir=tmp_path).folder == Path("outputs") / name
 
 
 @pytest.mark.slow

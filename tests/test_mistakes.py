@@ -53,6 +53,7 @@ AT_THE_DOOR = [
     ([*SMALL, "model.width=0"], {}, "model.width=0: too small; use 1 or more"),
     ([*SMALL, *MINE], {"c/norm/mine.yaml": "a: [1"}, "c/norm/mine.yaml: cannot be read (.*); close brackets"),
     ([*SMALL, *MINE], {"c/norm/mine.yaml": "a: 1\na: 2"}, "c/norm/mine.yaml: line 2: a stands there twice; keep"),
+    ([*SMALL, "monitor=[]"], {}, r"monitor=\[\]: chooses nothing; write monitor=none"),
     ([*SWEEP, "seed=0,1", "run_dir=x"], {}, "run_dir=x: is one folder for several runs; use outputs=FOLDER"),
     ([*SWEEP, "seed=0", "--workers", "two"], {}, "workers='two': must be a whole number"),
     ([*SWEEP, "seed=0", "--place", "mars"], {}, "place='mars': choose from here, slurm, local, ray"),
@@ -60,6 +61,8 @@ AT_THE_DOOR = [
     (["verify", "claim=S37", "out=f"], {"f": ""}, "f: File exists; a file is in the way; name another folder"),
     (["new", "norm", "my_norm"], {"configs": ""}, "configs/norm: Not a directory; a file is in the way; name"),
     (["compare", "r.csv"], {"r.csv": "arm;acc\na;1,5"}, "r.csv: has one column, arm;acc; separate columns by commas"),
+    (["runs", "--csv"], {}, "--csv: no such option; --help explains"),
+    (["train", "--cfg"], {}, "--cfg: a value is missing; write --cfg=job"),
     (["runs", "a", "b"], {}, "b: is a word too many; --help explains"),
 ]  # fmt: skip
 

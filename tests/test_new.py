@@ -74,6 +74,7 @@ def test_a_run_uses_them(kind, tmp_path):
         (["norm", "class"], "cannot name a Python file"),
         (["norm", "layernorm"], "layernorm: is taken"),
         (["model", "json"], "json: is taken"),
+        (["model", "omegaconf"], "omegaconf: is taken"),
         (["norm"], "write normexp new KIND NAME"),
     ],
 )

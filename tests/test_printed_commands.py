@@ -11,6 +11,7 @@ from fabricated import edit_summary, write_run, write_study
 from forked import forked
 
 from normexp.cli.main import COMMANDS
+from normexp.cli.report import runs
 from normexp.config.compose import study_of
 
 ROOT = Path(__file__).parents[1]
@@ -115,6 +116,18 @@ def test_studies_and_runs_are_listed(tmp_path):
     assert len(lines(str(tmp_path / "o" / "first"))) == 4
     refused = forked("runs", str(tmp_path / "absent"), script="normexp/__main__.py")
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+
+
+def test_a_run_that_failed_is_listed_as_one(tmp_path, capsys):
+    for seed, metrics in enumerate(({"train/loss": 2e8}, {"test/accuracy": None}, {})):
+        folder = write_run(tmp_path, "none", 8, seed, lr=1e6)
+        known = json.loads((folder / "summary.json").read_text())["metrics"]
+        edit_summary(folder, metrics=known | metrics, chance_loss=2.3)
+    runs(tmp_path)
+    rows = {line.split("-s")[1][0]: line for line in capsys.readouterr().out.splitlines() if "-s" in line}
+    assert re.search(r"│ failed +│", rows["0"])
+    assert re.search(r"│ not finite +│", rows["1"])
+    assert re.search(r"│ 1e\+06 +│ \d\d\.\d\d% +│", rows["2"])
 
 
 @pytest.mark.parametrize("script", ["train.py", "normexp/__main__.py"])

@@ -4,6 +4,7 @@ import contextlib
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,23 @@ class CheckOptions:
         if self.precision is not None:
             self.precision = str(self.precision)
             require_choice("precision", self.precision, PRECISIONS)
-        for name in ("accumulate", "devices", "steps"):
-            require_at_least(name, getattr(self, name), 1)
-        require_at_least("seed", self.seed, 0)
+        for name, least in {"accumulate": 1, "devices": 1, "steps": 1, "seed": 0}.items():
+            require_whole(name, getattr(self, name), least)
+        if self.causal not in (None, True, False):
+            raise ValueError(f"causal={self.causal!r}: pass True or False")
 
     def need(self, name: str) -> Any:
         """What was said. Raises NotChecked with what to pass if nothing was."""
         if (value := getattr(self, name)) is None:
             raise NotChecked(f"pass {NEEDED[name]}")
         return value
+
+
+def require_whole(argument: str, value: Any, least: int) -> None:
+    """Raise a ValueError with one line unless a value is a whole number that is large enough. None is allowed."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, Integral)):
+        raise ValueError(f"{argument}={value!r}: is no whole number; use {least} or more")
+    require_at_least(argument, value, least)
 
 
 @contextlib.contextmanager
@@ -209,10 +218,14 @@ def made_up(module: nn.Module, samples: int) -> Any:
     )
 
 
-def matched(saved: Any, root: nn.Module) -> dict[str, Tensor]:
+def matched(saved: Any, root: nn.Module, argument: str) -> dict[str, Tensor]:
     """The network's own name -> the tensor that a module or a state dict holds under it. The state dict may lie
     under the key `state_dict` or `model`, and wrappers may have put `module.`, `_orig_mod.` ... before names."""
     values = saved.state_dict() if isinstance(saved, nn.Module) else saved
+    if not isinstance(values, Mapping):
+        raise ValueError(
+            f"{argument}: a {type(values).__name__} names no tensors; pass a module, or its state dict"
+        )
     inner = (values[key] for key in ("state_dict", "model", "model_state_dict") if key in values)
     values = next((part for part in inner if isinstance(part, dict)), values)
     expected, tensors = root.state_dict(), {}

@@ -72,20 +72,25 @@ class Network:
             return self.data.train_dataloader()
         return self.data if isinstance(self.data, DataLoader) else None
 
-    def samples_in(self, call: Call) -> tuple[int, int]:
-        """(samples that a call of a norm gets, and that it takes statistics of when the batch is not cut): fewer than
-        the batch has where a network takes it in parts."""
-        first, batch = len(call.x), self.samples or 1
-        time_first = call.x.dim() == 3 and call.x.shape[1] == batch and call.place.channel_dim(3) != 1
-        seen = batch if time_first else min(first, batch)
-        return seen, call.place.virtual_batch or (self.counted if seen == batch else seen)
+    def samples_in(self, call: Call) -> int:
+        """Samples that a call of a norm gets: all of the batch, or fewer where a network takes it in parts."""
+        batch, shape = self.samples or 1, call.x.shape
+        time_first = len(shape) == 3 and shape[1] == batch and call.place.channel_dim(3) != 1
+        return batch if time_first else min(shape[0], batch)
+
+    def gets_a_part(self, call: Call) -> bool:
+        """Whether a call of a norm gets fewer samples than the batch has."""
+        return self.samples_in(call) < (self.samples or 1)
+
+    def statistic_of(self, call: Call) -> int:
+        """Samples in one statistic of a call over the batch when that is not cut."""
+        return call.place.virtual_batch or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
 
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
         if call.place.kind != "batch" or self.samples is None or self.batch_size is None:
             return call.values
-        seen, samples = self.samples_in(call)
-        return call.values * samples // seen
+        return call.values * self.statistic_of(call) // self.samples_in(call)
 
     @property
     def counted(self) -> int:

@@ -21,10 +21,13 @@ def normexp_check(pytestconfig: pytest.Config) -> "Callable[..., Result]":
     """
 
     def run(module: Any, loader: Any = None, *, allow: Sequence[str] = (), **options: Any) -> "Result":
+        from normexp.check.rules import several
         from normexp.check.run import check
 
         given = {key: value for key, value in table(pytestconfig.rootpath).items() if key in TABLE}
-        given |= options | ({"ignore": (*options.get("ignore", ()), *allow)} if allow else {})
+        given |= options | (
+            {"ignore": (*several(options.get("ignore", ())), *several(allow))} if allow else {}
+        )
         result = check(module, loader, **given)
         bad = [f for f in result.findings if f.severity != "note"]
         if bad:

@@ -4,6 +4,7 @@
 Weights are loaded with `weights_only=True`.
 """
 
+import pickle
 import pkgutil
 import re
 import sys
@@ -62,6 +63,8 @@ def network_named(word: str) -> tuple[nn.Module, Any]:
     if ((folder := Path(word)) / "checkpoints").is_dir():
         parts = trained(folder, finished_summary(folder))
         return parts.module, parts.data
+    if folder.is_dir():
+        raise ValueError(f"NETWORK={word}: holds no run itself; name the folder of one run inside it")
     return from_hub(word) if is_hub(word) else made(word, "NETWORK"), None
 
 
@@ -77,6 +80,8 @@ def data_named(words: str) -> Any:
     comma are batches: the first is trained on, the second held out; of a loader its first batch."""
     if "," not in words:
         return one_data(words)
+    if re.fullmatch(r"\d+(,\d+)+", words):
+        raise ValueError(f"--data={words}: a shape is written {words.replace(',', 'x')}")
     parts = [one_data(word) for word in words.split(",")]
     return [part if is_batch(part) else next(iter(part)) for part in parts]
 
@@ -101,6 +106,8 @@ def state_named(path: Path, argument: str) -> Any:
         raise ValueError(f"{argument}={path}: no such file") from None
     except ModuleNotFoundError as error:
         raise ValueError(f"{argument}={path}: needs {error.name}; pip install {error.name}") from None
+    except pickle.UnpicklingError:
+        raise ValueError(f"{argument}={path}: holds more than tensors; save model.state_dict()") from None
     except Exception as error:
         raise ValueError(
             f"{argument}={path}: cannot be read with weights_only=True ({shown(error)})"

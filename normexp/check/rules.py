@@ -20,7 +20,7 @@ class Rules:
 
     Attributes:
         ids: of all kinds of findings.
-        select: ids that are asked; all if it is empty.
+        select: ids that are asked, or one; all if it is empty.
         ignore: `id`, or `id@glob` for the layers whose paths match: `small_batch@stem.*`.
         known: what the baseline has.
 
@@ -33,9 +33,11 @@ class Rules:
     known: Known = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for argument, words in (("select", self.select), ("ignore", self.ignore)):
-            for word in words:
-                require_known(argument, word.partition("@")[0], self.ids)
+        self.select, self.ignore = several(self.select), several(self.ignore)
+        for id in self.select:
+            require_known("select", id, self.ids)
+        for word in self.ignore:
+            require_known("ignore", word.partition("@")[0], self.ids)
 
     def asks(self, id: str) -> bool:
         """Whether a kind of finding is looked for."""
@@ -66,6 +68,11 @@ class Rules:
             result.facts.append(f"ignore: nothing is found for {', '.join(idle)}")
         if gone := len({id for id, _ in self.known.keys() - seen if self.asks(id)}):
             result.facts.append(f"baseline: {gone} of its findings are gone, in part or whole; write it anew")
+
+
+def several(words: str | Sequence[str]) -> Sequence[str]:
+    """Several words where one may be given alone."""
+    return (words,) if isinstance(words, str) else words
 
 
 def matches(word: str, id: str, layer: str) -> bool:

@@ -13,14 +13,13 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, matched, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, matched, require_whole, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
-from normexp.format import require_at_least
 from normexp.monitors.batches import Step, as_step
 from normexp.monitors.guard import WrongLoss, passes_as_in, same_random
 
@@ -43,10 +42,12 @@ def check(
         module, given.broadcasts = module.module, module.broadcast_buffers
     name = type(module).__name__
     rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
-    require_at_least("samples", samples, 1)
+    require_whole("samples", samples, 1)
     require_module(module, loss)
-    if given.averaged is not None and not matched(given.averaged, module):
+    if given.averaged is not None and not matched(given.averaged, module, "averaged="):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
+    if given.state_dict is not None:
+        matched(given.state_dict, module, "state_dict=")
     step = as_step(module, loss, probe=True)
     data = two_batches(loader, module, samples, given.seed)
     given.optimizer, absent = optimizer_of(module, given.optimizer)
@@ -105,7 +106,7 @@ def require_module(module: Any, loss: Any) -> None:
         isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
     ):
         raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
-    if not any(p.is_floating_point() for p in module.parameters()):
+    if not any(p.is_floating_point() or p.is_complex() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
     if any(p.is_meta for p in module.parameters()):
         raise ValueError(f"{name}: has parameters without numbers, on `meta`; pass it with its weights")

@@ -121,21 +121,14 @@ class Trace:
         sizes = [size for size in self.gradients.values() if size is not None]
         if not self.gradients:
             raise NotChecked("no parameter is trained")
-        if not any(sizes) or not all(map(math.isfinite, sizes)):
-            how = (
-                "no gradient"
-                if not sizes
-                else "gradients of 0"
-                if not any(sizes)
-                else "gradients that are no numbers"
-            )
+        gives = {
+            "no gradient": not sizes,
+            "gradients of 0": not any(sizes),
+            "gradients that are no numbers": not all(map(math.isfinite, sizes)),
+        }
+        if how := next((words for words, true in gives.items() if true), ""):
             raise NotChecked(f"pass another loss= or other batches: this loss gives parameters {how}")
         return self.gradients
-
-    @property
-    def without_gradient(self) -> set[str]:
-        """Names of trained parameters that get no gradient."""
-        return {name for name, size in self.gradients.items() if size is None}
 
 
 def trace(step: nn.Module, batch: Any, places: list[Place], *, hear: bool = False) -> Trace:

@@ -94,7 +94,7 @@ def check(
     seed_all(seed)
     model, own_data = network_named(network)
     if weights:
-        tensors = matched(state_named(weights, "--weights"), model)
+        tensors = matched(state_named(weights, "--weights"), model, "--weights")
         if not tensors:
             raise ValueError(f"--weights={weights}: has no tensor of {network}")
         model.load_state_dict(tensors, strict=False)

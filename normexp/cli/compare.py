@@ -93,20 +93,27 @@ def compare(
 
     if "/" in name or name == "..":
         raise ValueError(f"name={name}: is a folder of out={out}; leave out slashes")
-    arms = arms or norms
+    if arms and norms:
+        raise ValueError(f"norms={','.join(norms)}: is another word for arms; write one of them")
+    key, arms = ("norms", norms) if norms else ("arms", arms)
     if len(arms) == 1 or len(set(arms)) < len(arms):
         raise ValueError(
-            f"norms={','.join(arms)}: name two or more different ones; the first is the baseline"
+            f"{key}={','.join(arms)}: name two or more different ones; the first is the baseline"
         )
     of_results: dict[str, Any] = {
         "arm": arm, "value": value, "seed": seed, "setting": setting, "tune": tune, "per_example": per_example,
     }  # fmt: skip
+    judging: dict[str, Any] = {"spread": spread, "looks": looks - 1, "paired": not paired}
+    training_alone: dict[str, Any] = {"rates": rates, "batch_sizes": batch_sizes, "version": version}
     from normexp.compare.answer import own_folder
 
     kind = kind_of(words)
     if kind in ("numbers", "file"):
         from normexp.compare.results import compare as judge
 
+        for key, given in training_alone.items():
+            if given:
+                raise ValueError(f"{key}: is for a training; leave it out")
         source: Any = words if kind == "numbers" else words[0]
         answer = judge(
             source, better=better, margin=margin, arms=arms, guess=guess, spread=spread, paired=paired, looks=looks,
@@ -122,6 +129,9 @@ def compare(
     for key, given in of_results.items():
         if given is not None:
             raise ValueError(f"{key}={given}: is a column of results; name their file first, or leave it out")
+    for key, given in judging.items():
+        if given:
+            raise ValueError(f"{key}: is for results that exist; name their file first, or leave it out")
     with fast_imports():
         from normexp.compare.judged import planned_looks
         from normexp.compare.run import compare as train
@@ -168,6 +178,6 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         raise ValueError(f"{norm}: every norm of the bank is compared; leave it out")
     if not overrides:
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
-    known = load_bank(bank)
+    own, known = advice.labels_of_own(overrides), load_bank(bank)  # a mistake is answered before all is read
     settings = measured(known, evidence or EVIDENCE) if known.drawn else []
-    tell(advice.advice(settings, known.norms, advice.labels_of_own(overrides), known.name))
+    tell(advice.advice(settings, known.norms, own, known.name))

@@ -3,6 +3,7 @@
 import keyword
 import re
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
 from string import Template
 
@@ -71,7 +72,8 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
         raise ValueError(
             f"{name}: cannot name a Python file; use lower case letters, digits and underscores: my_{kind}"
         )
-    if name in choices(kind) or name in sys.stdlib_module_names or name in ("torch", "numpy", "normexp"):
+    hidden = name in (*sys.stdlib_module_names, "normexp") or PathFinder.find_spec(name)
+    if name in choices(kind) or hidden:  # a file of that name would hide the package
         raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
     in_checkout = kind in PARTS and is_checkout(folder)
     names = {"kind": kind, "name": name, "class": "".join(part.capitalize() for part in name.split("_"))}

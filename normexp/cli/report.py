@@ -65,9 +65,16 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     """
     from normexp.runs.table import load_summaries
 
-    table = load_summaries(folder)
-    test = table["test/accuracy"].map("{:.2%}".format).where(table["status"] == "completed", table["status"])
-    table = table.assign(test=test, finished=table["finished"].str[:16].str.replace("T", " "))
+    skipped: list[str] = []
+    table = load_summaries(folder, skipped=skipped)
+    ended = table["status"].mask(table["failed"] & (table["status"] == "completed"), "failed")
+    absent = "not finite" if "test/accuracy" in table else "not tested"
+    shares = table.reindex(columns=["test/accuracy"])["test/accuracy"]
+    test = shares.map("{:.2%}".format).mask(shares.isna(), absent)
+    table = table.assign(
+        test=test.where(ended == "completed", ended), lr=table["lr"].map("{:g}".format),
+        finished=table["finished"].fillna("").astype(str).str[:16].str.replace("T", " "),
+    )  # fmt: skip
     names = ["run", "data", "lr", "test", "finished"]  # a run's folder says norm, batch size and seed
     console = Console() if sys.stdout.isatty() else Console(width=160)
     shown = Table(show_edge=False, pad_edge=False)
@@ -80,6 +87,7 @@ def runs(folder: Path = Path("outputs"), /) -> None:
     for row in rows.to_numpy():
         shown.add_row(*map(Text, row))
     console.print(shown, highlight=False)
+    tell(*skipped, file=sys.stderr)
 
 
 def figure(*names: str, out: Path = Path("outputs/figures"), small: bool = False, pdf: bool = False) -> None:

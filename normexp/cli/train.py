@@ -35,7 +35,11 @@ class Flags(argparse.ArgumentParser):
             self.add_argument(f"--{name.replace('_', '-')}")
 
     def error(self, message: str) -> None:  # type: ignore[override]
-        raise ValueError(message)
+        name, _, why = message.removeprefix("argument ").partition(": ")
+        flag = name.rpartition("/")[2]
+        if why == "expected one argument":
+            why = f"a value is missing; write {flag}={'job' if flag == '--cfg' else 'VALUE'}"
+        raise ValueError(f"{flag}: {why}" if why else message)
 
 
 def main(words: Sequence[str]) -> int:

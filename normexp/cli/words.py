@@ -119,7 +119,8 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     key = argument.name.removeprefix("--").replace("-", "_") if argument else ""
     if isinstance(mistake, mistakes.UnknownOptionError):
         word = mistake.token.keyword or mistake.token.value
-        return f"{word}: no such option; {suggest(word, list(keys))}; --help explains"
+        known = f"{suggest(word, list(keys))}; " if keys else ""
+        return f"{word}: no such option; {known}--help explains"
     if isinstance(mistake, mistakes.UnusedCliTokensError):
         word = (mistake.unused_tokens or [""])[0]
         if (key := word.partition("=")[0]) != word:

@@ -116,6 +116,7 @@ def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> Seed
 
 def running_best(curve: Curve) -> Curve:
     """The lowest value until each step."""
+    curve = curve[np.argsort(curve[:, 0], kind="stable")]
     curve = curve[np.isfinite(curve[:, 1])]
     return np.column_stack([curve[:, 0], np.minimum.accumulate(curve[:, 1])])
 

@@ -124,7 +124,7 @@ class Design:
         """Whether levels are batch sizes, of one setting."""
         return self.level_name == "batch size"
 
-    def named(self, norm: str, level: Any) -> str:
+    def named(self, norm: Any, level: Any) -> str:
         """A norm, and where there are several levels, at which."""
         return norm if level == "" else f"{norm}{' at batch size' if self.of_sizes else ' in'} {level}"
 

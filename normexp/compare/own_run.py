@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
-
 from normexp.check.resolve import imported
 from normexp.runs import finished_summary, write_summary
 from normexp.training.folder import RunFolder
@@ -52,15 +50,17 @@ class OwnRun:
             curve = metrics.pop("curve", None)
             try:
                 values = {key: float(own) for key, own in metrics.items()}
+                points = None if curve is None else [(float(step), float(loss)) for step, loss in curve]
             except (TypeError, ValueError, RuntimeError):  # RuntimeError of a tensor of several numbers
-                wanted = "a number, or numbers by name: {'val': 0.9, 'test': 0.9}"
+                wanted = (
+                    "a number, or numbers by name: {'val': 0.9, 'test': 0.9, 'curve': [(step, loss), ...]}"
+                )
                 raise ValueError(f"{self.target} returned {str(found)[:60]}; return {wanted}") from None
             summary = {
                 "status": "completed" if all(map(math.isfinite, values.values())) else "diverged",
                 "hash": self.digest, "choices": self.choices, "config": dict(self.arguments), "metrics": values,
                 "seconds": time.monotonic() - started, "command": command,
-                "curve": None if curve is None else np.asarray(curve, float).tolist(),
-                "convergence": {}, "execution": {}, "versions": {},
+                "curve": points, "convergence": {}, "execution": {}, "versions": {},
             }  # fmt: skip
             write_summary(self.folder, summary)
         return summary
@@ -83,7 +83,7 @@ def arguments_of(target: str, more: Sequence[str]) -> list[str]:
     Raises ValueError for a function that cannot be called so."""
     parameters = inspect.signature(imported(target, "train")).parameters
     named = [
-        name for name, own in parameters.items() if own.kind not in (own.VAR_POSITIONAL, own.VAR_KEYWORD)
+        name for name, own in parameters.items() if own.kind in (own.POSITIONAL_OR_KEYWORD, own.KEYWORD_ONLY)
     ]
     arm = next((name for name in named if name not in (*OF_SEED, *more)), None)
     if arm is None or "seed" not in named:

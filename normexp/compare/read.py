@@ -4,7 +4,8 @@ of TensorBoard and of normexp, numbers that somebody typed."""
 import difflib
 import os
 import re
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,18 +15,19 @@ import numpy as np
 import pandas as pd
 
 from normexp.compare.judged import Curve
+from normexp.format import pluralize
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 TYPED = re.compile(rf"(?:(?P<arm>[^:=/\\]+):)?(?P<values>{NUMBER}(?:,{NUMBER})*)")
 FUNCTION = re.compile(r"[\w./\\~-]+:[A-Za-z_]\w*")
 SEED = re.compile(r"(?<![a-z])s(?:eed)?[-_= ]?(\d+)(?![.\d])", re.I)
-LAST = re.compile(r"(?:(?:run|version|trial|fold|rep)[-_ ]?|[-_/ ])(\d+)$", re.I)
+LAST = re.compile(r"(?:(?:run|version|trial|fold|rep)[-_ ]?|(?<!\de)[-_/ ])(\d+)$", re.I)  # not the 3 of 1e-3
 CHART = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<end>__MIN|__MAX)?")  # a column of a chart of W&B
 PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
 # What pandas takes for an empty cell, but None, which names the arm without a norm.
 EMPTY = ["", "nan", "NaN", "NAN", "NA", "N/A", "n/a", "<NA>", "#N/A", "null", "NULL"]
-CSV = partial(pd.read_csv, keep_default_na=False, na_values=EMPTY)
-READERS: dict[str, Callable[..., pd.DataFrame]] = {
+CSV = partial(pd.read_csv, keep_default_na=False, na_values=EMPTY, index_col=False)
+READERS: dict[str, Callable[..., Any]] = {
     ".csv": CSV,
     ".tsv": partial(CSV, sep="\t"),
     ".parquet": pd.read_parquet,
@@ -53,7 +55,7 @@ def kind_of(words: Sequence[str]) -> str:
                 f"{wrong[0]}: neither an option nor numbers beside {in_hand[0]}; write NAME:1,2,3"
             )
         return "numbers"
-    known = Path(first).suffix in READERS and ("=" not in first or os.path.exists(first))
+    known = Path(first).suffix.lower() in READERS and ("=" not in first or os.path.exists(first))
     if os.path.isdir(first) or known:
         if more:
             raise ValueError(f"{more[0]}: is no option for results, as {first} has them; --help lists those")
@@ -93,19 +95,26 @@ def in_hand(arms: Sequence[tuple[str, Any]], value: str) -> pd.DataFrame:
 def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
     """(one row a run, place of a row -> its curve) of a source. Raises ValueError with one line for no source."""
     if isinstance(source, pd.DataFrame):
-        return charted(source.reset_index(drop=True), source.columns, value)
+        table = source.reset_index(drop=source.index.names == [None])  # groupby().mean() puts names there
+        return charted(table, table.columns, value)
     path = Path(source)
     if path.is_dir():
         return of_folder(path, value)
-    if path.suffix not in READERS:
+    suffix = path.suffix.lower()
+    if suffix not in READERS:
         raise ValueError(f"{path}: cannot be read; write one of {', '.join(READERS)}, or a folder of runs")
-    read = READERS[path.suffix]
+    read = READERS[suffix]
     try:
-        table = read(path)
+        with warnings.catch_warnings(action="error", category=pd.errors.ParserWarning):
+            table = read(path)
         # pandas calls the second of equal names name.1.
-        names = read(path, header=None, nrows=1).iloc[0] if path.suffix in (".csv", ".tsv") else table.columns
+        names = read(path, header=None, nrows=1).iloc[0] if suffix in (".csv", ".tsv") else table.columns
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
+    except pd.errors.ParserWarning:  # it would drop the last ones
+        raise ValueError(f"{path}: a row has more fields than the first line has names; name each") from None
+    except UnicodeError:
+        raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
     if len(table.columns) == 1 and re.search(r"[;\t]", name := str(table.columns[0])):
@@ -132,11 +141,19 @@ def charted(
     for name, own in zip(columns, found, strict=True):
         if own and not own["end"] and own["metric"] != "_step":
             curve = table[[steps, name]].dropna().sort_values(steps, kind="stable").to_numpy(float)
-            row = runs.setdefault(own["run"], dict(zip(("arm", "seed"), parted(own["run"]), strict=True)))
-            row[own["metric"]] = curve[-1, 1] if len(curve) else np.nan
-            if value in (None, own["metric"]):
+            runs.setdefault(own["run"], {})[own["metric"]] = curve[-1, 1] if len(curve) else np.nan
+            if value in (None, own["metric"]) and str(steps).lower().endswith("step"):  # not of time
                 curves[list(runs).index(own["run"])] = curve
-    return pd.DataFrame(list(runs.values())), curves
+    return of_names(runs), curves
+
+
+def of_names(runs: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
+    """The table of runs by their names, which say arm and seed; a note says how they were read."""
+    parts = {name: parted(name) for name in runs}
+    table = pd.DataFrame([{"arm": arm, "seed": seed, **runs[name]} for name, (arm, seed) in parts.items()])
+    told = [f"{name} is {arm}, seed {seed}" for name, (arm, seed) in parts.items() if seed is not None]
+    table.attrs["notes"] = [f"seeds are read from the names of runs: {told[0]}"] if told else []
+    return table
 
 
 def parted(name: str) -> tuple[str, int | None]:
@@ -162,8 +179,9 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util.tensor_util import make_ndarray
 
-    rows: list[dict[str, Any]] = []
+    runs: dict[str, dict[str, Any]] = {}
     curves: dict[Any, Curve] = {}
+    inner = 0
     for folder in folders:
         events = EventAccumulator(str(folder), {"scalars": 0, "tensors": 0}).Reload()
         tags = events.Tags()
@@ -172,11 +190,19 @@ def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Cu
             arrays = [(own.step, make_ndarray(own.tensor_proto)) for own in events.Tensors(tag)]
             if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in arrays):
                 points[tag] = [(step, array.item()) for step, array in arrays]
+        if value and not any(tag.endswith(value) for tag in points) and set(folder.parents) & set(folders):
+            inner += 1  # such as that of add_hparams
+            continue
         if value in points:
-            curves[len(rows)] = np.array(points[value], float)
-        arm, seed = parted(folder.relative_to(path).as_posix())
-        rows.append({"arm": arm, "seed": seed, **{tag: own[-1][1] for tag, own in points.items()}})
-    return pd.DataFrame(rows), curves
+            curves[len(runs)] = np.array(points[value], float)
+        name = folder.relative_to(path).as_posix()
+        runs[name] = {tag: own[-1][1] for tag, own in points.items()}
+    table = of_names(runs)
+    if inner:
+        table.attrs["notes"] += [
+            f"left out: {pluralize(inner, 'folder')} inside those of runs, without {value}"
+        ]
+    return table, curves
 
 
 def named(table: pd.DataFrame, name: str) -> list[str]:
@@ -210,7 +236,9 @@ def numbers(column: pd.Series, name: str) -> np.ndarray:
     wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*SAID, "-", "–", "null", "na", "n/a"})]
     if len(wrong):
         place, text = wrong.index[0] + 1, wrong.iloc[0]
-        raise ValueError(f"{name}={text} (row {place}): is no number; write it as 1024.5, or leave it empty")
+        raise ValueError(
+            f"{name}={text} (row {place}): is no number; write digits and a point alone, or leave it empty"
+        )
     if percent.any() and (~percent & np.isfinite(values)).any():
         raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
     return values

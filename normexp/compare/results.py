@@ -104,7 +104,8 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
-    notes = [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
+    notes = [*table.attrs.get("notes", ())]
+    notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
     lost = {"not finished": still, f"with an empty {arm}": nameless}
     notes += [
         f"left out: {pluralize(int(own.sum()), 'run')} {what}" for what, own in lost.items() if own.any()

@@ -127,8 +127,10 @@ def check_learned(runs: pd.DataFrame) -> None:
     """Raise ValueError with one line if every run failed: then there is nothing to judge."""
     if (runs["status"] == "completed").any():
         return
-    rates = ",".join(f"{rate:g}" for rate in sorted(runs["lr"].dropna().unique()))
+    rates, arms = sorted(runs["lr"].dropna().unique()), " and ".join(runs["arm"].unique())
+    if not rates:
+        raise ValueError(f"every run of {arms} failed: none gave a finite number; mend the training")
     why = "failed to learn; train longer, or write other rates="
     if (runs["status"] == "diverged").all():
         why = "diverged; write lower rates="
-    raise ValueError(f"rates={rates}: every run of {' and '.join(runs['arm'].unique())} {why}")
+    raise ValueError(f"rates={','.join(f'{rate:g}' for rate in rates)}: every run of {arms} {why}")

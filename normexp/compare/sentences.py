@@ -72,7 +72,8 @@ def why_open(own: Difference, design: Design) -> str:
     if own.seeds < FEWEST_FOR_INTERVAL:
         why = f"{own.seeds} decide nothing"
     elif not math.isfinite(low):
-        why = "its seeds do not differ, so they give no interval"
+        equal = "all differences of pairs are equal" if own.paired else "its seeds do not differ"
+        why = f"{equal}, so they give no interval"
     elif own.seeds < FEWEST_SEEDS:
         why = f"fewer than {FEWEST_SEEDS} seeds have no word"
     elif any(low < end < high for end in (-margin, margin)):
@@ -139,41 +140,29 @@ def partners(look: Look) -> str:
 
 def methods(look: Look, ended: str = "") -> str:
     """The paragraph for a methods section."""
-    design, metric = look.design, look.design.metric
-    rule = (
-        "of practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
-        if isinstance(design.margin, str)
-        else f"of {design.margin:g}"
-    )
-    arms, base = ", ".join(design.norms), design.baseline
+    design, count = look.design, len(look.differences)
+    practice = "practice (0.3 points up to an error of 3%, a tenth of it up to 10%, a point above; 0.02 nats of loss)"
+    margin = practice if isinstance(design.margin, str) else f"{design.margin:g}"
     paired = any(own.paired for own in look.differences)
     interval = "means over paired seeds with Student's t" if paired else "of means over seeds with Welch's"
-    parts = [f"We compared {arms} by {metric.name} with normexp {__version__}."]
-    if design.rates:
-        rates = ", ".join(f"{rate:g}" for rate in design.rates)
-        parts.append(
-            f"Settings: {' '.join(design.words)}. Each arm was trained at learning rates {rates}; every seed took"
-            " its own best rate by validation, so intervals contain the noise of tuning."
-        )
     guess = "counts as a guess" if look.guess is not None else "is left out and counted"
-    parts.append(
-        f"Differences to {base} are {interval} intervals; a failed run {guess}. A difference is decided if its interval"
-        f" lies wholly beyond or wholly within a margin {rule}, fixed beforehand, over at least {FEWEST_SEEDS} seeds."
-    )
-    several = len(look.differences) > 1
-    family = f"Together {len(look.differences)} words share" if several else "The word has"
-    family += f" an error rate of 5%{' (Holm)' if several else ''}"
-    if len(design.looks) > 1:
-        looks = (
-            f"after {', '.join(map(str, design.looks))} seeds"
-            if design.words
-            else f"{len(design.looks)} times"
+    shared, holm = (f"Together {count} words share", " (Holm)") if count > 1 else ("The word has", "")
+    tuning, often = "", ""
+    if design.rates:
+        tuning = (
+            f" Settings: {' '.join(design.words)}. Each arm was trained at learning rates"
+            f" {', '.join(f'{rate:g}' for rate in design.rates)}; every seed took its own best rate by validation, so"
+            " intervals contain the noise of tuning."
         )
-        family += (
-            f": the numbers were to be looked at {looks}, until all was decided, and each look may err in"
+    if (several := len(design.looks)) > 1:
+        when = f"after {', '.join(map(str, design.looks))} seeds" if design.words else f"{several} times"
+        often = (
+            f": the numbers were to be looked at {when}, until all was decided, and each look may err in"
             f" {100 * look.alpha:.3g}% only, so that looking often does not make false words more likely"
         )
-    parts.append(f"{family}.")
-    if ended:
-        parts.append(f"It ended because {ended}.")
-    return " ".join(parts)
+    return (
+        f"We compared {', '.join(design.norms)} by {design.metric.name} with normexp {__version__}.{tuning} Differences"
+        f" to {design.baseline} are {interval} intervals; a failed run {guess}. A difference is decided if its interval"
+        f" lies wholly beyond or wholly within a margin of {margin}, fixed beforehand, over at least {FEWEST_SEEDS}"
+        f" seeds. {shared} an error rate of 5%{holm}{often}.{f' It ended because {ended}.' if ended else ''}"
+    )

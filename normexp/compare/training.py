@@ -68,9 +68,13 @@ class Training:
             rows = with_metric(rows, Path(), name)
         scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
         score, tie, *_ = [*scores, 0.0, 0.0]
+        status: Any = [*map(status_of, summaries)]
+        if self.function:  # whatever else it returned
+            known = rows[[self.value, *self.chosen_by]].notna().all(axis=1)
+            status = known.map({True: "completed", False: "diverged"})
         chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
         table = pd.DataFrame([*planned], columns=["arm", "level", "lr", "seed"]).astype({"lr": float}).assign(
-            setting="", status=[*map(status_of, summaries)], value=rows[self.value], score=score, tie=tie,
+            setting="", status=status, value=rows[self.value], score=score, tie=tie,
             seconds=[own["seconds"] for own in summaries], folder=rows.pop("run"),
             guess=guess_of(self.metric, chances) if self.guess is None else self.guess,
         )  # fmt: skip

@@ -35,6 +35,7 @@ REQUIRED = (*ONE, "trainer", "monitor", "recipe")
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
 VALUES = frozenset(Root.model_fields) - {*GROUPS, "recipe"}
+OFF = {key for key, field in Root.model_fields.items() if not field.is_required()}
 
 
 def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:
@@ -67,8 +68,9 @@ def check_choices(overrides: Iterable[Override]) -> None:
     would end in a TypeError of its own; and for two of which a run has one."""
     for override in overrides:
         key = str(override.key_or_group)
-        if override.is_delete() and key in REQUIRED:
-            raise ValueError(f"{override.input_line}: a run needs one; write {key}=NAME instead")
+        if override.is_delete() and (key in REQUIRED or (key in VALUES and key not in OFF)):
+            what = "VALUE" if key in VALUES else "NAME"
+            raise ValueError(f"{override.input_line}: a run needs one; write {key}={what} instead")
         if key not in CHOSEN or override.is_delete() or override.is_sweep_override():
             continue
         value: Any = override.value()
@@ -76,6 +78,9 @@ def check_choices(overrides: Iterable[Override]) -> None:
         # Hydra would pass over a name of these that it does not find.
         if key in OPTIONAL and isinstance(value, str) and config_file(key, value) is None:
             raise ValueError(f"{key}={value}: {no_such_choice(key, value)}")
+        if not names:
+            none = "none" if config_file(key, "none") else "NAME"
+            raise ValueError(f"{override.input_line}: chooses nothing; write {key}={none}")
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"{override.input_line}: choices are names; write {key}=NAME")
         if key in ONE and len(names) > 1:  # Hydra would merge them, and call it the last one
@@ -91,7 +96,7 @@ def study_of(overrides: Sequence[str]) -> str | None:
     if any(word.lstrip("+").startswith(("name=", "experiment=")) for word in overrides):
         return None
     try:
-        parsed = [_parsed(word) for word in overrides if "hydra." not in word]
+        parsed = [_parsed(word) for word in expanded(overrides) if "hydra." not in word]
     except OverrideParseException:  # Hydra will say what is wrong with it
         return None
     swept = [str(item.key_or_group).rpartition(".")[2] for item in parsed if item.is_sweep_override()]
@@ -142,6 +147,7 @@ def _by_hydra(overrides: Sequence[str]) -> tuple[DictConfig, dict[str, str]]:
 def hydra_itself() -> Hydra:
     """Hydra as its own command runs it: over all cells of a sweep, or to print a configuration."""
     version.setbase("1.3")
+    GlobalHydra.instance().clear()  # of an earlier command of this process
     return Hydra.create_main_hydra2("train", create_config_search_path(str(CONFIGS)))
 
 

@@ -5,6 +5,7 @@ import difflib
 import errno
 import os
 import re
+import shlex
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, get_args
@@ -159,8 +160,9 @@ def one_line(error: BaseException) -> str:
         group, choice = match[1], match[2]
         hint = brought_hint(group, choice) or no_such_choice(group, choice)
         return f"{group}={choice}: {hint}"
-    if match := re.search(r"Ambiguous value for argument '([^']+)'", text):
-        return f"{match[1]}: several values make a sweep; add -m: {process.command('train')} -m {match[1]}"
+    if match := re.search(r"(?:Ambiguous value for argument|Sweep parameters) '([^']+)'", text):
+        command = f"{process.command('train')} -m {shlex.quote(match[1])}"
+        return f"{match[1]}: several values make a sweep; add -m: {command}"
     if "does not support sweep type" in text:
         return "a sweep takes values: several with commas, lr=0.001,0.01, or range(...); no interval"
     if "missing EQUAL" in text:

@@ -105,9 +105,9 @@ def build_model(config: dict[str, Any], data: Any) -> "nn.Module":
 
 
 @contextlib.contextmanager
-def refused(path: str, what: str) -> Iterator[None]:
-    """Turn an error of a part's code into one line that names the part. A ValueError passes: it is already a message to
-    the user."""
+def refused(path: str, what: str, where: str = "with its options") -> Iterator[None]:
+    """Turn an error of a part's code into one line that names the part, and where it fails. A ValueError passes: it is
+    already a message to the user."""
     try:
         yield
     except ValueError:
@@ -115,7 +115,7 @@ def refused(path: str, what: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ValueError(
-            f"{path}: {what} fails with its options: {reason} (HYDRA_FULL_ERROR=1 shows where)"
+            f"{path}: {what} fails {where}: {reason} (HYDRA_FULL_ERROR=1 shows where)"
         ) from error
 
 

@@ -117,7 +117,13 @@ class OwnNetwork(OtherNetwork):
         kind = getattr(module, "func", module)
         if isinstance(kind, type) and not issubclass(kind, nn.Module):
             raise ValueError(f"model.path: {kind.__name__} is no torch.nn.Module; name a network's class")
-        takes = inspect.signature(module).parameters.keys() - getattr(module, "keywords", {}).keys()
+        parameters = inspect.signature(module).parameters
+        takes = parameters.keys() - getattr(module, "keywords", {}).keys()
+        for name, p in parameters.items():
+            if name not in given and p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                raise ValueError(
+                    f"model.path: {kind.__name__} takes {name}; write +model.module.{name}=VALUE"
+                )
         own = {key: value for key, value in given.items() if key in takes}
         network = module(**own)
         for name, tensor in (*network.named_parameters(), *network.named_buffers()):

@@ -88,7 +88,14 @@ class Monitor(Callback):
         strict: whether an error of the monitor ends the training.
         only: globs of the tags to record.
         stopped: why it measures no more; empty while it does.
+        recorded: tag -> (step, value), for charts.
+        started_at: the last step at which a measurement began.
+        training_batch: the batch of the step.
     """
+
+    recorded: dict[str, list[tuple[int, float]]]
+    started_at: int | None
+    training_batch: Any
 
     strict = False
     only: Sequence[str] = ("*",)
@@ -102,13 +109,8 @@ class Monitor(Callback):
         self.asked = every_n_steps
         self.every_n_steps = every_n_steps or USUAL  # without a trainer; with one, `setup` knows its length
         self.batch_size = batch_size
-        self.recorded: dict[str, list[tuple[int, float]]] = {}  # tag -> (step, value), for charts
-        self.started_at: int | None = None  # the last step at which a measurement began
-        self._held_out: Any = None
-        self.training_batch: Any = None  # the batch of the step
         self.handles: list[Any] = []  # of hooks and listeners, for `release`
-        self._said: set[str] = set()
-        self._found_nothing = False  # a measurement did
+        self.forget()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -194,11 +196,17 @@ class Monitor(Callback):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
-            self.recorded, self.started_at, self.stopped, self._said = {}, None, "", set()
-            self._found_nothing = False
-            self._held_out = self.training_batch = None  # an earlier fit that failed did no teardown
+            self.forget()
             if not module.automatic_optimization:
                 raise ValueError("training_step takes steps itself; leave the monitor out")
+
+    def forget(self) -> None:
+        """Begin anew: an earlier fit left its values, and a failed one did no teardown. A resumed run loads its state
+        later."""
+        self.recorded, self.started_at, self.stopped = {}, None, ""
+        self.training_batch = self._held_out = None
+        self._said: set[str] = set()
+        self._found_nothing = False  # a measurement did
 
     def on_train_start(self, trainer: Trainer, module: LightningModule) -> None:
         # Not in `setup`: the length is asked of loaders, which the module may make later.
@@ -265,6 +273,9 @@ class StepMonitor(Monitor):
 
     def __init__(self, *, every_n_steps: int | None) -> None:
         super().__init__(every_n_steps=every_n_steps)
+
+    def forget(self) -> None:
+        super().forget()
         self.watching = False
         self._read_at: int | None = None  # the step whose gradients were read
 

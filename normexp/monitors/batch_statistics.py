@@ -97,10 +97,8 @@ class BatchStatistics(Monitor):
     def _evaluate(module: LightningModule, batch: Any) -> dict[str, Tensor]:
         with torch.no_grad():
             output = step_output(module, batch)
-        result = {"loss": output["loss"]}
-        if "batch_accuracy" in output:
-            result["accuracy"] = output["batch_accuracy"]
-        return result
+        keys = {"loss": "loss", "accuracy": "batch_accuracy"}
+        return {name: output[key] for name, key in keys.items() if key in output}
 
 
 class Adaptation(Monitor):

@@ -87,18 +87,16 @@ class CovariateShift(Monitor):
         super().__init__(every_n_steps=every_n_steps, batch_size=batch_size)
         require_at_least("sample_size", sample_size, 2)
         self.sample_size = sample_size
-        self._first: dict[str, Distribution] = {}
-        self._previous: dict[str, Distribution] = {}
 
     def keys(self) -> set[str]:
         drifts = {"mean_drift", "std_drift", "wasserstein_drift"}
         affine = {"gamma_mean", "gamma_std", "beta_mean", "beta_std"}
         return {"input_mean", "input_std"} | drifts | {f"{name}_from_start" for name in drifts} | affine
 
-    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        super().setup(trainer, module, stage)
-        if stage == "fit":  # a resumed run loads its state later
-            self._first, self._previous = {}, {}
+    def forget(self) -> None:
+        super().forget()
+        self._first: dict[str, Distribution] = {}
+        self._previous: dict[str, Distribution] = {}
 
     def compute(self, module: LightningModule, batches: Batches, step: int) -> Mapping[str, Tensor]:
         now = self._inputs(module, batches.held_out)
@@ -276,12 +274,13 @@ class CovariateShiftProxies(OfOneStep):
     """
 
     reads_gradients = True
+    remedy = "a value takes two steps in a row that have a loss; train longer"
+    _steps: list[tuple[Named, Named]]  # (gradients, weights) of each watched step
 
     def __init__(self, *, every_n_steps: int | None) -> None:
         super().__init__(every_n_steps=every_n_steps)
         if every_n_steps is not None and every_n_steps < 2:
             raise ValueError(f"every_n_steps={every_n_steps}: two steps make one value; use at least 2")
-        self._steps: list[tuple[Named, Named]] = []  # (gradients, weights) of each watched step
 
     def keys(self) -> set[str]:
         return {"proxy_gradient_sum", "proxy_gradient_change", "proxy_beta"}
@@ -312,8 +311,8 @@ class CovariateShiftProxies(OfOneStep):
             values |= {f"{name}/{layer}": value for name, value in step_to_step(*vectors).items()}
         return values
 
-    def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
-        super().setup(trainer, module, stage)
+    def forget(self) -> None:
+        super().forget()
         self._steps = []
 
     def state_dict(self) -> dict[str, Any]:

@@ -119,12 +119,8 @@ def _silent(*args: Any, **kwargs: Any) -> None:
 
 def is_compiled(module: nn.Module) -> bool:
     """Whether a module was compiled: by `torch.compile(module)`, by `module.compile()`, or by Lightning."""
-    return any(
-        getattr(child, "_orig_mod", None) is not None
-        or getattr(child, "_compiled_call_impl", None) is not None
-        or getattr(child, "_compiler_ctx", None) is not None
-        for child in module.modules()
-    )
+    marks = ("_orig_mod", "_compiled_call_impl", "_compiler_ctx")
+    return any(getattr(child, mark, None) is not None for child in module.modules() for mark in marks)
 
 
 def _eager(module: nn.Module) -> contextlib.AbstractContextManager:

@@ -236,18 +236,15 @@ class _Mode(TorchFunctionMode):
 
     def _before(self, func: Callable, args: tuple, kwargs: dict) -> list[Callable[[Tensor], None]]:
         x, here = args[0] if args else kwargs.get("input"), self.open[-1]
-        weights = here.path is not None and "parametrizations" in here.path.split(
-            "."
-        )  # spectral_norm, for one
-        if here.path is None or weights or not isinstance(x, Tensor) or not x.is_floating_point():
+        if here.path is None or not isinstance(x, Tensor) or not x.is_floating_point():
+            return []
+        if "parametrizations" in here.path.split("."):  # spectral_norm, for one
             return []
         name = FUNCTIONS[func] if func in FUNCTIONS else NORMS[func][0]
         module = CalledFunction(func, name, here.path, args[1:], kwargs, x)
         if func in FUNCTIONS:
-            layer = f"{self.last}_{name}"
-            return (
-                [] if here.inside == "activation" else self._tell(layer, Site(layer, "activation", module), x)
-            )
+            site = Site(f"{self.last}_{name}", "activation", module)
+            return [] if here.inside == "activation" else self._tell(site.layer, site, x)
         if here.inside is not None or isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter):
             return []  # weights that are standardized, or of a unit length, are no norm
         return self._heard_norm(name, module, x)

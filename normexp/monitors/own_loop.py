@@ -150,7 +150,7 @@ class Watch:
             self._read_gradients(optimizer)
             return loss
 
-        return (optimizer,), {"closure": read}
+        return ((optimizer, read, *args[2:]), named) if len(args) > 1 else (args, named | {"closure": read})
 
     def _read_gradients(self, optimizer: torch.optim.Optimizer) -> None:
         if self._begun:

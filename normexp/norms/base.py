@@ -143,9 +143,5 @@ class Norm(nn.Module):
     def extra_repr(self) -> str:
         """Every argument that the layer keeps as a plain value."""
         values = {name: getattr(self, name, None) for name in inspect.signature(type(self)).parameters}
-        plain = (
-            f"{name}={value}"
-            for name, value in values.items()
-            if isinstance(value, int | float | str | tuple)
-        )
-        return ", ".join(plain)
+        plain = {name: x for name, x in values.items() if isinstance(x, int | float | str | tuple)}
+        return ", ".join(f"{name}={x}" for name, x in plain.items())

@@ -47,10 +47,9 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable, *, trai
     def measure(layer: nn.Module, inputs: tuple[Tensor, ...], named: dict[str, Tensor]) -> None:
         x = inputs[0] if inputs else next(iter(named.values()))
         x = x if getattr(layer, "channel_dim", 1) == 1 else x.flatten(0, -2)
-        dims, deviation = [0, *range(2, x.dim())], getattr(layer, "deviation", "l2")
-        mean, var = (
-            m.flatten() for m in functional.moments(functional.at_least_float32(x), dims, 0, deviation)
-        )
+        x, dims = functional.at_least_float32(x), [0, *range(2, x.dim())]
+        moments = functional.moments(x, dims, 0, getattr(layer, "deviation", "l2"))
+        mean, var = (m.flatten() for m in moments)
         own = x.numel() // len(mean), mean, var
         merged[layer] = merge(merged.get(layer), own)
         if not training:

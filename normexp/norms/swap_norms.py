@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import nn
 
-from normexp.format import pluralize
+from normexp.format import pluralize, require_at_least
 from normexp.norms.base import Norm
 from normexp.norms.layers import NormLayer, norm_layer
 from normexp.norms.layers.successor import successor
@@ -76,6 +76,9 @@ def swap(
         raise ValueError(
             f"{next(iter(options))}: options go with the name of a norm; bind them to the factory"
         )
+    require_at_least("num_groups", options.get("num_groups"), 1)
+    if not isinstance(norm, str):
+        _check_factory(norm)
     factory, chosen = norm, options if isinstance(norm, str) else None
     if isinstance(norm, str):
         factory = norm_named(norm, config_dir=config_dir, allow_targets=allow_targets, **options)
@@ -93,17 +96,40 @@ def swap(
         made.append((None, [], [stays]) if stays else successor(old, is_a, factory, chosen, index))
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
+    placed: list[tuple[str, nn.Module]] = []
     for (paths, old, _), (new, carried, notes) in zip(layers, made, strict=True):
         if new is not None:
             for path in paths:
                 put(module, path, new)
+                placed.append((path, new))
                 ways_back.append(functools.partial(put, module, path, old))
             notes = [*notes, *_fast_path_off(module, paths, ways_back)]
         described = None if new is None else _described(new)
         rows.append(
             Swap(", ".join(paths), type(old).__name__, described, ", ".join(carried), "; ".join(notes))
         )
-    return SwapTable(rows, ways_back)
+
+    def in_place() -> bool:
+        now = dict(module.named_modules(remove_duplicate=False))
+        return all(now.get(path) is new for path, new in placed)
+
+    return SwapTable(rows, ways_back, in_place)
+
+
+def _check_factory(norm: Any) -> None:
+    """Raise a ValueError unless it takes the arguments of a norm."""
+    name = getattr(norm, "__name__", type(norm).__name__)
+    if isinstance(norm, nn.Module) or not callable(norm):
+        raise ValueError(
+            f"norm={name}: is no name of a norm and makes none; pass a name, or a class or a factory"
+        )
+    try:
+        inspect.signature(norm).bind(16, channel_dim=1, layer=1)
+    except TypeError:
+        taken = f"take them, or write lambda n, **_: {name}(n)"
+        raise ValueError(f"norm={name}: is called as norm(16, channel_dim=1, layer=1); {taken}") from None
+    except ValueError:  # it shows no signature
+        pass
 
 
 def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
@@ -119,13 +145,10 @@ def _places(module: nn.Module) -> list[tuple[list[str], nn.Module]]:
 
 
 def _chosen(where: Where, path: str, layer: nn.Module) -> bool:
-    if where is None:
-        return True
     if callable(where):
         return bool(where(path, layer))
-    return any(
-        fnmatch.fnmatchcase(path, pattern) for pattern in ([where] if isinstance(where, str) else where)
-    )
+    patterns = ["*"] if where is None else [where] if isinstance(where, str) else where
+    return any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
 
 
 def _owners(network: nn.Module) -> dict[int, list[tuple[str, nn.Module]]]:

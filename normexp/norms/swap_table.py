@@ -28,12 +28,18 @@ class Swap:
 class SwapTable(Sequence[Swap]):
     """The rows of a swap. `print` shows a table. `undo()` puts the old layers back."""
 
-    def __init__(self, rows: list[Swap], ways_back: list[Callable[[], None]]):
-        self.rows, self._ways_back = rows, ways_back
+    def __init__(
+        self, rows: list[Swap], ways_back: list[Callable[[], None]], in_place: Callable[[], bool]
+    ) -> None:
+        self.rows, self._ways_back, self._in_place = rows, ways_back, in_place
 
     def undo(self) -> None:
         """Put the old layers back. A network that was not trained since the swap then computes the same as before, bit
-        for bit. The new layers keep what they learned. A second call does nothing."""
+        for bit. The new layers keep what they learned. A second call does nothing.
+
+        Raises ValueError if other layers stand where the new ones did, as after a later swap."""
+        if self._ways_back and not self._in_place():
+            raise ValueError("table: other layers stand in place of its own; undo the later swap first")
         while self._ways_back:
             self._ways_back.pop()()
 

@@ -70,9 +70,8 @@ class SwitchableNorm(Norm):
         if kind != "batch":
             return functional.moments(x, list(range(2 if kind == "instance" else 1, x.dim())))
         if not self.training:
-            return functional.along_channels(self.running_mean, x), functional.along_channels(
-                self.running_var, x
-            )
+            mean, var = self.running_mean, self.running_var
+            return functional.along_channels(mean, x), functional.along_channels(var, x)
         if x.numel() == self.num_features:
             raise ValueError(
                 f"x.shape={tuple(x.shape)}: `batch` statistics cannot train on one value per channel; "

@@ -2,7 +2,7 @@
 terminal or a notebook shows of it."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,17 +34,18 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     few = most < FEWEST_SEEDS
     rows = rows[rows["pairs"] >= min(most, FEWEST_SEEDS)]
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
-    seeds, what = pluralize(most, "seed"), label(study.metric)
+    seeds, what = how_many(rows["pairs"]), label(study.metric)
     many = f", corrected for {count} comparisons" if count > 1 else ""
-    how = f"paired over {seeds}{over_examples(study)}, 95% interval{many}"
+    how = f"{over_examples(study)}, 95% interval{many}"  # behind the number of seeds
     if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
         return (
             f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{study.unit} "
-            f"remain possible ({how}). {scope(study)}"
+            f"remain possible (paired over {seeds}{how}). {scope(study)}"
         )
     shown = rows if few else clear
     row = shown.loc[shown["difference"].abs().idxmax()]
+    how = f"paired over {how_many([row['pairs']])}{how}"
     text = f"{in_a_sentence(study, row, set(table['baseline']), how)}."
     if few:
         chance = " The interval contains zero: this may be chance." if row["low"] <= 0 <= row["high"] else ""
@@ -53,6 +54,12 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         others, more = pluralize(len(rows) - 1, "interval"), len(clear) - 1
         text += f" Of the other {others}, {more or 'none'} {'exclude' if more > 1 else 'excludes'} zero."
     return f"{text} {scope(study)}"
+
+
+def how_many(pairs: Iterable[int]) -> str:
+    """`5 seeds`, or `5 to 9 seeds` where pairs of arms have other numbers."""
+    low, high = min(pairs), max(pairs)
+    return pluralize(high, "seed") if low == high else f"{low} to {high} seeds"
 
 
 def of_few_seeds(study: Study) -> str:
@@ -185,8 +192,8 @@ def limits(study: Study) -> Iterator[str]:
     if lost := int(chosen["failed"].sum()):
         yield f"{pluralize(lost, 'run')} failed. Means are over the others, so they flatter the arms that fail."
     if empty := int((~np.isfinite(chosen[study.metric]) & ~chosen["failed"]).sum()):
-        runs = pluralize(empty, "run")
-        yield f"Of the others, {runs} had no finite {label(study.metric)}, and no place in its means."
+        runs = f"{'Of the others, ' if lost else ''}{pluralize(empty, 'run')}"
+        yield f"{runs} had no finite {label(study.metric)}, and no place in its means."
 
 
 MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds

@@ -36,7 +36,7 @@ class Values:
         examples: (n, E), the same value on each test example; None if a run kept none, or if their test sets differ.
         test_set: digest of the test examples.
         answer: what one answer is worth, 1 / (number of answers), for an accuracy; 0 for a loss.
-        largest: the bounds of values are 0 and this.
+        bounds: the smallest and the largest possible value, at which an interval of the mean ends.
     """
 
     keys: Sequence[tuple]
@@ -44,12 +44,13 @@ class Values:
     examples: np.ndarray | None = None
     test_set: str = ""
     answer: float = 0.0
-    largest: float = math.inf
+    bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def mean(self, level: float = LEVEL) -> Estimate:
         """The mean with its interval."""
         result = estimate(self.values, level, self.examples, self.answer**2)
-        return result._replace(low=max(result.low, 0.0), high=min(result.high, self.largest))
+        least, most = self.bounds
+        return result._replace(low=max(result.low, least), high=min(result.high, most))
 
     def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
         """self - other over their common keys. Equal seeds have equal initial weights and batches, so their common
@@ -64,7 +65,8 @@ class Values:
             examples = self.examples[mine] - other.examples[theirs]
         resolution = self.answer**2 + other.answer**2
         result = estimate(self.values[mine] - other.values[theirs], level, examples, resolution)
-        return result._replace(low=max(result.low, -self.largest), high=min(result.high, self.largest))
+        widest = self.bounds[1] - self.bounds[0]
+        return result._replace(low=max(result.low, -widest), high=min(result.high, widest))
 
 
 def estimate(

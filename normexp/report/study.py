@@ -2,7 +2,7 @@
 
 import hashlib
 import itertools
-import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from normexp.config.options import suggest
 from normexp.report.statistics import LEVEL, NOTHING, Estimate, Values
 from normexp.runs import load_summaries, load_test_examples
 from normexp.runs.columns import NETWORK, decided_by, varying
-from normexp.runs.metrics import higher_is_better, with_metric
+from normexp.runs.metrics import bounds_of, higher_is_better, with_metric
 from normexp.runs.read import read_metrics
 from normexp.runs.table import open_runs, read_ledgers, samples_seen
 
@@ -155,9 +156,8 @@ class Study:
                 answer = 1 / loaded[0].right.size
             else:
                 numbers = np.stack([run.loss.astype(float) for run in loaded])
-        largest = 1.0 if self.metric.endswith("accuracy") else math.inf
         values = runs[self.metric].to_numpy(dtype=float)
-        return Values(list(runs["key"]), values, numbers, test_set, answer, largest)
+        return Values(list(runs["key"]), values, numbers, test_set, answer, bounds_of(self.metric, values))
 
     @cached_property
     def points(self) -> dict[tuple[str, float], Values]:
@@ -244,7 +244,7 @@ def open_study(
     summaries = load_summaries(path)
     for key, values in (only or {}).items():
         if key not in summaries:
-            raise ValueError(f"{key}={values}: no column of these runs; choose from {', '.join(summaries)}")
+            raise ValueError(f"{key}={values}: no column of these runs; {suggest(key, [*summaries])}")
         texts = summaries[key].map(as_text)
         if unknown := set(values.split(",")) - set(texts):
             raise ValueError(f"{key}={min(unknown)}: no run has it; choose from {', '.join(texts.unique())}")
@@ -325,4 +325,5 @@ def as_text(value: Any) -> str:
 
 def label(name: str) -> str:
     """A column's or a metric's name for a figure: `test accuracy` of test/accuracy, `depth` of model.depth."""
-    return LABELS.get(name, name.split(".")[-1].replace("_", " ").replace("/", " "))
+    last = re.split(r"\.(?!\d)", name)[-1]  # `steps_to_0.9` of convergence.steps_to_0.9
+    return LABELS.get(name, last.replace("_", " ").replace("/", " "))

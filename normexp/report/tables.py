@@ -14,6 +14,7 @@ from normexp.report.study import Study, label
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS
 
 TOGETHER = "with 95% intervals that hold for all differences between arms together"
+HALF_A_THOUSANDTH = 5e-4
 SPECIAL = re.compile(r"[\\`*\[\]|$~]|(?<!\w)_|_(?!\w)|^[#>+-]")
 
 
@@ -71,11 +72,14 @@ def is_better(study: Study, difference: Estimate) -> bool:
 
 
 def number(value: float, metric: str, *, signed: bool = False) -> str:
-    """An accuracy as a percentage with one decimal, a loss with three."""
+    """An accuracy as a percentage with one decimal, a loss with three; two digits where these would all be 0."""
     if math.isnan(value):
         return "–"
     sign = "+" if signed else ""
-    text = f"{100 * value:{sign}.1f}" if metric.endswith("accuracy") else f"{value:{sign}.3f}"
+    if metric.endswith("accuracy"):
+        text = f"{100 * value:{sign}.1f}"
+    else:
+        text = f"{value:{sign}{'.2g' if 0 < abs(value) < HALF_A_THOUSANDTH else '.3f'}}"
     return text.replace("-", "−")
 
 
@@ -162,6 +166,8 @@ def how_to_read(study: Study, table: pd.DataFrame) -> str:
     what = f"{label(study.metric).capitalize()}{' in %' if study.metric.endswith('accuracy') else ''}"
     bold = " Bold: better than every other arm there, by paired intervals that hold for all differences together."
     bold = bold if table["best"].any() else ""
+    if not high:
+        return f"{what}: no run has a value."
     if high == 1:
         return f"{what}: of one seed, so without an interval.{bold}"
     if high < FEWEST_FOR_INTERVAL:

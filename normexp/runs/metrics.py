@@ -1,5 +1,6 @@
 """A metric by its name: which way is better, and its final values."""
 
+import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from normexp.runs.read import read_metrics
 from normexp.runs.summary import REESTIMATED
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 # The last word of a name.
@@ -21,6 +23,7 @@ HIGHER = {
 }  # fmt: skip
 # Before the last word, these turn it around or count something else, as 1-accuracy does: neg_log_loss, steps_to_acc.
 TURNED = {"neg", "negative", "minus", "one", "drop", "to", "until", "gap", "diff", "difference", "delta"}
+SHARES = {"accuracy", "acc", "error", "err"}
 SUBTRACTED = re.compile(r"(.*/)?\s*\d*\s*-")
 
 
@@ -40,6 +43,15 @@ def higher_is_better(name: str, better: str | None = None) -> bool:
     return better == "higher" if better else last in HIGHER
 
 
+def bounds_of(name: str, values: "np.ndarray") -> tuple[float, float]:
+    """The smallest and the largest possible value of a metric, by the last word of its name: a share lies from 0 to 1,
+    and what is better lower is not below 0. A bound that one of the values (n,) breaks is none."""
+    last = last_word(name)
+    least = 0.0 if last in SHARES | LOWER else -math.inf
+    most = 1.0 if last in SHARES else math.inf
+    return (-math.inf if (values < least).any() else least), (math.inf if (values > most).any() else most)
+
+
 def with_metric(table: "pd.DataFrame", path: Path, name: str) -> "pd.DataFrame":
     """A table of runs below a path with a column of this metric: a final one, one minus an accuracy, or the last value
     that each run logged. Raises ValueError, with the nearest names, if none did."""
@@ -47,5 +59,6 @@ def with_metric(table: "pd.DataFrame", path: Path, name: str) -> "pd.DataFrame":
         return table
     if (accuracy := name.replace("error", "accuracy")) in table:
         return table.assign(**{name: 1 - table[accuracy]})
-    last = read_metrics([path / run for run in table["run"]], [name]).groupby("run")["value"].last()
+    logged = read_metrics([path / run for run in table["run"]], [name])
+    last = logged.drop_duplicates("run", keep="last").set_index("run")["value"]  # also if it is not finite
     return table.assign(**{name: last.reindex(range(len(table))).to_numpy()})

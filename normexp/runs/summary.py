@@ -14,7 +14,11 @@ MOST_LOSS = 10.0  # times the loss of guessing
 # With a final training loss above this share of that of guessing, a run has learned almost nothing. Chosen on the runs
 # behind docs/models.md. Their chance loss is 2.3 nats, and good runs rise by at most 0.16 of it.
 NEAR_CHANCE = 0.8
-NEEDED = {"status", "hash", "choices", "config", "metrics", "convergence", "execution", "versions"}
+OF_NUMBERS = ("metrics", "convergence")
+GROUPS = ("choices", "config", *OF_NUMBERS, "execution", "versions")
+NEEDED = {
+    "status", "hash", *GROUPS, "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
+}  # fmt: skip
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
@@ -33,11 +37,22 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         return None
     except (ValueError, RecursionError) as error:
         raise damaged(path, f"no valid JSON: {error}") from None
-    if not isinstance(summary, dict) or (lacking := NEEDED - summary.keys()):
-        raise damaged(
-            path, f"lacks {', '.join(sorted(lacking))}" if isinstance(summary, dict) else "no summary"
-        )
+    if why := _damage(summary):
+        raise damaged(path, why)
     return summary
+
+
+def _damage(summary: Any) -> str:
+    """Why this is no summary of a run; empty if it is one."""
+    if not isinstance(summary, dict):
+        return "no summary"
+    if lacking := NEEDED - summary.keys():
+        return f"lacks {', '.join(sorted(lacking))}"
+    if plain := [name for name in GROUPS if not isinstance(summary[name], dict)]:
+        return f"{plain[0]} has no keys"
+    results = [item for name in OF_NUMBERS for item in summary[name].items()]
+    others = [name for name, value in results if not isinstance(value, int | float | None)]
+    return f"{others[0]} is no number" if others else ""
 
 
 def finished_summary(folder: Path) -> dict[str, Any]:

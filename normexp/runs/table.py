@@ -12,7 +12,7 @@ import numpy as np
 
 from normexp.runs.columns import flatten, repeating, varying
 from normexp.runs.read import read_metrics
-from normexp.runs.summary import SUMMARY, finished_summary
+from normexp.runs.summary import SUMMARY, Damaged, finished_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +71,9 @@ def open_runs(path: Path, finished: Collection[str]) -> list[dict[str, str]]:
     return [rows[name] for name in sorted(rows)]
 
 
-def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame":
+def load_summaries(
+    path: str | Path, grid: Grid | None = None, *, skipped: list[str] | None = None
+) -> "pd.DataFrame":
     """One row for each finished run at or under `path`; the columns are those of `normexp.runs.columns.flatten`.
 
     A diverged run is a finished run. Missing values are NaN: an accuracy that was never reached, a loss that was not
@@ -80,6 +82,7 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     Args:
         grid: `{"norm": ["batchnorm", "none"], "batch_size": [2, 8], "seed": range(5)}` keeps only these cells, in this
             order. A missing cell is an error.
+        skipped: takes the line about each summary that cannot be read. Its run is then left out, in place of an error.
 
     Raises ValueError with one line for a path without finished runs, a summary that cannot be read, and a grid with
     missing or ambiguous cells.
@@ -90,7 +93,16 @@ def load_summaries(path: str | Path, grid: Grid | None = None) -> "pd.DataFrame"
     if not finished:
         begun = f"; {len(unfinished)} unfinished: the same command resumes them" if unfinished else ""
         raise ValueError(f"path={path}: holds no finished run{begun}")
-    rows = [flatten(finished_summary(folder), folder.relative_to(path).as_posix()) for folder in finished]
+    rows = []
+    for folder in finished:
+        try:
+            rows.append(flatten(finished_summary(folder), folder.relative_to(path).as_posix()))
+        except Damaged as error:
+            if skipped is None:
+                raise
+            skipped.append(str(error))
+    if not rows:
+        raise ValueError(f"path={path}: holds no run that can be read; {(skipped or [''])[0]}")
     table = pd.DataFrame(rows)
     table = table.drop(columns=repeating(table))
     for name in table.columns.astype(str):  # a column of nulls counts as a column of numbers

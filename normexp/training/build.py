@@ -76,7 +76,8 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
     model = build_model(config, data)
     if start := getattr(model, "start_from", None):  # weights that depend on data
         start(data.rows("train", torch.device("cpu")).take(slice(STARTED_BY))[0])
-    with refused("model", type(model).__name__):
+    kind = type(getattr(model, "network", model)).__name__  # of a network from elsewhere its own
+    with refused("model", kind, f"on a batch of {(config['batch_size'], *data.input_shape)}"):
         rehearse(model, data, config["batch_size"])
     module = LitModel(
         model,

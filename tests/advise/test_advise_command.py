@@ -14,6 +14,7 @@ from normexp.advise.advice import answers, labels_of_own
 from normexp.advise.nearest import nearest, outside
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.population import Length
+from normexp.cli.compare import advise
 from normexp.cli.main import run
 from normexp.config.errors import one_line
 
@@ -185,3 +186,9 @@ def test_the_number_of_standard_images_needs_no_files(tmp_path, monkeypatch):
         ["model=mlp", "data=mnist", "data.val_size=1234", "batch_size=100", "max_epochs=3"]
     )
     assert labels["updates"] == str(3 * 587)  # of 58,766 images the last 66 make no batch
+
+
+def test_a_mistake_is_answered_before_the_evidence_is_read(monkeypatch):
+    monkeypatch.setattr("normexp.advise.nearest.measured", lambda *_: pytest.fail("the evidence was read"))
+    with pytest.raises(ValueError, match="batch_size=-3: must be at least 1"):
+        advise("batch_size=-3")

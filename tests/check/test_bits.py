@@ -1,5 +1,6 @@
 """A check changes nothing: the network, its buffers, gradients, modes, hooks, random states, and what it trains to."""
 
+import functools
 import random
 import warnings
 
@@ -99,6 +100,35 @@ def test_random_states_stay_where_other_inputs_are_drawn(tokens):
     assert torch.equal(states[0], torch.get_rng_state())
     assert states[1] == random.getstate()
     assert (states[2] == np.random.get_state()[1]).all()
+
+
+def test_random_states_stay_with_causal_attention():
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    layer.forward = functools.partial(layer.forward, is_causal=True, src_mask=torch.ones(5, 5).triu(1).bool())
+    x = torch.randn(6, 5, 8)
+    state = torch.get_rng_state()
+    assert "sees_future" in check(layer, x).healthy
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_own_loop_keeps_its_bits_where_other_inputs_are_drawn():
+    def trained(*monitors):
+        torch.manual_seed(0)
+        model = nn.Sequential(Forgets(tokens=False), nn.Dropout(0.5), nn.Linear(11, 3))
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        batch = torch.randn(8, 3, 8, 8), torch.randint(0, 3, (8,))
+        with normexp.watch(model, loss=F.cross_entropy, monitors=list(monitors)) as watched:
+            for x, y in watched.over([batch] * 3):
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), y)
+                loss.backward()
+                optimizer.step()
+                watched.step(loss)
+        return torch.cat([p.flatten() for p in model.parameters()])
+
+    callback = CheckNorms()
+    assert torch.equal(trained(), trained(callback))
+    assert "ignores_input" in callback.result
 
 
 def fit(callbacks, folder, norm=nn.BatchNorm1d):

@@ -1,10 +1,11 @@
 """What a layer is known by: what it does, whatever its names. Where that says nothing, a rule says not checked."""
 
 import contextlib
+from collections import Counter
 
 import pytest
 import torch
-from small_networks import Called, images, rows, train
+from small_networks import Called, HandRMS, images, rows, train
 from test_findings import mlp
 from torch import nn
 from torch.nn import functional as F
@@ -12,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from normexp.check.run import check
 from normexp.monitors import Activations
+from normexp.norms.layers import recognize, running
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +118,21 @@ def test_statistics_that_nobody_knows_are_not_checked(make):
         assert id in result.not_checked, (id, result.healthy)
         assert "changes" in result.not_checked[id]
     assert ("not_saved" in result) == any(isinstance(m, ByGradients) for m in make().modules())
+
+
+def test_layer_is_tried_once(monkeypatch):
+    tried, moved = Counter(), Counter()
+    know, move = recognize._recognized, running._paces
+    monkeypatch.setattr(recognize, "_recognized", lambda m, path: tried.update([m]) or know(m, path))
+    monkeypatch.setattr(running, "_paces", lambda m, size: moved.update([m]) or move(m, size))
+    model = mlp(Hand(), HandRMS(8, wide=True))
+    assert "mode_gap" in check(model, rows()).not_checked
+    assert set(tried.values()) == {1}
+    assert moved == {model[1]: 1}
+    norm = Hand()
+    norm.forward = norm.forward  # of this very object: a copy would write into it
+    assert running.running_names(norm) is None
+    assert not norm.mu.any()
 
 
 def test_check_leaves_plain_attributes_alone():

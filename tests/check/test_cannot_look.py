@@ -113,7 +113,10 @@ CASES = {
     ],
     "frozen_thaws": [lambda: (Fails(True), rows(), {}, "fails")],
     "buffers_apart": [lambda: (mlp(), rows(), {"devices": 2}, "DistributedDataParallel")],
-    "stale_average": [lambda: (mlp(), rows(), {}, "averaged=")],
+    "stale_average": [
+        lambda: (mlp(), rows(), {}, "averaged="),
+        lambda: (mlp(), rows(), {"averaged": mlp()}, "seen no batch"),
+    ],
     "last_batch_of_one": [
         lambda: (mlp(), rows(), {}, "DataLoader"),
         lambda: (mlp(), DataLoader(TensorDataset(*rows(9)), batch_sampler=[list(range(8)), [8]]), {}, "batch_size="),

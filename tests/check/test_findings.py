@@ -122,6 +122,7 @@ def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
         assert ("one_value" in result) == (least <= 2)
         if least <= 2:
             assert result["one_value"].number == least
+            assert "at a call" in result["one_value"].fix
 
 
 def test_time_first_counts_all_samples():
@@ -235,6 +236,34 @@ def test_last_batch_of_one():
     assert "last_batch_of_one" in check(model, dropped).healthy
     unknown = DataLoader(TensorDataset(*rows(9)), batch_sampler=[list(range(8)), [8]])
     assert "last_batch_of_one" in check(model, unknown).not_checked
+
+
+SGDS = [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"momentum": 0.9, "dampening": 0.9}]
+
+
+@pytest.mark.parametrize("more", SGDS, ids=str)
+def test_decay_is_added_up_by_momentum(more):
+    gain = nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([gain], 0.1, weight_decay=5e-4, **more)
+    for _ in range(1000):
+        gain.grad = torch.zeros(1)
+        optimizer.step()
+    model = mlp()
+    finding = check(
+        model, rows(), optimizer=torch.optim.SGD(model.parameters(), 0.1, weight_decay=5e-4, **more)
+    )
+    finding = finding["decay_on_norms"]
+    assert finding.number == pytest.approx(1 - float(gain.detach()), rel=0.01)
+    assert finding.severity == ("warning" if finding.number > 0.05 else "note")
+
+
+@pytest.mark.parametrize("make", ["Adam", "RMSprop", "Adagrad", "Adadelta", "NAdam"])
+def test_decay_in_the_gradient_has_no_share(make):
+    model = mlp()
+    optimizer = getattr(torch.optim, make)(model.parameters(), lr=1e-3, weight_decay=0.01)
+    finding = check(model, rows(), optimizer=optimizer)["decay_on_norms"]
+    assert (finding.severity, finding.number, finding.quantity) == ("note", 0.01, "weight decay")
+    assert "depends on the rest of the gradient" in finding.sentence
 
 
 def test_decay_on_norms():

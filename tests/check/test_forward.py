@@ -82,6 +82,29 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
 
 
+class Draws(nn.Module):
+    def forward(self, x):
+        return F.dropout(x + torch.randn_like(x), 0.5)
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.BatchNorm1d])
+def test_network_that_is_random_in_eval_mode_does_not_depend_on_its_batch(norm):
+    healthy = check(body(norm(8), Draws()), rows())
+    wrong = check(body(norm(8), Draws(), nn.BatchNorm1d(8, track_running_stats=False)), rows())
+    assert found("batch_in_eval", healthy, wrong).layers == ("3",)
+
+
+class Stubborn(nn.BatchNorm1d):
+    def train(self, mode=True):
+        return super().train(True)
+
+
+def test_norm_that_stays_in_training_mode_is_named():
+    finding = found("batch_in_eval", check(body(nn.BatchNorm1d(8)), rows()), check(body(Stubborn(8)), rows()))
+    assert finding.layers == ("1",)
+    assert "stays in training mode" in finding.sentence
+
+
 class Nodes(nn.Module):
     def __init__(self):
         super().__init__()

@@ -59,6 +59,42 @@ def test_optimizer_that_is_none_is_refused(given):
     assert check(model, rows(), optimizer=both)["decay_on_norms"].layers == ("1.weight", "1.bias")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"steps": "10"}, {"devices": "2"}, {"seed": 1.5}, {"accumulate": 2.5}, {"samples": True}, {"causal": "yes"},
+        {"averaged": [torch.ones(3)]}, {"state_dict": [torch.ones(3)]}, {"select": "layer@1"}, {"select": ["eps@1"]},
+        {"ignore": "eps_"}, {"seed": -1}, {"samples": 0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_argument_of_another_type_is_refused_in_one_line(options):
+    name = next(iter(options))
+    with pytest.raises(ValueError, match=f"^{name}") as error:
+        check(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8)), rows(), **options)
+    assert "\n" not in str(error.value)
+
+
+def test_one_word_stands_for_itself():
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    result = check(model, rows(4), select="small_batch")
+    assert [finding.id for finding in result.findings] == ["small_batch"]
+    assert not result.healthy
+    assert "small_batch" not in check(model, rows(4), ignore="small_batch@1")
+
+
+def test_mask_that_is_none_is_said():
+    model = nn.Sequential(nn.Embedding(11, 8), nn.LayerNorm((12, 8)), nn.Linear(8, 3))
+    result = check(model, torch.randint(0, 11, (16, 12)), mask=lambda batch: None)
+    assert "mask= gives a NoneType" in result.not_checked["padding_counted"]
+
+
+def test_complex_numbers_are_parameters():
+    model = nn.Sequential(nn.Linear(6, 8, dtype=torch.complex64))
+    with pytest.raises(ValueError, match="has no normalization layer"):
+        check(model, torch.randn(4, 6, dtype=torch.complex64))
+
+
 def test_data_set_is_no_loader():
     data = torch.utils.data.TensorDataset(*rows())
     with pytest.raises(ValueError, match="loader: a TensorDataset gives single samples; pass DataLoader"):

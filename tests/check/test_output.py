@@ -148,6 +148,8 @@ def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
         (["own_network:Model", "--data", "0x6"], "loader: gives a batch without samples"),
         (["resnet19"], "NETWORK=resnet19: write package.module:name, or file.py:name"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
+        (["own_network:Model", "--data", "4,3,8,8"], "a shape is written 4x3x8x8"),
+        (["."], "holds no run itself; name the folder of one run"),
         (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
     ],
 )
@@ -161,7 +163,7 @@ def test_slip_is_one_line(own, words, message, capsys):
 def test_weights_are_loaded_as_tensors_only(own, capsys, tmp_path):
     torch.save({"model": nn.Linear(2, 2)}, "code.pt")
     assert command("own_network:Model", "--weights", "code.pt") == 2
-    assert "weights_only=True" in capsys.readouterr().err
+    assert "holds more than tensors; save model.state_dict()" in capsys.readouterr().err
 
 
 @pytest.mark.integration

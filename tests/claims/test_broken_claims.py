@@ -265,6 +265,10 @@ def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
     refused(same, "arms.b=.*: arm a is the same; compare different arms", tmp_path)
     foreign = line("metric: logged/mine/accuracy\ncomparison: {kind: greater, arm: a, target: 90}", GOOD)
     assert read(foreign, tmp_path)  # maybe in percent
+    tiny = line("comparison: {kind: every, at_most: {a: [1e-6, 1], b: 1E-6}}", GOOD)
+    assert read(tiny, tmp_path).comparisons[0].at_most == {"a": [1e-6, 1], "b": 1e-6}
+    named = "arms: {50%: [norm=none], b: [norm=rmsnorm]}\ncomparison: {kind: smaller, arm: 50%, baseline: b}"
+    assert read(line(named, GOOD), tmp_path).comparisons[0].arm == "50%"
     every = "comparison: {kind: every, arm: a, at_most: {a: 1}, at_least: [1, 0]}"
     assert read(line(every, GOOD), tmp_path)
 

@@ -120,6 +120,8 @@ def test_runs_that_failed_are_counted_and_all_of_them_end_it(looked):
     ):
         with pytest.raises(ValueError, match=f"rates=0.1,1: every run of none and bn {said}"):
             looked(lambda *_, status=status: {"status": status}, rates=(0.1, 1.0))
+    with pytest.raises(ValueError, match=r"^every run of none and bn failed: none gave a"):
+        looked(lambda *_: {"status": "diverged"})
     lost = [SimpleNamespace(state="crashed", error="no memory"), SimpleNamespace(state="completed")]
     with pytest.raises(ValueError, match="1 run crashed, the first: no memory"):
         looked(gain, lost)

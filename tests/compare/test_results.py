@@ -217,8 +217,8 @@ def write_mlflow(folder, data):
 
 
 def write_parquet(folder, data):
-    data.assign(mAP=data["mAP"].map("{:.9f}%".format)).to_parquet(folder / "x.parquet")
-    return folder / "x.parquet", {"value": "mAP"}
+    data.assign(mAP=data["mAP"].map("{:.9f}%".format)).to_parquet(folder / "x.PARQUET")
+    return folder / "x.PARQUET", {"value": "mAP"}
 
 
 def write_tensorboard(folder, data):
@@ -226,10 +226,12 @@ def write_tensorboard(folder, data):
     from tensorboard.compat.proto.summary_pb2 import Summary
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-    for own in data.itertuples():
-        writer = EventFileWriter(str(folder / "tb" / own.norm / f"seed_{own.seed}"))
+    logged = [(f"seed_{own.seed}", own, "val/mAP") for own in data.itertuples()]
+    logged.append(("seed_0/hparams", logged[0][1], "hp"))  # as of add_hparams
+    for name, own, tag in logged:
+        writer = EventFileWriter(str(folder / "tb" / own.norm / name))
         for step, value in ((1, own.mAP - 1), (2, own.mAP)):
-            summary = Summary(value=[Summary.Value(tag="val/mAP", simple_value=value)])
+            summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
             writer.add_event(Event(step=step, summary=summary))
         writer.close()
     return folder / "tb", {"value": "val/mAP"}
@@ -261,9 +263,18 @@ def test_an_arm_called_none_is_the_baseline_and_an_empty_one_is_counted(tmp_path
 def test_every_form_gives_the_numbers_of_the_table(write, tmp_path):
     data = table()
     source, options = write(tmp_path, data)
-    expected, found = only(compare(data, margin=0.3)), only(compare(source, margin=0.3, **options))
+    answer = compare(source, margin=0.3, **options)
+    expected, found = only(compare(data, margin=0.3)), only(answer)
     assert found.interval == pytest.approx(expected.interval, rel=1e-4)
     assert (found.paired, found.seeds, found.word) == (True, 8, expected.word)
+    notes = {
+        "chart": ["seeds are read from the names of runs: none-s0 is none, seed 0"],
+        "tensorboard": [
+            "seeds are read from the names of runs: bn/seed_0 is bn, seed 0",
+            "left out: 1 folder inside those of runs, without val/mAP",
+        ],
+    }
+    assert answer.notes == notes.get(write.__name__.removeprefix("write_"), [])
 
 
 def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
@@ -301,6 +312,7 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
         ("resnet18/version_2", ("resnet18", 2)),
         ("ln_4", ("ln", 4)),
         ("s3bn", ("bn", 3)),
+        ("bn_1e-3", ("bn_1e-3", None)),
     ],
 )
 def test_arm_and_seed_of_a_name(name, parts):
@@ -387,6 +399,7 @@ def test_steps_to_an_equal_loss():
     mean = steps_ratio(fast, slow)
     assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
     assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
+    assert steps_ratio({seed: own[::-1] for seed, own in fast.items()}, slow).effect == mean.effect
     nothing = {seed: np.array([[1.0, np.nan]]) for seed in range(4)}
     assert np.isnan(steps_ratio(nothing, slow).effect)
     line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
@@ -432,6 +445,9 @@ def test_seeds_are_numbers_however_a_table_has_them():
     assert only(compare(data.assign(seed=20240101.0 + data["seed"]), margin=0.3)).paired
     foreign = 1_000_000 * (1 + data["seed"]) + data["norm"].eq("bn")
     assert not only(compare(data.assign(seed=foreign), margin=0.3)).paired
+    assert only(compare(data.set_index(["norm", "seed"]), value="mAP", margin=0.3)).paired
+    equal = data.assign(mAP=data["seed"] + data["norm"].eq("bn"))
+    assert "all differences of pairs are equal, so they give no interval" in str(compare(equal, margin=0.3))
 
 
 def test_an_effect_of_no_pair_is_nothing():
@@ -491,18 +507,21 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         ("r.txt", "norm", "r.txt: cannot be read; write one of .csv, "),
         ("r.csv", "", "r.csv: No columns to parse from file; write it anew"),
         ("r.csv", "norm,mAP", "r.csv: holds no run"),
+        ("r.csv", "norm,mAP\na,1,9\nb,2,9", "r.csv: a row has more fields than the first line has names"),
+        ("r.csv", "norm,mAP\na,1,oops\nb,2", "r.csv: a row has more fields than the first line has names"),
+        ("r.csv", "norm,mAP\nä,1".encode("utf-16"), "r.csv: is no text in UTF-8; save it as that"),
         ("r.csv", "norm,mAP,state\na,1,CA\nb,2,CA", "state=CA: is no known state of a run; write finished,"),
         ("r.csv", "norm,mAP\nbn,1\n,2", "arm: bn alone, beside 1 run whose arm is empty; two or more"),
         ("r.csv", "norm,seed,mAP,mAP\na,0,1,2", "r.csv: two columns are named mAP; rename one"),
         ("r.tsv", "norm\tmAP\tmAP\na\t1\t2", "r.tsv: two columns are named mAP"),
-        ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write it as 1024.5"),
+        ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write digits and a point"),
         ("r.csv", "norm,mAP\na,1\nb,78.2 ± 0.3", "mAP=78.2 ± 0.3 (row 2): is no number"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_one_line(name, text, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     if text is not None:
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ValueError, match=f"^{re.escape(said)}") as error:
         compare(name, value="mAP", margin=1)
     assert "\n" not in str(error.value)

@@ -29,7 +29,11 @@ def train(norm, lr, seed, width=8):
 def alone(arm, seed):
     with Path("calls.txt").open("a") as file:
         file.write(f"{arm} {seed}\\n")
-    return {"none": 1.0, "1": 2.0, "True": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
+    found = {"none": 1.0, "1": 2.0, "True": 2.0}[str(arm)] + seed / 100 + (seed % 3) / 1000 * (arm == 1)
+    return {"test": found, "other": math.nan} if arm == "none" else found
+
+def positional(norm, seed, /):
+    return 1.0
 
 def falls(norm, seed):
     raise RuntimeError("no such data")
@@ -39,6 +43,9 @@ def blind(norm, lr, seed):
 
 def nothing(norm, seed):
     return None
+
+def bent(norm, seed):
+    return {"test": 1.0, "curve": [0.9, 0.8]}
 
 def other(norm, seed):
     return {"test" if norm == "none" else "accuracy": 1.0}
@@ -120,6 +127,8 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
         (["own.py:alone", *WORDS[1:], "rates=1,2"], "takes no lr; add this argument"),
         (["own.py:absent", *WORDS[1:]], "AttributeError"),
         (["own.py:nothing", *WORDS[1:]], "nothing returned None; return a number, or numbers by name"),
+        (["own.py:positional", *WORDS[1:]], "takes nothing; write def train(arm, lr, seed)"),
+        (["own.py:bent", *WORDS[1:]], "returned {'test': 1.0, 'curve': [0.9, 0.8]}; return a number"),
         (["own.py:other", *WORDS[1:]], "with batchnorm returns accuracy; return it for every arm"),
         (["none.py:train", *WORDS[1:]], "no such file"),
         ([WORDS[0], *WORDS[2:], "rates=1,2"], "arms: name two or more"),
@@ -150,7 +159,7 @@ def test_a_finished_run_is_not_computed_again(here, tmp_path):
     run = own_run(f"{module.stem}:alone", "", tmp_path / "out", {"arm": "none", "seed": 3})
     first = run.train()
     assert first["metrics"]["test"] == pytest.approx(1.03)
-    assert run.train()["metrics"] == first["metrics"]
+    assert run.train()["metrics"]["test"] == first["metrics"]["test"]
     assert calls(tmp_path) == ["none 3"]
 
 

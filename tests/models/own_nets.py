@@ -121,3 +121,8 @@ class Hooked(Plain):
     def __init__(self, input_shape=None, num_classes: int = 10, norm=None):
         super().__init__(num_classes)
         self.register_forward_pre_hook(lambda network, inputs: (-inputs[0],))
+
+
+class Wide(Plain):
+    def __init__(self, num_classes: int, width: int):
+        super().__init__(num_classes, width)

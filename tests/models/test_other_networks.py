@@ -106,6 +106,8 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
         build(specs([*text[:3]])[0])
     with pytest.raises(ValueError, match="OwnNetwork fails with its options: KeyError: 'layers'"):
         build(specs(["model=module", "model.path=own_nets.Broken"])[0])
+    with pytest.raises(ValueError, match=r"model.path: Wide takes width; write \+model.module.width=VALUE"):
+        build(specs(["model=module", "model.path=own_nets.Wide"])[0])
     allow_from(["allow_targets=[own_nets,torch]"])
     with pytest.raises(ValueError, match="Tensor is no torch"):
         build(specs(["model=module", "model.path=own_nets.torch.Tensor"])[0])

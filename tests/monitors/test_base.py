@@ -189,6 +189,16 @@ def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
     assert len(module.losses) == 3
 
 
+@pytest.mark.filterwarnings("ignore:.*training_step.* returned .?None")
+def test_a_pair_of_steps_that_never_comes_is_the_reason():
+    class Skips(Small):
+        def training_step(self, batch, batch_idx):
+            return super().training_step(batch, batch_idx) if batch_idx % 2 == 0 else None
+
+    with pytest.warns(UserWarning, match="Proxies: recorded nothing; a value takes two steps in a row"):
+        fit(Skips(), [EVERY["covariate_shift_proxies"](2)], steps=3, loader=batches(6))
+
+
 @pytest.mark.parametrize("monitor", [monitors.Adaptation, monitors.AdversarialNoise])
 def test_a_monitor_that_lacks_the_accuracy_asks_for_it(monitor):
     text = "recorded nothing; return .*'batch_accuracy': ...} from training_step"

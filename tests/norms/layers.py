@@ -79,4 +79,4 @@ def outcome(layer: nn.Module, x: Tensor, direction: Tensor | None = None) -> dic
 def assert_same(a: dict[str, Tensor], b: dict[str, Tensor], **tolerance: Any) -> None:
     assert a.keys() == b.keys()
     for key in a:
-        torch.testing.assert_close(a[key], b[key], **tolerance, msg=lambda text, key=key: f"{key}: {text}")
+        torch.testing.assert_close(a[key], b[key], **tolerance, msg=(key + ": {}").format)

@@ -263,6 +263,15 @@ def test_mistakes_are_refused_in_one_line_and_leave_the_network_as_it_was():
         (("layernorm", {"where": "encoder.*"}), r"no normalization layer where=encoder\.\*"),
         ((nn.Identity, {"eps": 1.0}), "options go with the name"),
         (("layernorm", {"correction": 2}), "correction=2"),
+        (("groupnorm", {"num_groups": 0}), "num_groups=0"),
+        (
+            (nn.BatchNorm1d, {}),
+            r"norm=BatchNorm1d: is called as .*, or write lambda n, \*\*_: BatchNorm1d\(n\)",
+        ),
+        ((lambda n: nn.LayerNorm(n), {}), "norm=<lambda>: is called as norm"),
+        ((nn.LayerNorm(16), {}), "norm=LayerNorm: is no name of a norm and makes none"),
+        ((None, {}), "norm=NoneType: is no name of a norm"),
+        ((lambda n, **_: None, {}), "the factory gave NoneType"),
     ):
         with pytest.raises(ValueError, match=message) as error:
             swap(net, arguments[0], **arguments[1])
@@ -270,6 +279,18 @@ def test_mistakes_are_refused_in_one_line_and_leave_the_network_as_it_was():
     assert net[1] is layer
     with pytest.raises(ValueError, match="no normalization layer inside it"):
         swap(nn.Sequential(nn.Linear(2, 2)), "layernorm")
+
+
+def test_swaps_are_undone_last_first():
+    net = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.LayerNorm(4))
+    before = list(net)
+    first, second = swap(net, "layernorm"), swap(net, lambda n, **_: nn.RMSNorm(n), where="1")
+    with pytest.raises(ValueError, match="other layers stand in place of its own; undo the later swap first"):
+        first.undo()
+    assert isinstance(net[1], nn.RMSNorm)
+    second.undo()
+    first.undo()
+    assert list(net) == before
 
 
 def test_the_lines_of_the_page_run():

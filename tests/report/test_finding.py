@@ -152,3 +152,31 @@ def test_a_final_loss_far_above_guessing_is_a_failure_that_is_counted(tmp_path):
     assert runs_text(study).startswith(
         "9 runs completed, 1 failed (a loss not finite, or a final training loss above"
     )
+
+
+def test_no_interval_of_values_below_0_ends_at_0(tmp_path):
+    rewards = np.random.default_rng(0).normal(-3, 0.1, 5)
+    for folder, reward in zip(write_study(tmp_path, ("none",), (2,), 5).glob("mlp/*"), rewards, strict=True):
+        change(folder, **{"test/reward": reward, "test/mse": 1e-5 * (reward + 4)})
+    for name, values in {"test/reward": rewards, "test/mse": 1e-5 * (rewards + 4)}.items():
+        row = comparison(open_study(tmp_path, name)).iloc[0]
+        low, high = stats.t.interval(0.95, 4, loc=values.mean(), scale=stats.sem(values))
+        assert [row["low"], row["high"]] == pytest.approx([low, high])
+    study = open_study(tmp_path, "test/mse")
+    assert cells_of(study, comparison(study))["none"][0]["value"] == f"{values.mean():.2g}".replace("-", "−")
+
+
+def test_the_sentence_has_the_number_of_seeds_of_its_own_pair(tmp_path):
+    write_study(tmp_path, ("none", "batchnorm"), (2,), 7)
+    for seed, folder in enumerate(write_study(tmp_path, ("layernorm",), (2,), 5).glob("mlp/layernorm-*")):
+        change(folder, **{"test/accuracy": 0.98 + 0.002 * seed})
+    text = said(open_study(tmp_path))
+    assert text.startswith("layernorm has a test accuracy")
+    assert "paired over 5 seeds" in text
+
+
+def test_where_every_run_failed_no_mean_over_seeds_is_said(tmp_path):
+    for norm, seed in ((norm, seed) for norm in ("none", "batchnorm") for seed in range(3)):
+        write_run(tmp_path, norm, 2, seed, "diverged")
+    study = open_study(tmp_path)
+    assert how_to_read(study, comparison(study)) == "Test accuracy in %: no run has a value."

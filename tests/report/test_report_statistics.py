@@ -95,7 +95,7 @@ def test_a_difference_of_about_one_answer_is_never_clear():
     right = np.tile(np.arange(360) < 350, (5, 1)).astype(float)
     one_more = np.tile(np.arange(360) < 351, (5, 1)).astype(float)
     first, second = (
-        points(dict.fromkeys(range(5), float(z.mean())), z, answer=1 / 360, largest=1.0)
+        points(dict.fromkeys(range(5), float(z.mean())), z, answer=1 / 360, bounds=(0, 1))
         for z in (one_more, right)
     )
     difference = first.minus(second)
@@ -103,9 +103,9 @@ def test_a_difference_of_about_one_answer_is_never_clear():
 
 
 def test_intervals_of_accuracies_keep_their_bounds():
-    wide = points({0: 0.1, 1: 0.9, 2: 0.1}, largest=1.0)
+    wide = points({0: 0.1, 1: 0.9, 2: 0.1}, bounds=(0, 1))
     assert (wide.mean().low, wide.mean().high) == (0.0, 1.0)
-    difference = wide.minus(points({0: 0.9, 1: 0.0, 2: 0.9}, largest=1.0))
+    difference = wide.minus(points({0: 0.9, 1: 0.0, 2: 0.9}, bounds=(0, 1)))
     assert (difference.low, difference.high) == (-1.0, 1.0)
 
 

@@ -122,6 +122,11 @@ def test_samples_are_those_that_were_seen(tmp_path):
         assert seen.loc[1].tolist() == [8 * 59 * step // 20 for step in STEPS]
 
 
+def test_a_filter_that_is_misspelt_gets_the_nearest_column(tmp_path):
+    with pytest.raises(ValueError, match=r"nrm=none: no column of these runs; did you mean norm\?"):
+        open_study(write_study(tmp_path, ("none",), (8,), seeds=1), only={"nrm": "none"})
+
+
 def test_unknown_baseline_lists_the_arms(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2))
     with pytest.raises(ValueError, match="baseline=bn: no arm of this study; choose from none, layernorm"):

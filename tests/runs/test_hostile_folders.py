@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from fabricated import STEPS, write_run, write_study
+from fabricated import STEPS, edit_summary, write_run, write_study
 
+from normexp.cli.report import runs
 from normexp.runs import load, load_summaries
 
 
@@ -35,7 +36,7 @@ def test_run_being_written_is_not_yet_in_the_table(study):
         (
             "summary.json",
             lambda text: '{"versions": {"normexp": "0.0.1"}}',
-            r"damaged \(lacks choices, config",
+            r"damaged \(lacks choices, command, config",
         ),
     ],
 )
@@ -62,3 +63,31 @@ def test_some_metrics_are_read_alone(study):
     some = load(study, metrics=["val/accuracy"])
     assert set(some["metric"]) == {"val/accuracy"}
     assert len(some) == 5 * len(STEPS)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"metrics": None}, "metrics has no keys"),
+        ({"config": []}, "config has no keys"),
+        ({"metrics": {"test/accuracy": "high"}}, "test/accuracy is no number"),
+        ({"hash": None, "versions": 3}, "versions has no keys"),
+    ],
+)
+def test_a_damaged_run_is_named_and_the_others_are_listed(study, capsys, change, why):
+    bad, *others = sorted(path for path in study.glob("mlp/*"))
+    edit_summary(bad, **change)
+    with pytest.raises(ValueError, match=rf"damaged \({why}"):
+        load_summaries(study)
+    runs(study)
+    told = capsys.readouterr()
+    assert bad.name not in told.out
+    assert all(other.name in told.out for other in others)
+    assert told.err.startswith(f"{bad}/summary.json: damaged ({why}); remove the folder {bad}")
+
+
+def test_runs_without_a_test_are_not_tested(study, capsys):
+    for folder in study.glob("mlp/*"):
+        edit_summary(folder, metrics={"train/loss": 1.0})
+    runs(study)
+    assert "not tested" in capsys.readouterr().out

@@ -53,3 +53,15 @@ def test_a_final_metric_an_error_and_a_logged_one(tmp_path):
     assert not open_study(folder, layer, better="lower").higher_is_better
     with pytest.raises(ValueError, match="metric=val/mAP: recorded by none"):
         with_metric(table, folder, "val/mAP")
+
+
+def test_the_last_logged_value_is_the_last_also_if_it_is_no_number(tmp_path):
+    folder = write_study(tmp_path, ("none",), (8,), seeds=3)
+    metrics = next(folder.glob("mlp/*-s1-*")) / "metrics.csv"
+    lines = metrics.read_text().splitlines()
+    last = max(place for place, line in enumerate(lines) if ",val/loss," in line)
+    lines[last] = lines[last].rpartition(",")[0] + ",nan"
+    metrics.write_text("\n".join(lines) + "\n")
+    table = load_summaries(folder)
+    losses = with_metric(table, folder, "val/loss").set_index("seed")["val/loss"]
+    assert losses.isna().to_dict() == {0: False, 1: True, 2: False}

@@ -39,8 +39,11 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return torch.cat([x[:half]] * 3)[: len(x)] if of_samples(x) else x
 
     both = batch, apply_to_collection(batch, Tensor, repeated, allow_frozen=True)
-    with network.quiet(train=False), torch.no_grad():
-        change = least_moved(*(first(network.output(inputs)) for inputs in both))
+    outputs = []
+    for inputs in both:
+        with network.quiet(train=False), torch.no_grad():  # each with the same random numbers
+            outputs.append(first(network.output(inputs)))
+    change = least_moved(*outputs)
     if not math.isfinite(change):
         raise NotChecked("its output in eval mode is no number")
     if change <= limit.change:
@@ -57,12 +60,22 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         if not isinstance(called.module, BATCH):
             instead = f"{called.name}: keep a running mean and variance, and use them in eval mode"
         yield Found(calls, change, "" if swap else case, swap=swap, instead=instead)
+    elif stays := [
+        place for place in network.tracked if place.is_inside(where) and trains_always(network, place)
+    ]:
+        yield Found(stays, change, "stays")
     elif may_hold_no_samples(network):
         raise NotChecked(
             "axis 0 may hold positions (batch_first), or nodes of a graph; pass samples, (N, T, C)"
         )
     else:
         yield Found([where] * bool(where), change, "elsewhere", where=where or type(network.root).__name__)
+
+
+def trains_always(network: Network, place: Place) -> bool:
+    """Whether eval() of the network leaves a norm in training mode, as where it has a train() of its own."""
+    with network.quiet(train=False):
+        return place.module.training
 
 
 def may_hold_no_samples(network: Network) -> bool:

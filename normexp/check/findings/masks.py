@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from normexp.check.findings.perturb import first_input
 from normexp.check.network import Network
+from normexp.check.result import NotChecked
 from normexp.check.trace import Call
 from normexp.monitors.batches import arguments
 
@@ -23,7 +25,10 @@ def mask_of(network: Network) -> Mask | None:
     """What the user said, or the batch's `attention_mask` or `lengths`, or the tokens that an embedding pads with."""
     given, batch = network.options.mask, network.batches.training
     if given is not None:
-        mask = torch.as_tensor(given(batch) if callable(given) else given)
+        mask = given(batch) if callable(given) else given
+        if not isinstance(mask, (Tensor, np.ndarray, list)):
+            raise NotChecked(f"mask= gives a {type(mask).__name__}; pass (N, T), True at real tokens")
+        mask = torch.as_tensor(mask)
         return Mask((mask if network.samples is None else mask[: network.samples]).bool(), "mask=")
     args, named, _ = arguments(network.root, batch)
     named, x = args[0] if args and isinstance(args[0], Mapping) else named, first_input(network)

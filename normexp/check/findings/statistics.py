@@ -47,14 +47,19 @@ def as_made(place: Place) -> bool:
     return all(part is None or bool((part == part.flatten()[0]).all()) for part in parts)
 
 
+def require_seen(network: Network) -> None:
+    """Raise NotChecked if no running statistic has seen a batch."""
+    if all(place.seen == 0 for place in network.tracked):
+        raise NotChecked("the running statistics have seen no batch; check again after some training")
+
+
 @finding
 def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """In training BatchNorm divides by the batch's deviation, in eval mode by a running one. Where the two differ,
     the network computes another function when it is evaluated."""
     if not network.tracked:
         return
-    if all(place.seen == 0 for place in network.tracked):
-        raise NotChecked("the running statistics have seen no batch; check again after some training")
+    require_seen(network)
     if network.loss == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured, judged = network.modes, network.judged()
@@ -215,10 +220,9 @@ def small_batch(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     batch, step = network.counted, network.options.accumulate or 1
     least, devices = min(calls, key=network.values), network.options.devices or 1
-    seen, samples = network.samples_in(least)
-    samples *= devices if least.place.synced else 1
+    samples = network.statistic_of(least) * (devices if least.place.synced else 1)
     if samples < limit.enough:
-        larger = "a batch of 16 and more" if seen == network.samples else "16 and more samples at a call"
+        larger = "16 and more samples at a call" if network.gets_a_part(least) else "a batch of 16 and more"
         more = f", also in a step of {batch * step} samples over {step} batches" if step > 1 else ""
         case = "few" if samples < limit.few else ""
         case = "devices" if devices > 1 and not least.place.synced else case
@@ -278,7 +282,9 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     statistics belong to other weights until they are estimated anew. How much that costs is not yet judged here."""
     if not network.tracked:
         return
-    saved, theirs = matched(network.options.need("averaged"), network.root), network.modes.apart
+    saved = matched(network.options.need("averaged"), network.root, "averaged=")
+    require_seen(network)
+    theirs = network.modes.apart
     state = network.root.state_dict()
     with network.quiet(train=False) as step, torch.no_grad():
         copies = {name: value.to(state[name], copy=True) for name, value in saved.items()}

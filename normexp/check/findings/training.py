@@ -11,7 +11,7 @@ from normexp.check.findings.statistics import momentum_code
 from normexp.check.inputs import matched
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
-from normexp.check.trace import trace
+from normexp.check.trace import TINY, trace
 
 FREE = " The optimizer has a group without decay, and they are not in it."
 STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
@@ -48,19 +48,32 @@ def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     verdict here yet; before a norm, scaling weights changes nothing but their step."""
     optimizer, names = own_optimizer(network), network.parameters()
     decayed = [
-        (float(group["lr"]), float(group["weight_decay"]), names[p])
+        (group, names[p])
         for group in optimizer.param_groups
         if group.get("weight_decay")
         for p in group["params"]
         if p in names
     ]
     if decayed:
-        rate, decay, _ = max(decayed, key=lambda row: row[0] * row[1])
-        shrinks = 1 - max(0.0, 1 - rate * decay) ** STEPS
-        case = "shrinks" if shrinks > limit.shrinks else ""
+        group = max((group for group, _ in decayed), key=lambda group: pull(group) or 0.0)
+        share, decay, layers = pull(group), float(group["weight_decay"]), [name for _, name in decayed]
         free = any(not group.get("weight_decay") for group in optimizer.param_groups)
-        words = {"rate": rate, "decay": decay, "free": FREE if free else ""}
-        yield Found([name for *_, name in decayed], shrinks, case, **words)
+        words = {"rate": float(group["lr"]), "decay": decay, "free": FREE if free else ""}
+        if share is None:
+            yield Found(layers, decay, "in_gradient", **words)
+            return
+        shrinks = 1 - max(0.0, 1 - share) ** STEPS
+        yield Found(layers, shrinks, "shrinks" if shrinks > limit.shrinks else "", **words)
+
+
+def pull(group: dict[str, Any]) -> float | None:
+    """The share of a gain that decay alone takes in a step, with what momentum adds up. None where decay is part of a
+    gradient that is divided by its size, as Adam's and RMSprop's."""
+    if group.get("decoupled_weight_decay") is False or {"centered", "lr_decay", "rho"} & group.keys():
+        return None
+    momentum = group.get("momentum", 0.0) if "dampening" in group else 0.0  # of SGD
+    dampening = group["dampening"] if momentum else 0.0
+    return float(group["lr"]) * float(group["weight_decay"]) * (1 - dampening) / max(1 - momentum, TINY)
 
 
 @finding
@@ -80,7 +93,7 @@ def not_saved(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     own = network.root.state_dict()
     if plain := [name for name in network.changing if name not in own]:
         yield Found(plain, case="plain")
-    saved = matched(network.options.need("state_dict"), network.root)
+    saved = matched(network.options.need("state_dict"), network.root, "state_dict=")
     needed = [name for p, name in network.parameters().items() if p.requires_grad]
     buffers = [name for name in network.changing if name in own]
     if missing := [name for name in needed + buffers if name not in saved]:
@@ -104,8 +117,7 @@ def momentum(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A norm whose gain and shift get no gradient stays as it was made: the forward pass does not reach it, or records
     no gradient there."""
-    network.trace.learning()
-    lost = network.trace.without_gradient
+    lost = {name for name, size in network.trace.learning().items() if size is None}
     own = {p: {p.named(n) for n, x in p.module.named_parameters() if x.requires_grad} for p in network.places}
     silent = [place for place, names in own.items() if names and names <= lost]
     learns = {call.place: call.learns for call in network.calls}

@@ -88,6 +88,7 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
 
 ONE_VALUE = {
     "batch": "a batch of 3 and more, DataLoader(..., drop_last=True)",
+    "parts": "3 and more samples of the batch at a call, or nn.GroupNorm / nn.LayerNorm",
     "instance": "{swap}  # over (C, H, W)",
     "group": "{swap}  # or a larger input",
     "sample": "for path in {paths}: model.set_submodule(path, nn.Identity())",
@@ -101,10 +102,12 @@ def one_value(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     two signs."""
     centered = [c for c in network.understood if c.place.centers]
     if few := {c.place.path: n for c in centered if (n := network.values(c)) <= limit.few}:
-        path, places = min(few, key=few.__getitem__), {c.place.path: c.place for c in centered}
-        norms = [places[p] for p in few]
+        calls = [call for call in centered if call.place.path in few]
+        path, norms = min(few, key=few.__getitem__), list(dict.fromkeys(call.place for call in calls))
         kinds = {place.kind if place.swappable else "" for place in norms}
         kind = kinds.pop() if len(kinds) == 1 else ""
+        if kind == "batch" and network.samples and all(network.gets_a_part(call) for call in calls):
+            kind = "parts"
         swap = swap_code(network, norms, "one_value", groups=kind == "group")
         kind = "" if kind in ("group", "instance") and not swap else kind
         mend = ONE_VALUE[kind].format(paths=list(few), swap=swap)

@@ -19,6 +19,7 @@ else:
 Number = Annotated[int | float, Field(allow_inf_nan=False)]
 Bound = Number | Annotated[list[Number], Field(min_length=1)]
 Bounds = Bound | dict[str, Bound]
+NUMBERS = {"target", "margin", "at_most", "at_least", "equals", "tolerance"}
 # What matters in practice, in shares of wrong answers: up to this error of the baseline, so many points or this share.
 FINE_ERROR, FINE_MARGIN, COARSE_ERROR, MIDDLE_SHARE, COARSE_MARGIN = 0.03, 0.003, 0.10, 0.10, 0.01
 LOSS_MARGIN = 0.02  # nats
@@ -56,11 +57,10 @@ class Comparison(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _no_percent(cls, node: Any) -> Any:
-        for key, value in node.items() if isinstance(node, dict) else ():
-            if match := re.fullmatch(r"([\d.]+) ?%", str(value)):
-                raise ValueError(f"{key}={value}: must be a number; write {float(match[1]) / 100:g}")
-        return node
+    def _read_numbers(cls, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        return node | {key: _number(key, node[key]) for key in NUMBERS & node.keys()}
 
     @model_validator(mode="after")
     def _belong_together(self) -> "Comparison":
@@ -155,6 +155,17 @@ class Comparison(BaseModel):
         if target and self.log and not self.rule.slope:
             target = math.log(target)  # that of a slope of logarithms is no value, and stays
         return effects - target
+
+
+def _number(key: str, value: Any) -> Any:
+    """What everybody means by 1e-6, which YAML 1.1 reads as text. Raises ValueError for percent."""
+    if isinstance(value, list):
+        return [_number(key, part) for part in value]
+    if isinstance(value, dict):
+        return {name: _number(key, part) for name, part in value.items()}
+    if match := re.fullmatch(r"(-?[\d.]+) ?%", str(value)):
+        raise ValueError(f"{key}={value}: must be a number; write {float(match[1]) / 100:g}")
+    return float(value) if re.fullmatch(r"[+-]?\d+[eE][+-]?\d+", str(value)) else value
 
 
 def practical_margin(baseline: float, quantity: str) -> float:

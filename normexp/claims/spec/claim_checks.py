@@ -104,9 +104,8 @@ def _overwritten(claim: Claim) -> Iterator[str]:
             yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
     over_settings = chosen | settings | {"factor": claim.factor}
     for where, choice in over_settings.items() if claim.evidence == "training" and claim.cells else ():
-        for key in (RATE - {"lr"} if where in settings else RATE) & _keys(
-            choice
-        ):  # a cell's `lr` is amid its rates
+        rates = RATE - {"lr"} if where in settings else RATE  # a cell's `lr` is amid its rates
+        for key in rates & _keys(choice):
             yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave {key} out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
     if claim.evidence == "training" and ignored:

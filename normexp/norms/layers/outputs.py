@@ -150,10 +150,8 @@ def standardized(x: Tensor, layer: NormLayer) -> Tensor:
     var = y.square().sum(dims, keepdim=True) / max(n - layer.correction, 1)
     if layer.eps_position == "inside":
         return (y * torch.rsqrt(var + layer.eps)).reshape(x.shape)
-    std = var.sqrt()
-    return (
-        y / (std + layer.eps if layer.eps_position == "outside" else std.clamp_min(layer.eps / n**0.5))
-    ).reshape(x.shape)
+    outside, std = layer.eps_position == "outside", var.sqrt()
+    return (y / (std + layer.eps if outside else std.clamp_min(layer.eps / n**0.5))).reshape(x.shape)
 
 
 def fit(z: Tensor, y: Tensor, channel_dim: int, size: tuple[int, ...]) -> tuple[Tensor, Tensor] | None:

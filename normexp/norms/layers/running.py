@@ -84,7 +84,5 @@ def _share(start: Tensor, now: Tensor, end: Tensor) -> float | None:
     """k with now = start + k (end - start), 0 < k; None if there is none."""
     way, moved = end - start, now - start
     k = float((way * moved).sum() / way.square().sum().clamp_min(1e-30))
-    close = bool((moved - k * way).abs().max() <= CLOSE * moved.abs().max()) and bool(
-        torch.isfinite(now).all()
-    )
-    return k if close and k > 0 else None
+    close = bool((moved - k * way).abs().max() <= CLOSE * moved.abs().max())
+    return k if close and k > 0 and bool(torch.isfinite(now).all()) else None

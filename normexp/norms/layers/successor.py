@@ -38,13 +38,13 @@ def successor(
     except ValueError:  # such as ScaleNorm, which always has a gain
         kept.pop("affine", None)
         new = make(**kept)
+    if not isinstance(new, nn.Module):
+        raise ValueError(f"norm: the factory gave {type(new).__name__}, which is no layer; return a module")
     if chosen is not None and (more := _kept_formula(make, new, old, known, chosen)):
         kept |= more
         new = make(**kept)
     carried, notes = _carry(old, known, new)
-    carried = [
-        f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")
-    ] + carried
+    shown = [f"{key}={value}" for key, value in kept.items() if key not in ("affine", "num_groups")]
     if kept.get("affine") == "gain" and known.shift is None and _option(make, "affine") == "trained":
         notes.append("has no shift, as before")
     groups, asked = kept.get("num_groups"), _option(make, "num_groups")
@@ -57,12 +57,8 @@ def successor(
         notes.append(f"{asked} groups would have one channel each: {pluralize(groups, 'group')}")
     if not any("is lost" in note for note in notes) and (mode := _differs(old, known, new)):
         return None, [], [f"{type(new).__name__} of the same formula gives another output in {mode} mode"]
-    new.train(old.training)
-    return (
-        (nn.Sequential(new, *known.activations).train(old.training) if known.activations else new),
-        carried,
-        notes,
-    )
+    new = nn.Sequential(new, *known.activations) if known.activations else new
+    return new.train(old.training), [*shown, *carried], notes
 
 
 def _option(make: functools.partial, name: str) -> Any:
@@ -147,9 +143,8 @@ def _carry(old: nn.Module, known: NormLayer, new: nn.Module) -> tuple[list[str],
         for name, attribute, value in (("gain", "weight", known.gain), ("shift", "bias", known.shift)):
             target = getattr(new, attribute, None)
             if value is not None and target is not None and target.shape == value.shape:
-                target.copy_(
-                    value - 1 if name == "gain" and getattr(new, "gain", "") == "one_plus" else value
-                )
+                one_plus = name == "gain" and getattr(new, "gain", "") == "one_plus"
+                target.copy_(value - 1 if one_plus else value)
                 target.requires_grad_(known.trained and target.requires_grad)
                 carried.append(name)
             elif value is not None:
@@ -166,9 +161,8 @@ def _carry(old: nn.Module, known: NormLayer, new: nn.Module) -> tuple[list[str],
         elif ours:
             notes.append("running statistics begin anew")
         elif names and _moved(old, names):
-            notes.append(
-                "its running statistics are lost, so eval mode computes something else until it is trained"
-            )
+            lost = "its running statistics are lost"
+            notes.append(f"{lost}, so eval mode computes something else until it is trained")
     return carried, notes
 
 
