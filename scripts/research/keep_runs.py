@@ -10,6 +10,7 @@ the last measurement: the mean over layers.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -37,7 +38,7 @@ def logged(folder: Path, word: str) -> float:
     return float(own.iloc[{"first": 0, "middle": len(own) // 2, "last": -1, "": -1}[when]])
 
 
-def main(name: str, cache: Path, study: Path | None = None, *words: str) -> None:
+def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence[str] = ()) -> None:
     """Write the table anew."""
     if study:
         use_folder(study)
@@ -60,7 +61,7 @@ def main(name: str, cache: Path, study: Path | None = None, *words: str) -> None
         bank=study.name if study else claim.bank,
         mode="alone",
     )
-    for word in words:
+    for word in statistics if len(new) else ():
         column = f"logged/{word}/" + ("*" if ":" in word else "accuracy")
         new[column] = [logged(Path(folder), word) for folder in new["folder"]]
     more = [column for column in map(str, new) if column.startswith(("logged/", "steps_to_"))]
@@ -80,4 +81,4 @@ def main(name: str, cache: Path, study: Path | None = None, *words: str) -> None
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), *map(Path, sys.argv[3:4]), *sys.argv[4:])
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]) if sys.argv[3:] else None, sys.argv[4:])
