@@ -71,9 +71,11 @@ def outcome(layer: nn.Module, x: Tensor, direction: Tensor | None = None) -> dic
     afterwards. The input keeps its memory layout."""
     layer, x = copy.deepcopy(layer), x.detach().requires_grad_()
     y = layer(x)
-    y.backward((values(y.shape, seed=1) if direction is None else direction).to(y.device, y.dtype))
-    gradients = {f"gradient of {name}": p.grad for name, p in layer.named_parameters() if p.requires_grad}
-    return {"output": y.detach(), "gradient of x": x.grad, **gradients, **dict(layer.named_buffers())}
+    direction = values(y.shape, seed=1) if direction is None else direction
+    asked = {"x": x} | {name: p for name, p in layer.named_parameters() if p.requires_grad}
+    found = torch.autograd.grad(y, list(asked.values()), direction.to(y.device, y.dtype))
+    gradients = {f"gradient of {name}": gradient for name, gradient in zip(asked, found, strict=True)}
+    return {"output": y.detach(), **gradients, **dict(layer.named_buffers())}
 
 
 def assert_same(a: dict[str, Tensor], b: dict[str, Tensor], **tolerance: Any) -> None:
