@@ -144,7 +144,7 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
     else:
         lines = ["; ".join(_number_of(one, verdict) for one in told(verdict))]
     if asked:
-        several = not verdict.counts and not universal and len(told(verdict)) > 1
+        several = not universal and len(verdict.counts or told(verdict)) > 1
         questions = dict.fromkeys(
             (f"{effect_name(result.comparison)}: " if several else "") + question(result.comparison, measure)
             for result in verdict.comparisons
