@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from normexp.advise.nearest import NUMBERS, Measured, difference, nearest, outside
-from normexp.claims.spec.cell import NAMES, label
+from normexp.claims.spec.cell import NAMES, key_of, label
 from normexp.config.compose import compose
 from normexp.config.process import fast_imports
 
@@ -21,9 +21,16 @@ SHOWN = 4  # nearest settings
 IMAGES = {"mnist": 60_000, "fashion_mnist": 60_000, "kmnist": 60_000, "cifar10": 50_000, "cifar100": 50_000}
 
 
-def advice(settings: Sequence[Measured], norms: Sequence[str], labels: Mapping[str, str], bank: str) -> str:
+def advice(
+    settings: Sequence[Measured],
+    norms: Sequence[str],
+    labels: Mapping[str, str],
+    bank: str,
+    unread: Sequence[str] = (),
+) -> str:
     """What is known of a setting, in lines: how far outside of what was measured it lies, the nearest settings with
-    their numbers, networks of its kind that have learned, and the findings and answers that cover it.
+    their numbers, networks of its kind that have learned, and the findings and answers that cover it. `unread`: its
+    words by which nothing is compared.
 
     Raises ValueError with one line if no setting of the bank is finished.
     """
@@ -33,6 +40,7 @@ def advice(settings: Sequence[Measured], norms: Sequence[str], labels: Mapping[s
     lines = [
         f"your setting: {', '.join(f'{key} {shown(value)}' for key, value in labels.items())}",
         f"outside of what was measured: {'; '.join(beyond)}" if beyond else "inside of what was measured",
+        *([f"not compared: {', '.join(unread)}"] if unread else []),
         f"the nearest of the {len(settings)} settings of bank {bank}: test errors at each norm's best rate. Distance: "
         "doublings of numbers, and 2 for another word",
     ]
@@ -119,6 +127,19 @@ def labels_of_own(overrides: Sequence[str]) -> dict[str, str]:
         raise ValueError(f"max_steps={updates}: trains nothing; ask for one update or more")
     numbers |= {"batch size": config["batch_size"], "examples": examples, "updates": updates}
     return labels | {key: str(value) for key, value in numbers.items() if value}
+
+
+# The keys that labels say. Lengths are said by the number of updates.
+COMPARED = {
+    "data", "model", "optimizer", "model.activation", "model.initialization", "model.norm_position", "model.depth",
+    "model.width", "batch_size", "max_steps", "max_epochs", "data.train_size", "data.val_size", "data.path",
+    "data.samples_per_class", "trainer.accumulate_grad_batches", "seed", "name", "outputs", "run_dir", "threads",
+}  # fmt: skip
+
+
+def unread(overrides: Sequence[str]) -> list[str]:
+    """The words of a setting of one's own that its labels do not say, such as lr=0.1."""
+    return [word for word in overrides if key_of(word) not in COMPARED]
 
 
 def _length(config: dict[str, Any], choice: str) -> tuple[int, int]:

@@ -30,7 +30,7 @@ def capital(text: str) -> str:
 def effect_name(comparison: Comparison) -> str:
     """What the number of a comparison means, which also tells it from others of its claim."""
     slope = comparison.rule.slope
-    what = f"slope of {comparison.arm}" if slope else f"{comparison.arm}"
+    what = f"slope of {comparison.arm}" if slope else comparison.arm or "every arm"
     if comparison.baseline:
         what += f" against {'that of ' if slope else ''}{comparison.baseline}"
     elif comparison.target:
@@ -50,15 +50,21 @@ class Difference(NamedTuple):
         return " ".join(filter(None, (self.size, self.unit, self.way)))
 
 
+def _hundredths(value: float) -> str:
+    """The size of a share in percent, with two digits; 100 and more whole."""
+    size = 100 * abs(value)
+    return f"{size:.0f}" if size >= 99.5 else f"{size:.2g}"
+
+
 def difference(value: float, comparison: Comparison, measure: str) -> Difference:
     """A difference as its measure counts it."""
     way = "higher" if value > 0 else "lower"
     if comparison.log:
         if abs(value) >= DOUBLE:
             return Difference(number(math.exp(value)), "times as high")
-        return Difference(f"{100 * abs(math.expm1(value)):.2g}%", way)
+        return Difference(f"{_hundredths(math.expm1(value))}%", way)
     if measure.startswith(SHARES):
-        points = f"{100 * abs(value):.2g}"
+        points = _hundredths(value)
         return Difference(points, way, "point" if points == "1" else "points")
     if measure.startswith(STEPS):
         return Difference(number(abs(value)), "more" if value > 0 else "fewer", "steps")

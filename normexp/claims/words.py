@@ -1,6 +1,7 @@
 """A verdict in English: effects and questions, what stands beside a word, scope and note, the title and the paragraph.
 Nothing else in `claims` makes sentences, and nothing reads them."""
 
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -128,6 +129,7 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
     """The numbers behind a word, and with `asked` the question, to stand behind a colon: only its later sentences begin
     with a capital. None before all drawn settings are finished."""
     measure = verdict.measure
+    universal = not verdict.counts and all(one.comparison.rule.universal for one in told(verdict))
     if verdict.word == Word.BEGUN:
         lines = ["nothing is counted before all settings are finished"]
     elif verdict.counts:
@@ -137,14 +139,12 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
             lines = [f"{name}: {text}" for name, text in zip(names, lines, strict=True) if text]
     elif of_arms := by_arm(verdict, asked=asked):
         return "; ".join(of_arms)
-    elif verdict.comparison.rule.universal:
+    elif universal:
         lines = [values_of(verdict)]
     else:
-        lines = [
-            "; ".join(stated(one.comparison, measure, one.effect, one.interval) for one in told(verdict))
-        ]
+        lines = ["; ".join(_number_of(one, verdict) for one in told(verdict))]
     if asked:
-        several = not verdict.counts and len(told(verdict)) > 1
+        several = not universal and len(verdict.counts or told(verdict)) > 1
         questions = dict.fromkeys(
             (f"{effect_name(result.comparison)}: " if several else "") + question(result.comparison, measure)
             for result in verdict.comparisons
@@ -155,10 +155,22 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
 
 
 def told(verdict: Verdict) -> Sequence[Judgement]:
-    """The means whose numbers are told: of trained networks all of them; of exact values the one that decides."""
-    if verdict.evidence == "law":
-        return (verdict.deciding,)
-    return [one for one in verdict.judgements if not one.comparison.rule.universal]
+    """The judgements whose numbers are told: of networks all of them; of exact values the one that decides."""
+    return (verdict.deciding,) if verdict.evidence == "law" else verdict.judgements
+
+
+def _mean_of(verdict: Verdict) -> Judgement | None:
+    """The first mean over seeds that is told with a number, before others the one that decides."""
+    judged = [] if verdict.counts else [verdict.deciding, *told(verdict)]
+    means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
+    return next(means, None)
+
+
+def _number_of(judged: Judgement, verdict: Verdict) -> str:
+    """The effect of a mean, or the values of which a universal sentence beside it speaks."""
+    if not judged.comparison.rule.universal:
+        return stated(judged.comparison, verdict.measure, judged.effect, judged.interval)
+    return f"{effect_name(judged.comparison)} {span(verdict, *judged.interval)}"
 
 
 def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
@@ -173,6 +185,10 @@ def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
         for arm, ranges in judgement.ranges.items():
             claimed = f"; claimed: {bounds(judgement.comparison, arm)}" if asked else ""
             lines.append(f"{arm}{at}: {', '.join(_levels(verdict, ranges))}{claimed}")
+    for one in told(verdict):  # of a sentence with means beside
+        if not one.comparison.rule.universal:
+            claimed = f"; claimed: {question(one.comparison, verdict.measure)}" if asked else ""
+            lines.append(f"{_number_of(one, verdict)}{claimed}")
     return lines
 
 
@@ -374,10 +390,10 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
     beside = note(verdict)
     rests = [verdict.means, capital(f"{beside}.") if beside else ""]
-    if not verdict.counts and not verdict.comparison.rule.universal:
-        over = "the differences of " if verdict.comparison.baseline else ""
-        level, seeds = f"{100 * verdict.confidence:.4g}% interval", f"{verdict.n_seeds} seeds"
-        rests.insert(0, f"In brackets the {level} over {over}{seeds} ({method(verdict.deciding)}).")
+    if mean := _mean_of(verdict):
+        over = "the differences of " if mean.comparison.baseline else ""
+        level, seeds = f"{100 * (1 - ALPHA):.4g}% interval", f"{mean.n_seeds} seeds"
+        rests.insert(0, f"In brackets the {level} over {over}{seeds} ({method(mean)}).")
     lines = [f"{title(verdict, upper=True)}: {verdict.sentence}"]
     if arms := by_arm(verdict):
         lines += [f"{verdict.measure}:", *(f"    {line}" for line in arms)]

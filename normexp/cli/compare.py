@@ -180,4 +180,4 @@ def advise(*overrides: str, bank: str = "drawn", evidence: Path | None = None) -
         raise ValueError("name your setting, such as model=cnn batch_size=16 max_steps=2000; --help explains")
     own, known = advice.labels_of_own(overrides), load_bank(bank)  # a mistake is answered before all is read
     settings = measured(known, evidence or EVIDENCE) if known.drawn else []
-    tell(advice.advice(settings, known.norms, own, known.name))
+    tell(advice.advice(settings, known.norms, own, known.name, advice.unread(overrides)))

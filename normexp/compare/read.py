@@ -112,14 +112,22 @@ def opened(source: Any, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curv
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file") from None
     except pd.errors.ParserWarning:  # it would drop the last ones
-        raise ValueError(f"{path}: a row has more fields than the first line has names; name each") from None
+        table = read(path, nrows=0)
+        if not _one_column(table):  # of which a decimal comma makes two
+            line = "a row has more fields than the first line has names; name each"
+            raise ValueError(f"{path}: {line}") from None
     except UnicodeError:
         raise ValueError(f"{path}: is no text in UTF-8; save it as that") from None
     except (ValueError, OSError) as error:  # of pandas and pyarrow
         raise ValueError(f"{path}: {' '.join(str(error).split())[:120]}; write it anew") from None
-    if len(table.columns) == 1 and re.search(r"[;\t]", name := str(table.columns[0])):
-        raise ValueError(f"{path}: has one column, {name}; separate columns by commas")
+    if _one_column(table):
+        raise ValueError(f"{path}: has one column, {table.columns[0]}; separate columns by commas")
     return charted(table, names, value, f"{path}: ")
+
+
+def _one_column(table: pd.DataFrame) -> bool:
+    """Whether columns are separated by what is no comma."""
+    return len(table.columns) == 1 and bool(re.search(r"[;\t]", str(table.columns[0])))
 
 
 def charted(

@@ -41,7 +41,7 @@ LIGHTNING = {
 def resolve_target(path: str, name: Any) -> type:
     """The class that `<path>._target_=<name>` names. Raises ValueError with one line for any other name."""
     homes = (*HOMES, *TORCH, *allowed_packages())
-    where = f"{path}._target_={name}"
+    where = f"model.path={name}" if path == "model.module" else f"{path}._target_={name}"  # as it is written
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(f"{where}: is no class; write package.module.Class")
     if name not in LIGHTNING and not lies_in(name, homes):

@@ -146,6 +146,10 @@ def chosen(words: Sequence[str]) -> list[Named]:
         raise ValueError(f"name a figure, or all; choose from: {', '.join(available)}")
     for word in words:
         if word not in (*available, "all"):
+            if Path(word).is_dir():
+                raise ValueError(
+                    f"{word}: is a folder; `normexp report {word}` draws the figures of its runs"
+                )
             raise ValueError(f"{word}: no such figure; {suggest(word, list(available))}")
     return list(available.values()) if "all" in words else [available[word] for word in words]
 

@@ -192,3 +192,16 @@ def test_a_mistake_is_answered_before_the_evidence_is_read(monkeypatch):
     monkeypatch.setattr("normexp.advise.nearest.measured", lambda *_: pytest.fail("the evidence was read"))
     with pytest.raises(ValueError, match="batch_size=-3: must be at least 1"):
         advise("batch_size=-3")
+
+
+def test_words_that_nothing_is_compared_by_are_named(bank, capsys):
+    assert (
+        run(
+            "advise",
+            [bank, "model=mlp", "data=digits", "lr=0.5", "++model.depth=2", "optimizer.weight_decay=0"],
+        )
+        == 0
+    )
+    assert "not compared: lr=0.5, optimizer.weight_decay=0\n" in capsys.readouterr().out
+    assert run("advise", [bank, "model=mlp", "data=digits", "batch_size=32"]) == 0
+    assert "not compared" not in capsys.readouterr().out

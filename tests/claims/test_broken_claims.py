@@ -74,6 +74,7 @@ def test_the_claims_that_are_broken_below_are_good(tmp_path):
         ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
         ("arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
         ("misure: m", r"misure: no such key; did you mean measure\?"),
+        ('arms: {"a\\nb": [norm=none], b: [norm=rmsnorm]}', "arms: 'a.nb' is no name of one line; rename it"),
         ("seconds: soon", "seconds='soon': must be a number"),
         ("better: more", "better='more': choose from lower, higher"),
         ("kind: own", "kind='own': choose from verbatim"),
@@ -267,6 +268,7 @@ def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
     assert read(foreign, tmp_path)  # maybe in percent
     tiny = line("comparison: {kind: every, at_most: {a: [1e-6, 1], b: 1E-6}}", GOOD)
     assert read(tiny, tmp_path).comparisons[0].at_most == {"a": [1e-6, 1], "b": 1e-6}
+    assert read(line("seconds: 1e-6", GOOD), tmp_path).seconds == 1e-6
     named = "arms: {50%: [norm=none], b: [norm=rmsnorm]}\ncomparison: {kind: smaller, arm: 50%, baseline: b}"
     assert read(line(named, GOOD), tmp_path).comparisons[0].arm == "50%"
     every = "comparison: {kind: every, arm: a, at_most: {a: 1}, at_least: [1, 0]}"

@@ -65,10 +65,46 @@ def test_every_comparison_of_trained_networks_is_told():
         altered(TRAINED, comparisons=[MORE, low]), table_of({"a": spread(1.0, 0.0), "b": spread(0.0, 0.1)})
     )
     assert re.fullmatch(
-        r"a 1e\+02 points higher than b \(.*\); b against 0.3: -0.3 \(.*\)\. "
+        r"a 100 points higher than b \(.*\); b against 0.3: -0.3 \(.*\)\. "
         r"The claim: a against b: more than 50 points higher, b against 0.3: smaller by more than 0",
         numbers_of(verdict),
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "margin", "said"),
+    [("smaller", 0.05, "smaller than 0.9 by more than 4.9%"), ("greater", 0, "greater than 0.9"),
+     ("greater", 0.05, "greater than 0.9 by more than 5.1%"),
+     ("equivalent", 0.05, "no difference from 0.9 beyond 5.1%")],
+)  # fmt: skip
+def test_a_ratio_to_a_number_names_the_number(kind, margin, said):
+    asked = Comparison(kind=kind, arm="a", target=0.9, log=True, margin=margin)
+    table = table_of({"a": spread(0.5, 0.01), "b": ZERO})
+    verdict = judge_values(altered(TRAINED, comparisons=[asked]), table)
+    assert numbers_of(verdict).endswith(f"The claim: {said}")
+
+
+def test_a_whole_share_is_a_hundred_points():
+    more = Comparison(kind="greater", arm="a", baseline="b", margin=0.999)
+    verdict = judge_values(
+        altered(TRAINED, comparisons=[more]), table_of({"a": spread(1, 0.0001), "b": ZERO})
+    )
+    assert "a 100 points higher than b (100 to 100 points higher)" in numbers_of(verdict)
+
+
+@pytest.mark.parametrize("arm", ["a", None])
+def test_a_mean_beside_a_universal_sentence_is_told(arm):
+    every = Comparison(kind="every", arm=arm, at_least=-1)
+    more = Comparison(kind="greater", arm="a", baseline="b", margin=0.05)
+    table = table_of({"a": spread(0.1, 0.01), "b": ZERO})
+    verdict = judge_values(altered(TRAINED, comparisons=[every, more]), table)
+    assert verdict.word == "holds here"
+    said = " ".join(paragraph(verdict).split())
+    assert "a 10 points higher than b (9.2 to 11 points higher)" in said
+    assert "In brackets the 95% interval over the differences of 8 seeds (paired t)." in said
+    assert "more than 5 points higher" in said
+    assert "at least -1" in said
+    assert "0.0857 to 0.114" in said
 
 
 def test_the_question_stands_behind_the_numbers_where_it_is_asked():

@@ -24,6 +24,7 @@ REFUSED = [
     ("model", "normexp.модели.MLP", (), "is no class"),
     ("model", "this.s", (), r"add allow_targets=\[this\]"),
     ("model", "os.system", (), NOT_ALLOWED),
+    ("model.module", "torch.nn.init.ones_", (), "model.path=torch.nn.init.ones_: not a class; functions"),
     ("monitor.x", "pandas.read_pickle", ("pandas",), "not a class; functions"),
     ("monitor.x", "torch.load", (), NOT_ALLOWED),
     ("monitor.x", "torch.load", ("torch",), "not a class; functions"),

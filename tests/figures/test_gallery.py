@@ -148,7 +148,9 @@ def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, 
     assert numbers[0] == pytest.approx(numbers[1], rel=0.01)
 
 
-def test_unknown_name_and_help(capsys):
+def test_unknown_name_and_help(capsys, tmp_path):
+    with pytest.raises(ValueError, match=f"^{tmp_path}: is a folder; `normexp report {tmp_path}` draws"):
+        chosen([str(tmp_path)])
     with pytest.raises(ValueError, match="rate: no such figure; did you mean rates"):
         chosen(["rate"])
     with pytest.raises(ValueError, match=r"^nosuch: no such figure"):

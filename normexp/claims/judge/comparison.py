@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind, Side
 from normexp.claims.judge.outcomes import Arm, Outcomes, unreached_runs
+from normexp.claims.spec.cell import as_number
 
 if TYPE_CHECKING:
     KindName = str
@@ -158,14 +159,14 @@ class Comparison(BaseModel):
 
 
 def _number(key: str, value: Any) -> Any:
-    """What everybody means by 1e-6, which YAML 1.1 reads as text. Raises ValueError for percent."""
+    """Numbers that YAML 1.1 reads as text. Raises ValueError for percent."""
     if isinstance(value, list):
         return [_number(key, part) for part in value]
     if isinstance(value, dict):
         return {name: _number(key, part) for name, part in value.items()}
     if match := re.fullmatch(r"(-?[\d.]+) ?%", str(value)):
         raise ValueError(f"{key}={value}: must be a number; write {float(match[1]) / 100:g}")
-    return float(value) if re.fullmatch(r"[+-]?\d+[eE][+-]?\d+", str(value)) else value
+    return as_number(value)
 
 
 def practical_margin(baseline: float, quantity: str) -> float:

@@ -121,6 +121,13 @@ class Difference(Kind):
     def question(self, asked: "Comparison", in_words: InWords) -> str:
         if asked.practical:
             return self.practice
+        if (
+            asked.log and asked.target is not None
+        ):  # the value itself is told, and a ratio to the target is claimed
+            by = in_words((self.sign or 1) * asked.size, way=False) if asked.size else ""
+            if not self.sign:
+                return f"{'no' if self.within else 'a'} difference from {asked.target:g} beyond {by or 0}"
+            return f"{self.name} than {asked.target:g}{f' by more than {by}' if by else ''}"
         if not asked.baseline:
             return f"{'no difference beyond' if self.within else f'{self.name} by more than'} {asked.size:g}"
         if not self.sign:

@@ -1,6 +1,7 @@
 """One setting, a cell of a bank: everything that decides a result, except norm, learning rate and seed."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,8 +12,14 @@ from normexp.config.errors import checked
 from normexp.config.folder import load_yaml
 from normexp.format import require_plain
 
+
+def as_number(value: Any) -> Any:
+    """What everybody means by 1e-6, which YAML 1.1 reads as text."""
+    return float(value) if re.fullmatch(r"[+-]?\d+[eE][+-]?\d+", str(value)) else value
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, BeforeValidator(as_number), Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 Whole = Annotated[int, Field(ge=1)]
 Some = Annotated[list[Any], Field(min_length=1)]

@@ -40,6 +40,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
     if not (claim.arms and claim.comparisons and claim.measure and getattr(claim, needed)):
         yield f"evidence={claim.evidence}: needs arms, a comparison, measure and {needed}"
     for arm, choice in claim.arms.items():
+        if len(arm.splitlines()) != 1:
+            yield f"arms: {arm!r} is no name of one line; rename it"
         if claim.evidence != "law" and isinstance(choice, dict):
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
     yield from _for_arms(claim, "metric", claim.metric, claim.arms)
