@@ -177,6 +177,9 @@ class Monitor(Callback):
     def record(self, loggers: Sequence[Logger], values: Mapping[str, float], step: int) -> None:
         self._found_nothing |= not values
         values = {tag: x for tag, x in values.items() if any(fnmatchcase(tag, glob) for glob in self.only)}
+        # The last weights of a finished run are the first ones where it is trained on.
+        done = {tag for tag, (*_, last) in self.recorded.items() if last[0] == step}
+        values = {tag: x for tag, x in values.items() if tag not in done}
         for tag, value in values.items():
             self.recorded.setdefault(tag, []).append((step, value))
         for logger in loggers:
@@ -196,13 +199,16 @@ class Monitor(Callback):
 
     def setup(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         if stage == "fit":
+            earlier = self.state_dict() if trainer.global_step else None
             self.forget()
+            if earlier is not None:  # the trainer goes on behind an earlier fit
+                self.load_state_dict(earlier)
             if not module.automatic_optimization:
                 raise ValueError("training_step takes steps itself; leave the monitor out")
 
     def forget(self) -> None:
-        """Begin anew: an earlier fit left its values, and a failed one did no teardown. A resumed run loads its state
-        later."""
+        """Begin anew: a fit of another trainer left its values, and a failed one did no teardown. A resumed run loads
+        its state later."""
         self.recorded, self.started_at, self.stopped = {}, None, ""
         self.training_batch = self._held_out = None
         self._said: set[str] = set()

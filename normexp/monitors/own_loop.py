@@ -53,6 +53,9 @@ class Watch:
         self.precision_plugin = SimpleNamespace(train_step_context=contextlib.nullcontext)
         self._to, self._batch, self._begun, self._has_loss = to, None, False, loss is not None
         self._called, self._updated = False, 0  # whether the model was, and how often its weights were
+        # Several optimizers may take a step together: the weights moved in this step, and in earlier ones.
+        self._moved: set[nn.Parameter] = set()
+        self._ever_moved: set[nn.Parameter] | None = None
         self._hearing: list[contextlib.AbstractContextManager] = []
 
     @property
@@ -89,6 +92,7 @@ class Watch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         for handle in self._handles:
             handle.remove()
+        self._end_step()
         if error is None and self._has_loss:
             self._call("on_train_end")
         self._call("teardown", "fit")
@@ -118,6 +122,7 @@ class Watch:
         if model is not self.model or guard_depth() or not (model.training and torch.is_grad_enabled()):
             return
         self._called = True
+        self._end_step()
         if not self._begun:
             self._begun = True
             given = args if not named else named if not args else None
@@ -131,9 +136,10 @@ class Watch:
             self._hearing.pop().__exit__(None, None, None)
             self._has_loss |= loss_of_output(output, None)[0] is not None
 
-    def _updates(self, optimizer: torch.optim.Optimizer) -> bool:
-        own = {id(p) for p in self.model.parameters()}
-        return any(id(p) in own for group in optimizer.param_groups for p in group["params"])
+    def _updates(self, optimizer: torch.optim.Optimizer) -> set[nn.Parameter]:
+        """The weights of the model that an optimizer holds."""
+        held = {p for group in optimizer.param_groups for p in group["params"]}
+        return held.intersection(self.model.parameters())
 
     def _before_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> Any:
         if not self._updates(optimizer):
@@ -153,16 +159,25 @@ class Watch:
         return ((optimizer, read, *args[2:]), named) if len(args) > 1 else (args, named | {"closure": read})
 
     def _read_gradients(self, optimizer: torch.optim.Optimizer) -> None:
-        if self._begun:
+        if self._begun and not self._moved:
             self._call("on_before_optimizer_step", optimizer)
 
     def _after_update(self, optimizer: torch.optim.Optimizer, args: tuple, named: dict) -> None:
-        if not self._updates(optimizer):
+        if not (moved := self._updates(optimizer)):
             return
         self._updated += 1
         if self._begun:
-            self.global_step += 1
-            self._begun = False
+            self.global_step += not self._moved
+            self._moved |= moved
+            waiting = {p for p in self.model.parameters() if p.grad is not None} - self._moved
+            if not (waiting if self._ever_moved is None else waiting & self._ever_moved):
+                self._end_step()
+
+    def _end_step(self) -> None:
+        """The weights have moved: by the only optimizer, by the last of several, or before the next pass."""
+        if self._moved:
+            self._ever_moved = (self._ever_moved or set()) | self._moved
+            self._moved, self._begun = set(), False
             self._call("on_train_batch_end", None, None, 0)
 
 

@@ -1,10 +1,12 @@
 """Replace the norms of any network: `normexp.norms.swap(model, "groupnorm")`."""
 
+import ast
 import contextlib
 import fnmatch
 import functools
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -93,7 +95,9 @@ def swap(
     made, owners = [], _owners(module)
     for index, (paths, old, is_a) in enumerate(layers, 1):
         stays = is_a if isinstance(is_a, str) else is_a.stays or _why_it_stays(module, paths, old, owners)
-        made.append((None, [], [stays]) if stays else successor(old, is_a, factory, chosen, index))
+        one = (None, [], [stays]) if stays else successor(old, is_a, factory, chosen, index)
+        lacks = _lacks(module, paths, one[0]) if one[0] is not None else ""
+        made.append((None, [], [lacks]) if lacks else one)
     rows: list[Swap] = []
     ways_back: list[Callable[[], None]] = []
     placed: list[tuple[str, nn.Module]] = []
@@ -169,34 +173,76 @@ def _why_it_stays(
         for path, other in owners[id(parameter)]:
             if other not in inside:
                 return f"shares its parameters with {path or 'the network itself'}"
+    for owner, name in _readers(network, paths):
+        # torch's encoder layer does so too, which `_fast_path_off` ends.
+        if isinstance(owner, nn.TransformerEncoderLayer):
+            continue
+        kind, source = type(owner).__name__, _source(type(owner))
+        if re.search(READ.format(name), source):
+            return f"{kind} reads its numbers, as a fused kernel does, and may not call it"
+        if called := _called_with_gain(type(owner)):
+            return f"{kind} passes a layer's numbers to {called}, and may not call it"
+    return ""
+
+
+def _readers(network: nn.Module, paths: list[str]) -> list[tuple[nn.Module, str]]:
+    """The modules whose code calls a layer at these paths, with the name that it has there."""
+    found = []
     for path in paths:
         *above, name = path.split(".")
-        while above and name.isdigit():
+        while above and (name.isdigit() or isinstance(network.get_submodule(".".join(above)), nn.ModuleDict)):
             name = above.pop()
-        owner = network.get_submodule(".".join(above))
-        # torch's encoder layer does so too, which `_fast_path_off` ends.
-        if not isinstance(owner, nn.TransformerEncoderLayer) and re.search(
-            READ.format(name), _source(type(owner))
-        ):
-            return f"{type(owner).__name__} reads its numbers, as a fused kernel does, and may not call it"
+        found.append((network.get_submodule(".".join(above)), name))
+    return found
+
+
+def _lacks(network: nn.Module, paths: list[str], new: nn.Module) -> str:
+    """What a network reads of a layer and a new one does not have, as a dtype; empty if it has all."""
+    first = new[0] if isinstance(new, nn.Sequential) else new
+    for owner, name in _readers(network, paths):
+        read = re.search(rf"\b{name}(\[[^\]]*\])?\.(weight|bias)\.", _source(type(owner)))
+        if read and getattr(first, read[2], None) is None:
+            return f"{type(owner).__name__} reads its {read[2]}, which {type(first).__name__} has not"
     return ""
 
 
 # Reading a number of a layer, `self.norm.weight`, and not a property of it, `self.norm.weight.dtype`.
 READ = r"\b{}(\[[^\]]*\])?\.(weight|bias|eps|variance_epsilon)\b(?!\.(dtype|device|shape|size|ndim|numel))"
+FUNCTIONS = {"layer_norm", "rms_norm", "batch_norm", "group_norm", "instance_norm"}
 NO_PASS = re.compile(r"__|_?(init|reset|load|save|from_|extra_repr)")
 
 
 @functools.cache
-def _source(kind: type) -> str:
-    """The source of the methods of a class that may be part of a forward pass."""
+def _methods(kind: type) -> list[str]:
+    """The sources of the methods of a class that may be part of a forward pass."""
     found = []
     for owner in kind.__mro__[: kind.__mro__.index(nn.Module)]:
         for name, method in vars(owner).items():
             if inspect.isfunction(method) and not NO_PASS.match(name):
                 with contextlib.suppress(OSError, TypeError):  # of a class that no file holds
-                    found.append(inspect.getsource(method))
-    return "\n".join(found)
+                    found.append(textwrap.dedent(inspect.getsource(method)))
+    return found
+
+
+def _source(kind: type) -> str:
+    return "\n".join(_methods(kind))
+
+
+@functools.cache
+def _called_with_gain(kind: type) -> str:
+    """The function to which a class gives the gain of a layer that it keeps in a variable; empty if it does not:
+    `for ln in self.norms: x = F.layer_norm(x, (8,), ln.weight)`."""
+    for source in _methods(kind):
+        with contextlib.suppress(SyntaxError):  # of a lambda
+            for call in ast.walk(ast.parse(source)):
+                if not isinstance(call, ast.Call):
+                    continue
+                name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+                given = [*call.args, *(word.value for word in call.keywords)]
+                gains = [x.value for x in given if isinstance(x, ast.Attribute) and x.attr == "weight"]
+                if name in FUNCTIONS and any(isinstance(x, ast.Name) and x.id != "self" for x in gains):
+                    return name
+    return ""
 
 
 def _described(new: nn.Module) -> str:

@@ -170,6 +170,25 @@ def test_a_second_fit_starts_anew(name):
     assert not used.stopped
 
 
+@pytest.mark.filterwarnings("ignore:You're resuming")
+@pytest.mark.parametrize("by_checkpoint", [False, True])
+@pytest.mark.parametrize("name", ["activations", "gradients", "covariate_shift"])
+def test_a_finished_run_that_is_trained_on_has_each_value_once(name, by_checkpoint, tmp_path):
+    monitor, module = EVERY[name](2), Small()
+    fit(module, [monitor], steps=3)
+    trainer = module.trainer
+    if by_checkpoint:
+        trainer.save_checkpoint(tmp_path / "last.ckpt")
+        monitor = EVERY[name](2)
+        fit(Small(), [monitor], steps=6, loader=batches(6), resume=tmp_path / "last.ckpt")
+    else:
+        trainer.fit_loop.epoch_loop.max_steps = 6
+        trainer.fit(module, batches(6))
+    steps = {tag: [step for step, _ in values] for tag, values in monitor.recorded.items()}
+    assert all(sorted(set(at)) == at for at in steps.values())
+    assert [0, 2, 3, 4, 6] in steps.values()
+
+
 def test_the_value_of_a_step_is_that_of_the_weights_before_it():
     module, loader = Small(dropout=0), batches(3)
     direct = monitors.Smoothness(every_n_steps=1).measure(module, next(iter(loader)))

@@ -410,3 +410,31 @@ def test_a_trainer_of_transformers_is_watched(tmp_path):
     assert [step for step, _ in watched.recorded["gradient_norm/network"]] == [0, 2, 4]
     assert any(tag.startswith("attention_entropy/") for tag in watched.recorded)
     assert EventAccumulator(str(tmp_path / "runs")).Reload().Tags()["scalars"]
+
+
+@pytest.mark.parametrize("left_out", [False, True])
+def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_out):
+    def parts(model):
+        own = [model[0].parameters(), model[1:6].parameters(), model[6].parameters()]
+        return [torch.optim.SGD(p, 0.1) for p in own[: 2 if left_out else 3]]
+
+    model = network()
+    every = parts(model)
+    with normexp.watch(model, every=1) as watched:
+        for x, y in batches(3):
+            F.cross_entropy(model(x), y).backward()
+            for optimizer in every:
+                optimizer.step()
+                optimizer.zero_grad()
+    model = network()
+    one = torch.optim.SGD((model[:6] if left_out else model).parameters(), 0.1)
+    with normexp.watch(model, every=1) as expected:
+        for x, y in batches(3):
+            F.cross_entropy(model(x), y).backward()
+            one.step()
+            one.zero_grad()
+    assert watched.recorded == expected.recorded
+    assert watched.global_step == 3
+    moves = {tag: [x for _, x in of] for tag, of in watched.recorded.items() if "update_ratio" in tag}
+    assert len(moves) == 3
+    assert all((min(of) > 0) is not (left_out and "_6" in tag) for tag, of in moves.items())

@@ -527,3 +527,44 @@ def test_swap_composes_a_norm_of_ones_own(tmp_path, monkeypatch):
     assert type(net[0]).__module__ == "strange"
     with pytest.raises(ValueError, match="norm=mine: no such choice"):  # the folder was for one call
         norm_named("mine")
+
+
+class ByVariable(nn.Module):
+    """Its norms are numbers for a function, found in a loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(8), nn.LayerNorm(8)])
+
+    def forward(self, x):
+        for norm in self.norms:
+            x = F.layer_norm(x, (8,), weight=norm.weight, bias=norm.bias)
+        return x
+
+
+class OfItsType(nn.Module):
+    """It casts to the type of its norm's gain, as many language models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleDict({"first": nn.LayerNorm(8)})
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x):
+        return self.norm(self.norms["first"](x).to(self.norm.weight.dtype))
+
+
+def test_a_layer_stays_where_a_function_gets_its_gain_by_a_variable():
+    table = swap(ByVariable(), "batchnorm")
+    assert [row.new for row in table] == [None, None]
+    assert table[0].note == "ByVariable passes a layer's numbers to layer_norm, and may not call it"
+
+
+def test_a_layer_stays_where_the_new_one_lacks_what_the_network_reads():
+    network = nn.Sequential(OfItsType(), nn.Linear(8, 2))
+    table = swap(network, "none")
+    notes = {row.path: row.note for row in table.left}
+    assert notes == {"0.norm": "OfItsType reads its weight, which Identity has not"}
+    assert network(torch.randn(4, 8)).shape == (4, 2)
+    table.undo()
+    assert not swap(network, "rmsnorm").left
