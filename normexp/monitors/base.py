@@ -34,6 +34,7 @@ from normexp.monitors.batches import (
     gathered_batch,
     held_out_batch,
     last_training_batch,
+    size_of,
 )
 from normexp.monitors.guard import NoLoss, guard_depth, passes_as_in, run_eagerly, to_module, untouched
 from normexp.monitors.sites import in_vmap, wide
@@ -159,6 +160,8 @@ class Monitor(Callback):
         """
         module = as_step(module, loss)
         batches = data if isinstance(data, Batches) else batches_of(data, self.batch_size)
+        if size_of(batches.training) == 0:
+            raise ValueError("data: the batch has no samples; pass one that has some")
         batches = Batches(*(to_module(batch, module) for batch in batches))
         strict, self.strict, self.stopped = self.strict, True, ""
         try:
@@ -225,6 +228,9 @@ class Monitor(Callback):
         step = trainer.global_step
         # Under gradient accumulation several batches share a step. The first one counts.
         if step % self.every_n_steps == 0 and step != self.started_at:
+            if size_of(batch) == 0:
+                self.say("leaves a batch without samples out")
+                return
             self.started_at = step
             self.start(trainer, module, step)
 

@@ -208,8 +208,10 @@ class GradientNoiseScale(Monitor):
 
     One batch gives a noisy ratio: average noise and signal over steps, then divide. With batch statistics each chunk
     is normalized by itself, as in data-parallel training, and that noise counts too. A batch of fewer than four samples
-    gives nan.
+    has no value.
     """
+
+    remedy = "it needs batches of at least four samples"
 
     def __init__(self, *, every_n_steps: int | None, chunks: int = 8) -> None:
         super().__init__(every_n_steps=every_n_steps)
@@ -223,15 +225,15 @@ class GradientNoiseScale(Monitor):
         parameters = trained_parameters(module)
         batch_size = leading_size(batches.training)
         chunks = min(self.chunks, batch_size // 2)  # at least two samples each, for batch statistics
-        noise = signal = torch.tensor(float("nan"))
-        if chunks >= 2:
-            size = batch_size // chunks
-            gradients = []
-            for start in range(0, chunks * size, size):
-                loss = loss_of(module, rows_of(batches.training, start, start + size))
-                gradients.append(flat(gradients_of(loss, parameters)))
-            stacked = torch.stack(gradients)  # (chunks, P)
-            noise, signal = noise_and_signal((stacked**2).sum(-1), (stacked.mean(0) ** 2).sum(), size)
+        if chunks < 2:
+            return {}
+        size = batch_size // chunks
+        gradients = []
+        for start in range(0, chunks * size, size):
+            loss = loss_of(module, rows_of(batches.training, start, start + size))
+            gradients.append(flat(gradients_of(loss, parameters)))
+        stacked = torch.stack(gradients)  # (chunks, P)
+        noise, signal = noise_and_signal((stacked**2).sum(-1), (stacked.mean(0) ** 2).sum(), size)
         return {
             "gradient_noise/network": noise,
             "gradient_signal/network": signal,

@@ -103,7 +103,10 @@ class Representation(Monitor):
         if prefix:
             values[f"residual_variance/{site.layer}"] = output.var(correction=0)
         with unheard(), torch.autocast(output.device.type, enabled=False):  # the cosines run in no bfloat16
-            for name, value in geometry(vectors).items():
+            found = geometry(vectors)
+            if len(vectors) < 2:  # there is no pair
+                del found["c_value"], found["abs_cosine"]
+            for name, value in found.items():
                 values[f"{prefix}{name}/{site.layer}"] = value
 
     def _vectors(self, site: Site, x: Tensor) -> Tensor | None:

@@ -351,3 +351,33 @@ def test_a_module_that_steps_by_itself_is_not_measured_and_trains_on():
     monitor.strict = True
     with pytest.raises(ValueError, match="takes steps itself; leave the monitor out"):
         fit(module, [monitor], steps=1)
+
+
+class SkipsEmpty(Small):
+    def training_step(self, batch, batch_idx):
+        return self.loss(batch) if len(batch[0]) else None
+
+
+@pytest.mark.filterwarnings("ignore:.training_step. returned")
+def test_a_batch_without_samples_is_left_out_and_said_and_the_next_is_measured():
+    monitors_of = [EVERY[name](2) for name in ("activations", "covariate_shift")]
+    module, (x, y) = SkipsEmpty(), next(iter(batches(1)))
+    empty = (x[:0], y[:0])
+    loader = torch.utils.data.DataLoader([(x, y), (x, y), empty, *[(x, y)] * 3], batch_size=None)
+    with pytest.warns(UserWarning, match="leaves a batch without samples out"):
+        fit(module, monitors_of, steps=4, loader=loader)
+    for monitor in monitors_of:
+        assert not monitor.stopped
+        assert np.isfinite([value for values in monitor.recorded.values() for _, value in values]).all()
+        assert next(step for step, _ in next(iter(monitor.recorded.values()))) == 0
+    with pytest.raises(ValueError, match="the batch has no samples"):
+        monitors_of[0].measure(Small(), empty)
+
+
+def test_what_one_sample_cannot_have_is_left_out():
+    network = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
+    batch = (torch.randn(1, 6), torch.zeros(1, dtype=torch.long))
+    found = EVERY["representation"](2).measure(network, batch)
+    assert {tag.partition("/")[0] for tag in found} == {"q_value", "effective_rank", "orthogonality_gap"}
+    assert np.isfinite(list(found.values())).all()
+    assert EVERY["gradient_noise"](2).measure(network, batch) == {}
