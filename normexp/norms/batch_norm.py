@@ -39,7 +39,8 @@ def recompute_population_statistics(model: nn.Module, batches: Iterable, *, trai
             layers among them.
     """
     if training:
-        layers = [m for m in model.modules() if hasattr(m, "running_mean") and hasattr(m, "channel_dim")]
+        known = [m for m in model.modules() if hasattr(m, "channel_dim") or isinstance(m, _BatchNorm)]
+        layers = [m for m in known if isinstance(getattr(m, "running_mean", None), Tensor)]
     else:
         layers = followers(model)
     merged: dict[nn.Module, Moments] = {}

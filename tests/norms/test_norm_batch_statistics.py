@@ -136,6 +136,19 @@ class TestPopulationStatistics:
         torch.testing.assert_close(model.layers[5].running_mean, z.mean(0))
         torch.testing.assert_close(model.layers[5].running_var, z.var(0, correction=0))
 
+    def test_torch_layers_are_norms_too(self):
+        x = values((30, 8))
+        model = nn.Sequential(nn.Linear(8, 6), nn.BatchNorm1d(6), BatchNorm(6)).double()
+        recompute_population_statistics(model, x.split([10, 20]))
+        z = model[0](x)
+        torch.testing.assert_close(model[1].running_mean, z.mean(0))
+        torch.testing.assert_close(model[1].running_var, z.var(0))
+        assert model[1].num_batches_tracked == 0
+        within = torch.cat(
+            [nn.functional.batch_norm(part, None, None, training=True) for part in z.split([10, 20])]
+        )
+        torch.testing.assert_close(model[2].running_var, within.var(0))
+
     def test_everything_else_is_left_as_it_was(self):
         x, model = values((30, 8)), Network().double()
         model(x)
