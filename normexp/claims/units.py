@@ -1,9 +1,11 @@
 """Numbers, effects and questions in the unit of their measure: points, steps, percent, or a factor."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from normexp.claims.judge.comparison import Comparison
+from normexp.format import pluralize
 
 DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
@@ -36,6 +38,19 @@ def effect_name(comparison: Comparison) -> str:
     elif comparison.target:
         what += f" against {comparison.target:g}"
     return what if comparison.at is None else f"{what} at {comparison.at}"
+
+
+def holds_in(comparison: Comparison) -> str:
+    """What is counted, in words."""
+    if comparison.size < 0:
+        return "no worse than the margin"
+    return f"{'within' if comparison.rule.within else 'beyond'} the margin"
+
+
+def never_reached(unreached: Mapping[str, int]) -> str:
+    """Which runs never reached the target, and what that means."""
+    arms = " and ".join(f"{pluralize(n, 'run')} of {arm}" for arm, n in unreached.items())
+    return f"{arms} never reached the target, so all their steps are a lower bound"
 
 
 class Difference(NamedTuple):

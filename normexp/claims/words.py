@@ -6,7 +6,6 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends
 from normexp.claims.judge.verdict import (
     FEWEST_SETTINGS,
@@ -19,7 +18,17 @@ from normexp.claims.judge.verdict import (
     Verdict,
     Word,
 )
-from normexp.claims.units import bounds, capital, effect_name, ends, number, question, stated
+from normexp.claims.units import (
+    bounds,
+    capital,
+    effect_name,
+    ends,
+    holds_in,
+    never_reached,
+    number,
+    question,
+    stated,
+)
 from normexp.format import pluralize
 from normexp.runs.table import FEWEST_SEEDS
 
@@ -27,13 +36,6 @@ WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
 ROUNDING = 1e-12  # relative changes below are those of float64
 MOST_NAMED = 5  # models, data sets
 MOST_CASES = 8  # named cases of a universal sentence that are told one by one
-
-
-def holds_in(comparison: Comparison) -> str:
-    """What is counted, in words."""
-    if comparison.size < 0:
-        return "no worse than the margin"
-    return f"{'within' if comparison.rule.within else 'beyond'} the margin"
 
 
 def over_settings(result: Count, verdict: Verdict) -> str:
@@ -101,12 +103,6 @@ def beside_count(result: Count, *, drawn: bool) -> list[str]:
     return parts
 
 
-def never_reached(unreached: Mapping[str, int]) -> str:
-    """Which runs never reached the target, and what that means."""
-    arms = " and ".join(f"{pluralize(n, 'run')} of {arm}" for arm, n in unreached.items())
-    return f"{arms} never reached the target, so all their steps are a lower bound"
-
-
 def dependence(result: Count) -> str:
     """On which moderators a claim depends, of those that could show it."""
     depends = [
@@ -159,13 +155,6 @@ def told(verdict: Verdict) -> Sequence[Judgement]:
     return (verdict.deciding,) if verdict.evidence == "law" else verdict.judgements
 
 
-def _mean_of(verdict: Verdict) -> Judgement | None:
-    """The first mean over seeds that is told with a number, before others the one that decides."""
-    judged = [] if verdict.counts else [verdict.deciding, *told(verdict)]
-    means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
-    return next(means, None)
-
-
 def _number_of(judged: Judgement, verdict: Verdict) -> str:
     """The effect of a mean, or the values of which a universal sentence beside it speaks."""
     if not judged.comparison.rule.universal:
@@ -212,8 +201,7 @@ def values_of(verdict: Verdict) -> str:
 
 def span(verdict: Verdict, low: float, high: float) -> str:
     """`0.2 to 3`; one number where both ends read the same."""
-    first, last = rounded(verdict, low), rounded(verdict, high)
-    return first if first == last else f"{first} to {last}"
+    return " to ".join(dict.fromkeys(rounded(verdict, end) for end in (low, high)))
 
 
 def rounded(verdict: Verdict, value: float) -> str:
@@ -390,10 +378,11 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
     beside = note(verdict)
     rests = [verdict.means, capital(f"{beside}.") if beside else ""]
-    if mean := _mean_of(verdict):
-        over = "the differences of " if mean.comparison.baseline else ""
-        level, seeds = f"{100 * (1 - ALPHA):.4g}% interval", f"{mean.n_seeds} seeds"
-        rests.insert(0, f"In brackets the {level} over {over}{seeds} ({method(mean)}).")
+    judged = () if verdict.counts else (verdict.deciding, *told(verdict))
+    means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
+    if mean := next(means, None):
+        over = f"{'the differences of ' if mean.comparison.baseline else ''}{mean.n_seeds} seeds"
+        rests.insert(0, f"In brackets the {100 * (1 - ALPHA):.4g}% interval over {over} ({method(mean)}).")
     lines = [f"{title(verdict, upper=True)}: {verdict.sentence}"]
     if arms := by_arm(verdict):
         lines += [f"{verdict.measure}:", *(f"    {line}" for line in arms)]
