@@ -135,6 +135,25 @@ def test_layer_is_tried_once(monkeypatch):
     assert not norm.mu.any()
 
 
+class RoundsToInput(HandRMS):
+    """Rounds to the type of its input before its gain of float32, whose type it gives: RMSNorm of transformers."""
+
+    def forward(self, x):
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+def test_norm_that_rounds_to_the_type_of_its_input_is_understood():
+    model = nn.Sequential(nn.Linear(16, 32), RoundsToInput(32, wide=True), nn.Linear(32, 4))
+    nn.init.normal_(model[0].weight, std=1e-5)
+    nn.init.zeros_(model[0].bias)
+    result = check(model, torch.randn(8, 12, 16), precision="bf16-mixed")
+    assert "eps" in result
+    assert "padding_counted" not in result.not_checked
+    assert "bfloat16 -> float32" in result.norms[0]
+    assert "not understood" not in result.norms[0]
+
+
 def test_check_leaves_plain_attributes_alone():
     norm = Hand(plain=True)
     check(mlp(norm), rows())

@@ -113,11 +113,12 @@ def answer(call: Callable[[Tensor], object], x: Tensor, *, gradients: bool | Non
     return y.detach() if isinstance(y, Tensor) and y.shape == x.shape else None
 
 
-def same_output(a: Tensor | None, b: Tensor | None) -> bool:
-    """Whether two outputs are equal up to the rounding of their type."""
+def same_output(a: Tensor | None, b: Tensor | None, *through: Tensor) -> bool:
+    """Whether two outputs are equal up to the rounding of their type, or of those of the tensors `through` which they
+    were computed."""
     if a is None or b is None:
         return False
-    half = min(a.element_size(), b.element_size()) < 4
+    half = min(x.element_size() for x in (a, b, *through)) < 4
     largest = float(b.abs().max()) if b.numel() else 0.0
     return bool(
         torch.allclose(a.double(), b.double(), rtol=0, atol=(0.03 if half else 1e-3) * largest + 1e-12)
