@@ -38,7 +38,7 @@ def flatten(summary: Mapping[str, Any], run: str) -> dict[str, Any]:
     row |= flat(config, targets=True) | {"lr": learning_rate(config)} | summary["metrics"]
     for group in RESULT_GROUPS:
         row |= {f"{group}.{key}": value for key, value in summary[group].items()}
-    row |= {name: summary[name] for name in RESULTS if name not in row}
+    row |= {name: summary.get(name) for name in RESULTS if name not in row}
     row["processes"] = summary["execution"].get("devices", 1)
     row["samples"] = summary.get("samples")
     row["numerics"] = summary.get("numerics", 1)

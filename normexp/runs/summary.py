@@ -16,9 +16,7 @@ MOST_LOSS = 10.0  # times the loss of guessing
 NEAR_CHANCE = 0.8
 OF_NUMBERS = ("metrics", "convergence")
 GROUPS = ("choices", "config", *OF_NUMBERS, "execution", "versions")
-NEEDED = {
-    "status", "hash", *GROUPS, "fingerprint", "steps", "epochs", "seconds", "parameters", "command", "finished",
-}  # fmt: skip
+NEEDED = {"status", "hash", *GROUPS}
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ def test_run_being_written_is_not_yet_in_the_table(study):
         (
             "summary.json",
             lambda text: '{"versions": {"normexp": "0.0.1"}}',
-            r"damaged \(lacks choices, command, config",
+            r"damaged \(lacks choices, config",
         ),
     ],
 )
