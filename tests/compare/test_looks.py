@@ -188,11 +188,14 @@ def test_runs_are_read_with_the_score_that_chooses_among_them(tmp_path):
             "train/loss": 1.0,
         }
         (tmp_path / str(seed)).mkdir()
-        summary = dict.fromkeys(("hash", "choices", "config", "convergence", "execution", "versions"))
+        groups: dict[str, dict] = {
+            name: {} for name in ("choices", "config", "convergence", "execution", "versions")
+        }
         write_summary(
             tmp_path / str(seed),
-            summary
+            groups
             | {
+                "hash": "",
                 "status": "completed",
                 "metrics": metrics,
                 "seconds": 3.0,

@@ -84,7 +84,7 @@ def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_
     assert seen.pop() == ["hydra.launcher.metric=val/quality", "hydra.launcher.better=higher"]
     for words, message in {
         ("seed=0", "--plan"): "--plan: is for sweeps; add -m",
-        ("-m", "--place"): "--place: expected one argument",
+        ("-m", "--place"): "--place: a value is missing; write --place=VALUE",
     }.items():
         with pytest.raises(ValueError, match=message):
             train.train(list(words))
