@@ -25,7 +25,7 @@ def public_network(name):
 
 def own_network(model, norm):
     """One of this project's, and noise in the form of its batches."""
-    text = ["data=text_file", f"data.path={ROOT / 'README.md'}"] if model == "gpt" else ["data=digits"]
+    text = ["data=text_file", f"data.path='{ROOT / 'README.md'}'"] if model == "gpt" else ["data=digits"]
     (spec,) = specs([f"model={model}", f"norm={norm}", *text, "batch_size=16", "trainer=cpu"])
     parts = build(spec)
     parts.data.setup("fit")
