@@ -131,7 +131,10 @@ class Design:
 
 def planned_looks(most: int) -> tuple[int, ...]:
     """Numbers of seeds: 5, 10, 20, ..., and the most."""
-    return tuple(sorted({min(FIRST * 2**place, most) for place in range(most)}))
+    looks = [min(FIRST, most)]
+    while looks[-1] < most:
+        looks.append(min(2 * looks[-1], most))
+    return tuple(looks)
 
 
 @dataclass(frozen=True)
@@ -148,9 +151,9 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Effect):
-    """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, `word`
-    is what it decides at the level of one look, `runs` those of the arm and of the baseline, `more` the seeds an arm
-    that would probably decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided
+    """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, and
+    `word` is what it decides at the level of one look. `runs` are those of the arm and of the baseline. `more` seeds an
+    arm would probably decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided
     by the baseline's value, `steps` the ratio of steps to an equal value of a curve."""
 
     norm: str
