@@ -24,8 +24,6 @@ from normexp.norms.layers import BATCH
 def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Without running statistics a BatchNorm normalizes with the batch in eval mode, too: what is predicted for a
     sample depends on the others that come with it."""
-    calls = [call for call in network.calls if call.place.kind in ("batch", "unknown")]
-    calls = [call for call in calls if not call.place.tracked]
     batch, half = network.batches.training, (network.samples or 0) // 2
 
     def of_samples(x: Tensor) -> bool:
@@ -52,7 +50,8 @@ def batch_in_eval(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     unheld = [place for place in network.attempt.heard if place.unowned and place.kind == "batch"]
     if any(place.is_inside(where) for place in unheld):
         raise NotChecked("eval() does not reach a norm that no module holds; see not_held")
-    if calls := [call for call in calls if call.place.is_inside(where)]:
+    inside = [call for call in network.calls if call.place.is_inside(where) and not call.place.tracked]
+    if calls := [call for call in inside if call.place.kind in ("batch", "unknown")]:
         swap = swap_code(network, (call.place for call in calls), "batch_in_eval")
         called = calls[0].place
         case = called.module.name if isinstance(called.module, CalledFunction) else "by_hand"
