@@ -1,6 +1,7 @@
 """The tables of the pages on chosen networks are computed from docs/evidence: each printed number is its value, rounded
 once."""
 
+import itertools
 import json
 import math
 import re
@@ -239,6 +240,43 @@ def test_the_study_of_noise_in_a_network_of_relu():
     found = numbers(text, r"ReLU MLP .*? ([\d.]+) points more accurate with noise \(([\d.]+) to ([\d.]+)\)")
     check(" ".join(found), student(noise - norm))
     check(*numbers(text, r"with statistics of the noise it would lose (\.\d+)"), ((noise - mixed).mean(),))
+
+
+def test_the_study_of_noise_in_a_network_of_convolutions():
+    arms = dict(itertools.islice(NOISE.items(), 3))
+    table = study_values("N6", arms)
+    assert table.shape == (3, 3)
+    check_arms("studies/noise/README.md", "arm, CNN | accuracy", table, "no norm")
+    page = " ".join((ROOT / "docs/studies/noise/README.md").read_text().partition("**N6")[2].split())
+    noise, norm = table["BatchNorm, then noise"], table["BatchNorm"]
+    found = numbers(page, r"Noise costs ([\d.]+) points, .*? \((-[\d.]+) to ([\d.]+)\)")
+    check(" ".join(found), student(norm - noise))
+    runs = chosen_runs("N6")
+    moved = runs.groupby("arm").mean(numeric_only=True)
+    middle = moved["logged/middle:wasserstein_drift/*"]
+    found = numbers(page, r"move ([\d.]+) deviations .*? noise, ([\d.]+) with BatchNorm and ([\d.]+) without")
+    check(" ".join(found), tuple(middle[["noise", "batchnorm", "none"]]))
+    whole = moved["logged/wasserstein_drift/*"]
+    check(*numbers(page, r"moves them ([\d.]+) times as far"), (whole["noise"] / whole["batchnorm"],))
+    mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
+    found = numbers(page, r"accuracy is ([\d.]+)%, ([\d.]+) points lower \((-[\d.]+) to ([\d.]+)\)")
+    check(" ".join(found), (mixed.mean(), *student(noise - mixed)))
+    assert (noise > mixed).all()  # "lower in each seed"
+    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().replace("*", "").split())
+    kept, whole = numbers(text, r"A CNN \(.*?\) keeps ([\d.]+) of ([\d.]+) points")
+    check(kept, ((noise - table["no norm"]).mean(),))
+    check(whole, ((norm - table["no norm"]).mean(),))
+    costs = [
+        (one["batchnorm"] - one["noise"]).mean()
+        for one in (
+            100 * best_runs(name).pivot(index="seed", columns="arm", values="accuracy")
+            for name in ("N1", "N5", "N6")
+        )
+    ]
+    check(
+        *numbers((ROOT / "README.md").read_text(), r"two MLPs and a CNN at most ([\d.]+) points"),
+        (max(costs),),
+    )
 
 
 def test_the_study_of_initial_weights():

@@ -39,14 +39,21 @@ CELLS = {
     ("V5", "batchnorm"): (6, 10000, "adamw"),
     ("N5", "noise"): (6, 3000, "adamw"),
     ("N5", "none"): (6, 3000, "adamw"),
+    ("N6", "noise"): (3, 800, "adamw"),
+    ("N6", "none"): (3, 800, "adamw"),
+    ("N6", "batchnorm"): (3, 800, "adamw"),
 }
-RELU = ("N5",)  # with He's weights; else sigmoid with Xavier's
+RELU = ("N5", "N6")  # with He's weights; else sigmoid with Xavier's
+CONVOLVES = ("N6",)  # 3x3 convolutions of 16, 32 and 64 channels, each pooled before its norm; else an MLP
 
 
-class Norm(nn.BatchNorm1d):
+class Norm(nn.modules.batchnorm._BatchNorm):
     """BatchNorm of one arm. A displaced one adds a mean and a scale to each unit, whose place is drawn or walks."""
 
     arm, place = "batchnorm", None
+
+    def _check_input_dim(self, x: torch.Tensor) -> None:
+        """Of vectors and images alike."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self.arm == "detached" and self.training:
@@ -67,7 +74,8 @@ class Norm(nn.BatchNorm1d):
                 self.place = torch.where(moved.abs() > 1, moved.sign() * 2 - moved, moved)
         elif self.arm == "noise":
             return y  # the noise is off
-        shift, scale = 0.5 * self.place[0], 1 + 0.25 * (self.place[1] + 1) / 2
+        first, second = self.place.view(2, 1, -1, *[1] * (y.ndim - 2))
+        shift, scale = 0.5 * first, 1 + 0.25 * (second + 1) / 2
         if self.training:
             shift = shift + torch.empty_like(y).uniform_(-0.1, 0.1)
             scale = scale + 0.1 * torch.randn_like(y)
@@ -78,6 +86,21 @@ def read(folder: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     files = [Path(folder, f"{name}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
     raw = [np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8) for file in files]
     return torch.tensor(raw[0][16:].reshape(-1, 784)) / 255, torch.tensor(raw[1][8:]).long()
+
+
+def convolutional(arm: str) -> nn.Sequential:
+    """Convolution, pooling, norm, ReLU, three times; then the mean over pixels and a linear map."""
+    layers = [nn.Unflatten(1, (1, 28, 28))]
+    for channels, more in itertools.pairwise((1, 16, 32, 64)):
+        norm = nn.Identity() if arm == "none" else Norm(more)
+        norm.arm = arm
+        layers += [nn.Conv2d(channels, more, 3, padding=1), nn.MaxPool2d(2), norm, nn.ReLU()]
+    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    for layer in network:
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
+    return network
 
 
 def network_of(arm: str, depth: int, images: torch.Tensor, relu: bool) -> nn.Sequential:
@@ -121,14 +144,14 @@ def adam_part(network: nn.Sequential, half: int, rate: float) -> list[torch.opti
     return parts + ([torch.optim.SGD(rest, rate, 0.9)] if rest else [])
 
 
-def train(arm: str, cell: tuple, rate: float, seed: int, relu: bool = False) -> float:
+def train(arm: str, cell: tuple, rate: float, seed: int, claim: str) -> float:
     """Accuracy on test, for noise with statistics estimated anew without it."""
     (depth, steps, name), momentum = cell, 0.9
     torch.manual_seed(seed)
     images, labels = (part[torch.randperm(60000, generator=torch.manual_seed(seed))[:55000]] for part in POOL)
     mean, deviation = images.mean(), images.std()
     images = (images - mean) / deviation
-    network = network_of(arm, depth, images, relu)
+    network = convolutional(arm) if claim in CONVOLVES else network_of(arm, depth, images, claim in RELU)
     groups = [
         {"params": [p for p in network.parameters() if (p.ndim == 1) == vector], "weight_decay": decay}
         for vector, decay in ((False, 0.0 if name == "sgd" else 0.01), (True, 0.0))
@@ -171,7 +194,7 @@ def train(arm: str, cell: tuple, rate: float, seed: int, relu: bool = False) -> 
             x = images[:10000]
             for layer in network:
                 if isinstance(layer, Norm):
-                    layer.running_var, layer.running_mean = torch.var_mean(x, 0)
+                    layer.running_var, layer.running_mean = torch.var_mean(x, [0, *range(2, x.ndim)])
                 x = layer(x)
         network.eval()
         right = network((TEST[0] - mean) / deviation).argmax(1) == TEST[1]
@@ -186,7 +209,7 @@ if __name__ == "__main__":
             continue
         kept = best_runs(name).query(f"arm == '{arm}' and steps == {cell[1]}")
         rates = itertools.cycle(kept["lr"])
-        ours = [round(train(arm, cell, next(rates), seed, name in RELU), 4) for seed in SEEDS]
+        ours = [round(train(arm, cell, next(rates), seed, name), 4) for seed in SEEDS]
         theirs = kept["accuracy"].tolist()
         agree = min(ours) <= max(theirs) + 0.005 and min(theirs) <= max(ours) + 0.005
         loops[f"{name} {arm}"] = {"rates": kept["lr"].tolist(), "bare": ours, "kept": theirs, "agree": agree}
