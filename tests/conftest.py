@@ -97,16 +97,3 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def mnist_root(tmp_path_factory) -> Path:
-    """A data root with MNIST in torchvision's layout; skips where the four files are absent."""
-    source = ROOT.parent / "shared" / "data" / "mnist"
-    if not source.is_dir():
-        pytest.skip(f"MNIST is not at {source}")
-    raw = tmp_path_factory.mktemp("data") / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for path in source.glob("*.gz"):
-        (raw / path.name).symlink_to(path)
-    return raw.parents[1]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
+from refusals import refused
 
 from normexp import norms
 from normexp.config.checks import check_kinds
@@ -90,7 +91,7 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
                 check_kinds(*arguments)
                 continue
             fitting = "use data=python_docs or data=text_file" if text_model else "data=digits"
-            with pytest.raises(ValueError, match=fitting):
+            with refused(fitting):
                 check_kinds(*arguments)
 
 
@@ -108,9 +109,8 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
     ],
 )
 def test_what_cannot_train_is_refused_before_training(overrides, message):
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         build(specs(overrides)[0]).make_trainer()
-    assert "\n" not in str(caught.value)
 
 
 def test_same_seed_gives_every_norm_the_same_weights_and_batches():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from forked import started
+from refusals import refused
 
 from normexp.config.compose import compose, plain_values
 from normexp.config.folder import CONFIGS
@@ -69,19 +70,19 @@ def test_folder_of_another_run_is_refused(tmp_path):
     (tmp_path / ".hydra").mkdir()
     (tmp_path / ".hydra" / "identity").write_text("aaaa")
     check_folder(tmp_path, "aaaa")
-    with pytest.raises(ValueError, match="holds another run"):
+    with refused("holds another run"):
         check_folder(tmp_path, "bbbb")
 
 
 def test_folder_with_foreign_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(ValueError, match="no run of normexp"):
+    with refused("no run of normexp"):
         check_folder(tmp_path, "aaaa")
 
 
 def test_file_in_place_of_a_folder_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match="is a file"):
+    with refused("is a file"):
         check_folder(tmp_path / "file", "aaaa")
 
 

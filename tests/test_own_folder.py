@@ -5,6 +5,7 @@ import json
 import pytest
 from command_words import options_of
 from forked import started
+from refusals import refused
 
 from normexp.cli.main import run
 from normexp.cli.new import begin
@@ -84,7 +85,7 @@ def test_the_flag_in_its_forms(folder):
     ):
         assert options_of(verify, ["claim=M1", *words, "bank=gpu"])["config_dir"] == "configs"
         assert own_folder() == folder / "configs"
-    with pytest.raises(ValueError, match="config_dir: a value is missing"):
+    with refused("config_dir: a value is missing"):
         options_of(verify, ["claim=M1", "--config-dir"])
 
 

@@ -44,22 +44,6 @@ class Constant(Noisy):
         self.labels = self.labels * (split != "train")
 
 
-class Counting(Dataset):
-    """60 items a split of whole 256ths, which every processor computes alike."""
-
-    classes = ("a", "b", "c")
-
-    def __init__(self, split: str) -> None:
-        values = torch.arange(60 * 3 * 8 * 8) * (7 + len(split)) % 256
-        self.x = values.view(60, 3, 8, 8) / 256
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
-        return self.x[row], row % 3
-
-
 class Edited(Dataset):
     """300 items a split, of which one may be edited; counts which items are asked for."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from refusals import refused
 
 from normexp.data import MNIST, ImageFolder
 
@@ -65,10 +66,9 @@ def load(path: Path, **options) -> ImageFolder:
     return data
 
 
-def refused(path: Path, message: str) -> str:
-    with pytest.raises(ValueError, match=message) as caught:
+def unreadable(path: Path, message: str) -> str:
+    with refused(message) as caught:
         load(path)
-    assert len(str(caught.value).splitlines()) == 1
     assert str(caught.value).startswith(f"data.path={path}: cannot read ")
     return str(caught.value)
 
@@ -78,7 +78,7 @@ def refused(path: Path, message: str) -> str:
 def test_only_whole_pngs_and_jpegs_of_sane_size_are_decoded(folder, name):
     content, message = IMAGES[name]
     (folder / "train" / "a" / "bad.png").write_bytes(content() if callable(content) else content)
-    said = refused(folder, message)
+    said = unreadable(folder, message)
     assert "train/a/bad.png" in said
     assert said.endswith("repair or remove it")
 
@@ -101,7 +101,7 @@ def archive(path: Path, name: str, size: int, content: bytes) -> Path:
 
 def test_bomb_in_an_archive_is_refused(tmp_path):
     content = png(10_000, 10_000)
-    refused(archive(tmp_path / "a.tar", "train/a/x.png", len(content), content), "decompression bomb")
+    unreadable(archive(tmp_path / "a.tar", "train/a/x.png", len(content), content), "decompression bomb")
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -150,8 +150,5 @@ def test_damaged_labels_and_images_are_found_before_training(mnist, name, packed
         (mnist / f"{file}.gz").write_bytes(gzip.compress(content))
     else:
         (mnist / file).write_bytes(content)
-    with pytest.raises(
-        ValueError, match=rf"data\.root=.*: the files in .* are damaged \({message}"
-    ) as caught:
+    with refused(rf"data\.root=.*: the files in .* are damaged \({message}"):
         load_mnist(mnist)
-    assert len(str(caught.value).splitlines()) == 1

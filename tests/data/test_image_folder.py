@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from PIL import Image
+from refusals import refused
 
 from normexp.data import ImageFolder
 from normexp.data.image_files import decode
@@ -131,9 +132,8 @@ def sixteen_bits(folder):
 )
 def test_a_folder_that_cannot_be_used_is_refused_in_one_line(folder, breaking, options, message):
     breaking(folder)
-    with pytest.raises(ValueError, match=message) as error:
+    with refused(message):
         image_folder(**{"path": folder} | options)
-    assert "\n" not in str(error.value)
 
 
 def test_a_photo_is_turned_upright_as_its_exif_says(folder):

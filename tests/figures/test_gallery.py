@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
+from refusals import refused
 
 from normexp.cli.main import run
 from normexp.figures.gallery import Lab, chosen, figures, make, write_page
@@ -149,13 +150,13 @@ def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, 
 
 
 def test_unknown_name_and_help(capsys, tmp_path):
-    with pytest.raises(ValueError, match=f"^{tmp_path}: is a folder; `normexp report {tmp_path}` draws"):
+    with refused(f"^{tmp_path}: is a folder; `normexp report {tmp_path}` draws"):
         chosen([str(tmp_path)])
-    with pytest.raises(ValueError, match="rate: no such figure; did you mean rates"):
+    with refused("rate: no such figure; did you mean rates"):
         chosen(["rate"])
-    with pytest.raises(ValueError, match=r"^nosuch: no such figure"):
+    with refused(r"^nosuch: no such figure"):
         chosen(["all", "nosuch"])
-    with pytest.raises(ValueError, match=r"^name a figure, or all; choose from: bn_percentiles, "):
+    with refused(r"^name a figure, or all; choose from: bn_percentiles, "):
         chosen([])
     assert run("figure", ["--help"]) == 0
     shown = capsys.readouterr().out

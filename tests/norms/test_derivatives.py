@@ -37,13 +37,6 @@ def test_gradcheck_in_training_and_eval(name, layout):
             assert gradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
 
 
-@pytest.mark.parametrize("name", ["batchnorm_eps_outside", "layernorm_eps_outside", "layernorm_annotated"])
-@pytest.mark.parametrize("eps", [0.3, 1e-5])
-def test_full_gradcheck_of_the_kernels_with_a_small_and_a_large_eps(name, eps):
-    for layout, shape in SMALL.items():
-        assert gradcheck(*as_function(build(name, layout, f"eps={eps}"), values(shape)))
-
-
 @pytest.mark.parametrize(("name", "layout"), DIFFERENTIATED)
 def test_second_derivatives_are_right_with_native_kernels_too(name, layout):
     """If the gradient of a kernel is differentiated again, the formula takes over."""

@@ -5,25 +5,11 @@ import copy
 import pytest
 import torch
 from norms.layers import CASES, build, norm_factory, sample, values
+from refusals import refused
 from torch import nn
 from torchvision.ops import FrozenBatchNorm2d
 
 from normexp.norms import BatchNorm, followers, recompute_population_statistics
-
-
-@pytest.mark.parametrize("layout", ["dense", "image", "tokens"])
-def test_ghost_batch_norm_is_batch_norm_of_each_group(layout):
-    ghost, plain, x = build("batchnorm_ghost", layout), build("batchnorm", layout), sample(layout)
-    start = ghost.running_var.clone()
-    expected, moved = [], []
-    for group in x.split(2):  # built with virtual_batch_size=2
-        layer = copy.deepcopy(plain)
-        expected.append(layer(group))
-        moved.append(layer.running_var)
-    torch.testing.assert_close(ghost(x), torch.cat(expected))
-    torch.testing.assert_close(ghost.running_var, torch.stack(moved).mean(0))
-    assert not torch.allclose(ghost.running_var, start)
-    assert ghost.num_batches_tracked == 1
 
 
 @pytest.mark.parametrize(
@@ -31,9 +17,8 @@ def test_ghost_batch_norm_is_batch_norm_of_each_group(layout):
 )
 def test_training_on_one_value_per_channel_is_refused_in_one_line(name):
     layer = norm_factory(name)(8)
-    with pytest.raises(ValueError, match="one value per channel; use a larger batch_size") as error:
+    with refused("one value per channel; use a larger batch_size"):
         layer(torch.ones(1, 8))
-    assert "\n" not in str(error.value)
     layer.eval()(torch.ones(1, 8))
 
 
@@ -92,14 +77,6 @@ def test_noise_has_the_distribution_that_the_paper_gives():
     assert stds.min() > 0.97
     assert stds.max() < 1.29
     assert stds.mean().item() == pytest.approx(1.13, abs=0.02)
-
-
-def test_batch_renorm_far_below_its_limits_trains_as_it_evaluates():
-    layer = build("batchrenorm", "dense", "r_max=1e9", "d_max=1e9")
-    layer.num_batches_tracked.fill_(100)
-    x = sample("dense")
-    evaluated = copy.deepcopy(layer).eval()(x)
-    torch.testing.assert_close(layer(x), evaluated)
 
 
 class Network(nn.Module):
@@ -168,7 +145,7 @@ class TestPopulationStatistics:
         x, model = values((30, 8)), Network().double()
         model(x)
         before, modes = copy.deepcopy(model.state_dict()), [m.training for m in model.modules()]
-        with pytest.raises(ValueError, match="one value per channel"):
+        with refused("one value per channel"):
             recompute_population_statistics(model, [x[:10], x[:1]])
         assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
         assert [m.training for m in model.modules()] == modes

@@ -1,7 +1,5 @@
 """The numbers printed in the source documents. Comments name the statement: S01-S10, S29-S31, S42-S46 and so on."""
 
-import math
-
 import pytest
 import torch
 from norms.layers import norm_factory
@@ -52,17 +50,6 @@ def test_layer_norm_over_the_last_two_axes_gives_the_printed_numbers():
     close(INPUT.std((1, 2), correction=0), [2.8419, 2.3746], 4)
 
 
-# S45
-def test_eps_outside_the_root_equals_layer_norm_only_if_the_deviation_is_large():
-    inside, outside = (
-        norm_factory(name, "affine=none")(4, -1).double() for name in ("layernorm", "layernorm_eps_outside")
-    )
-    assert (inside(INPUT) - outside(INPUT)).abs().max() < 6.8e-6
-    for std, ratio in ((0.1, 1.0004), (0.01, 1.048), (1e-3, 3.28), (1e-4, 28.8)):
-        x = torch.tensor([[-1.0, 1.0, -1.0, 1.0]], dtype=torch.float64) * std
-        assert (outside(x) / inside(x)).mean().item() == pytest.approx(ratio, rel=2e-3)
-
-
 # S46
 def test_gain_starts_at_one_and_shift_at_zero():
     layer = norm_factory("layernorm")(4)
@@ -83,40 +70,11 @@ def test_means_and_deviations_are_the_printed_numbers():
     close(batch.running_mean, [2.0, 3.0], 4)  # mean(0)
 
 
-# S02, S05
-@pytest.mark.parametrize(
-    ("n", "factor"), [(2, 0.7071), (3, 0.8165), (4, 0.8660), (64, 0.9922), (768, 0.99935)]
-)
-def test_unbiased_output_is_the_biased_one_times_a_constant_of_the_width(n, factor):
-    generator = torch.Generator().manual_seed(0)
-    x = torch.rand(16, n, generator=generator, dtype=torch.float64)
-    biased, unbiased = (
-        norm_factory(name, "eps=0.0")(n).double()(x) for name in ("layernorm", "layernorm_unbiased")
-    )
-    torch.testing.assert_close(unbiased, biased * math.sqrt((n - 1) / n))
-    assert math.sqrt((n - 1) / n) == pytest.approx(factor, abs=0.6e-4)
-
-
 # S51
 def test_annotated_layer_norm_of_a_one_hot_row_gives_the_printed_numbers():
     x = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
     close(norm_factory("layernorm_annotated")(4)(x), [[1.5, -0.5, -0.5, -0.5]], 4)
     close(norm_factory("layernorm")(4)(x), [[1.7320, -0.5773, -0.5773, -0.5773]], 4)
-
-
-# S52
-@pytest.mark.parametrize(("name", "largest"), [("layernorm_annotated", 1.5e6), ("layernorm", 474)])
-def test_gradient_on_a_constant_row_is_huge_but_not_nan(name, largest):
-    x = torch.full((1, 4), 2.0, requires_grad=True)
-    norm_factory(name)(4)(x).backward(torch.tensor([[0.0, 1.0, 2.0, 3.0]]))
-    assert x.grad.abs().max().item() == pytest.approx(largest, rel=0.01)
-
-
-# S58
-def test_output_of_width_three_is_bounded():
-    x = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
-    for name, bound in (("layernorm_unbiased", 2 / math.sqrt(3)), ("layernorm", math.sqrt(2))):
-        assert norm_factory(name, "eps=0.0")(3).double()(x).max().item() == pytest.approx(bound)
 
 
 # S31
@@ -147,11 +105,3 @@ def test_running_average_with_momentum_0_and_1_is_the_start_the_last_batch_or_th
     for batch in batches:
         layer(batch)
     assert layer.running_mean.item() == pytest.approx({"start": 0, "last": 6, "average": 3}[fraction_of])
-
-
-# S27
-def test_ema_keep_is_the_part_of_the_running_average_that_is_kept():
-    layer = norm_factory("batchnorm", "ema_keep=0.75")(1)
-    layer(torch.tensor([[3.0], [5.0]]))
-    assert layer.running_mean.item() == pytest.approx(0.75 * 0 + 0.25 * 4)
-    assert layer.running_var.item() == pytest.approx(0.75 * 1 + 0.25 * 2)

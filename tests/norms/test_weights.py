@@ -6,6 +6,7 @@ import math
 import pytest
 import torch
 from norms.layers import values
+from refusals import refused
 from torch import nn
 from torch.autograd import gradcheck
 from torch.func import functional_call
@@ -55,7 +56,7 @@ def test_gain_of_relu_keeps_the_variance_through_a_relu(kind):
 
 
 def test_gain_without_scaled_is_refused():
-    with pytest.raises(ValueError, match="gain=2: plain weight standardization has none"):
+    with refused("gain=2: plain weight standardization has none"):
         WeightStandardization(gain=2)
 
 

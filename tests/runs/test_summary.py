@@ -4,6 +4,7 @@ import json
 
 import pytest
 from fabricated import write_run
+from refusals import refused
 
 from normexp.runs import read_summary, write_summary
 
@@ -36,7 +37,6 @@ def test_what_cannot_be_written_leaves_the_old_summary(tmp_path):
 @pytest.mark.parametrize("text", ["", '{"status": "comp', "[]", "{}", "\x00\x01", "[" * 10**6])
 def test_damaged_summary_is_one_line_with_file_and_remedy(tmp_path, text):
     (tmp_path / "summary.json").write_text(text)
-    with pytest.raises(ValueError, match=r"damaged \(.+\); remove the folder") as caught:
+    with refused(r"damaged \(.+\); remove the folder") as caught:
         read_summary(tmp_path)
     assert str(tmp_path / "summary.json") in str(caught.value)
-    assert "\n" not in str(caught.value)

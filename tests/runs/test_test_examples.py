@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from normexp.runs import TestExamples, load_test_examples, write_test_examples
 
@@ -41,12 +42,11 @@ def test_a_file_that_was_cut_is_said_in_one_line(share, examples, tmp_path):
     write_test_examples(tmp_path, examples)
     path = tmp_path / "test_examples.npz"
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(ValueError, match=r"test_examples.npz: damaged .* run it again") as error:
+    with refused(r"test_examples.npz: damaged .* run it again"):
         load_test_examples(tmp_path)
-    assert "\n" not in str(error.value)
 
 
 def test_objects_are_not_unpickled(tmp_path):
     np.savez(tmp_path / "test_examples.npz", shape=np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match="damaged"):
+    with refused("damaged"):
         load_test_examples(tmp_path)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from config.hostile import Trap, write_trap
 from forked import begun, run_script
+from refusals import refused
 from test_one_run import AtStep, curve, weights
 
 from normexp.config.errors import one_line_errors
@@ -217,9 +218,7 @@ def test_a_checkpoint_of_other_numerics_or_of_something_else_is_refused(train, t
     if not change:
         content.pop("run")
     torch.save(content, path)
-    with pytest.raises(
-        ValueError, match=r"last\.ckpt: damaged \((was computed with numerics=0|it is no checkpoint)"
-    ):
+    with refused(r"last\.ckpt: damaged \((was computed with numerics=0|it is no checkpoint)"):
         train("lr=0.01")
 
 
@@ -246,11 +245,10 @@ def test_damaged_file_is_one_line_that_names_it_and_the_remedy(train, tmp_path, 
     (path,) = (tmp_path / "outputs" / "runs" / "mlp").iterdir()
     damage(path / file)
     capsys.readouterr()
-    with pytest.raises(ValueError, match="damaged") as caught:
+    with refused("damaged") as caught:
         train(*options)
     assert str(caught.value).startswith(f"{path / file}: damaged (")
     assert str(caught.value).endswith(f"; remove the folder {path} and run it again")
-    assert "\n" not in str(caught.value)
     assert "goes on from there" not in capsys.readouterr().out
     shutil.rmtree(path)
     assert train(*options)[0]["steps"] == 3 * 17
@@ -265,10 +263,9 @@ def test_nothing_in_a_strangers_checkpoint_runs(write, train, tmp_path):
     interrupted(train, step=3)
     (path,) = tmp_path.rglob("last.ckpt")
     write(path, tmp_path / "sprung")
-    with pytest.raises(ValueError, match=r"last\.ckpt: damaged") as caught:
+    with refused(r"last\.ckpt: damaged"):
         load_checkpoint(path)
-    assert len(str(caught.value).splitlines()) == 1
-    with pytest.raises(ValueError, match=r"last\.ckpt: damaged"):
+    with refused(r"last\.ckpt: damaged"):
         train()
     assert not (tmp_path / "sprung").exists()
 
