@@ -56,26 +56,3 @@ def test_evaluation_covers_the_split_once_and_in_order_in_every_process(split):
 def test_evaluation_can_stop_at_a_limit():
     loader = digits().evaluation_loader("train", limit=250)
     assert [len(y) for _, y in loader] == [100, 100, 50]
-
-
-def test_resumed_loader_continues_where_its_state_says_and_only_once():
-    def loader():
-        return BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
-
-    whole = [y.tolist() for _, y in loader()]
-    interrupted = loader()
-    iterator = iter(interrupted)
-    for _ in range(3):
-        next(iterator)
-    resumed = loader()
-    resumed.load_state_dict(interrupted.state_dict())
-    assert [y.tolist() for _, y in resumed] == whole[3:]
-    assert [y.tolist() for _, y in resumed] == whole
-    assert len(resumed) == 10
-
-
-def test_state_of_a_finished_epoch_starts_the_next_one_at_its_first_batch():
-    loader = BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
-    loader.load_state_dict({"epoch": 0, "batch": 10})
-    loader.epoch = 1
-    assert len(list(loader)) == 10

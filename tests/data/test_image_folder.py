@@ -1,5 +1,8 @@
 """A user's own images: layout, labels, sizes, fingerprint, and what is refused."""
 
+import io
+import shutil
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -68,70 +71,31 @@ def test_fingerprint_follows_names_and_contents(folder):
     assert len({first, renamed, image_folder(folder).fingerprint}) == 3
 
 
-def break_nothing(folder): ...
+def sixteen_bits() -> bytes:
+    Image.fromarray(np.full((5, 5), 40_000, dtype=np.uint16)).save(file := io.BytesIO(), "PNG")
+    return file.getvalue()
 
 
-def remove(name):
-    def broken(folder):
-        for path in sorted(folder.glob(f"{name}/**/*"), reverse=True):
-            path.rmdir() if path.is_dir() else path.unlink()
-        (folder / name).rmdir()
-
-    return broken
-
-
-def empty(name):
-    def broken(folder):
-        for path in (folder / name).iterdir():
-            path.unlink()
-
-    return broken
+ONLY_ONE = "sky in only one of train and test"
+UNUSABLE = [  # what goes, what comes, options, what is said
+    ([], {}, {"path": None}, "data.path is not set: name a folder with data.path=FOLDER"),
+    ([], {}, {"path": "/nowhere"}, "data.path=/nowhere: no such folder; expected train/CLASS/"),
+    (["test"], {}, {}, "it has no image for test; expected train/CLASS/"),
+    (["train/*"], {}, {}, "it has no image for train; expected train/CLASS/"),
+    (["train/sky/*"], {}, {}, ONLY_ONE),
+    (["test/sky"], {}, {}, ONLY_ONE),
+    (["*/apple", "*/sky"], {}, {}, "train has one class, grass; two are needed"),
+    ([], {"test/sky/empty.jpg": b""}, {}, "cannot read test/sky/empty.jpg .* repair or remove it"),
+    ([], {"train/sky/deep.png": sixteen_bits()}, {}, "cannot read train/sky/deep.png .more than 8 bits a pixel"),
+]  # fmt: skip
 
 
-def only_one_class(folder):
-    for part in ("train", "test"):
-        for name in ("apple", "sky"):
-            remove(f"{part}/{name}")(folder)
-
-
-def write(name, content):
-    def broken(folder):
+@pytest.mark.parametrize(("gone", "come", "options", "message"), UNUSABLE, ids=lambda value: str(value)[:40])
+def test_a_folder_that_cannot_be_used_is_refused_in_one_line(folder, gone, come, options, message):
+    for path in [path for pattern in gone for path in folder.glob(pattern)]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for name, content in come.items():
         (folder / name).write_bytes(content)
-
-    return broken
-
-
-def no_classes(folder):
-    for name in ("apple", "grass", "sky"):
-        remove(f"train/{name}")(folder)
-
-
-def sixteen_bits(folder):
-    Image.fromarray(np.full((5, 5), 40_000, dtype=np.uint16)).save(folder / "train" / "sky" / "deep.png")
-
-
-@pytest.mark.parametrize(
-    ("breaking", "options", "message"),
-    [
-        (break_nothing, {"path": None}, "data.path is not set: name a folder with data.path=FOLDER"),
-        (break_nothing, {"path": "/nowhere"}, "data.path=/nowhere: no such folder; expected train/CLASS/"),
-        (remove("test"), {}, "it has no image for test; expected train/CLASS/"),
-        (no_classes, {}, "it has no image for train; expected train/CLASS/"),
-        (empty("train/sky"), {}, "sky in only one of train and test"),
-        (only_one_class, {}, "train has one class, grass; two are needed"),
-        (remove("test/sky"), {}, "sky in only one of train and test"),
-        (
-            write("train/sky/bad.png", b"not an image"),
-            {},
-            "cannot read train/sky/bad.png .* repair or remove it",
-        ),
-        (write("test/sky/empty.jpg", b""), {}, "cannot read test/sky/empty.jpg"),
-        (sixteen_bits, {}, "cannot read train/sky/deep.png .more than 8 bits a pixel"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_folder_that_cannot_be_used_is_refused_in_one_line(folder, breaking, options, message):
-    breaking(folder)
     with refused(message):
         image_folder(**{"path": folder} | options)
 

@@ -9,7 +9,10 @@ import pytest
 import torch
 from refusals import refused
 
+from normexp.config.folder import allow_from
+from normexp.config.run_spec import specs
 from normexp.data import OwnData
+from normexp.training.build import build
 
 
 def own(target, options=None, **more) -> OwnData:
@@ -105,21 +108,9 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        (
-            own_sets.Nameless,
-            {},
-            r"data.classes is not set, and Nameless has no num_classes; add data.classes=N",
-        ),
-        (
-            own_sets.Noisy,
-            {"kind": "text"},
-            r"must give, for train and data.kind=text, int64 tokens .*; it gives float32",
-        ),
-        (
-            own_sets.Bytes,
-            {},
-            r"must give, for train .* float32 inputs .*; it gives uint8 \(1, 3, 8, 8\) and int64",
-        ),
+        (own_sets.Nameless, {}, "data.classes is not set, and Nameless has no num_classes; add data.classes=N"),
+        (own_sets.Noisy, {"kind": "text"}, "must give, for train and data.kind=text, int64 tokens .*gives float32"),
+        (own_sets.Bytes, {}, r"must give, for train .* float32 inputs .*gives uint8 \(1, 3, 8, 8\) and int64"),
         (own_sets.Constant, {}, "all samples of the training split have one class; give it two or more"),
         (own_sets.Broken, {}, "RuntimeError: is gone"),
         (own_sets.Stream, {}, "Stream.train_dataloader.*give one DataLoader of a Dataset with numbered"),
@@ -127,8 +118,11 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
         (own_sets.WithoutTest, {}, "WithoutTest: .*test_dataloader"),
         (own_sets.TwoLoaders, {}, r"TwoLoaders.val_dataloader\(\): give one DataLoader"),
         (own_sets.Noisy, {"batch_size": 61}, "batch_size=61: the training split has 60 samples"),
+        # All items would be used: validation on samples that were trained.
+        (own_sets.SplitBySampler, {}, "chooses items by SubsetRandomSampler.*give a Dataset of these"),
+        (own_sets.WeightedTraining, {}, "chooses items by WeightedRandomSampler.*give a Dataset of these"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_trained_on_is_one_line(target, options, message):
     with refused(message):
         own(target, **options)
@@ -138,31 +132,16 @@ OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", 
 
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
-    from normexp.config.folder import allow_from
-    from normexp.config.run_spec import specs
-    from normexp.training.build import build
-
-    overrides = OVERRIDES
     with refused(r"allow_targets=\[own_sets\]"):
-        build(specs(overrides)[0])
+        build(specs(OVERRIDES)[0])
     allow_from(["allow_targets=[own_sets]"])
-    parts = build(specs(overrides)[0])
+    parts = build(specs(OVERRIDES)[0])
     assert len(parts.data.splits["train"]) == 70
     assert parts.choices["data"] == "module"
     with refused(r"data.path: is missing; add data.path=VALUE"):
         build(specs(["data=module"])[0])
     with refused(r"did you mean data.module.size"):
-        build(specs([*overrides, "+data.module.siz=1"])[0])
-
-
-@pytest.mark.parametrize(
-    ("target", "sampler"),
-    [(own_sets.SplitBySampler, "SubsetRandomSampler"), (own_sets.WeightedTraining, "WeightedRandomSampler")],
-)
-def test_items_that_a_sampler_chooses_are_refused(target, sampler):
-    """All items would be used: validation on samples that were trained."""
-    with refused(rf"train_dataloader\(\) chooses items by {sampler}.*give a Dataset of these"):
-        own(target)
+        build(specs([*OVERRIDES, "+data.module.siz=1"])[0])
 
 
 @pytest.mark.parametrize("target", [own_sets.DrawsItsSplit, own_sets.DrawsItsPart])

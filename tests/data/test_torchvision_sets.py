@@ -1,7 +1,6 @@
 """torchvision's data sets: read from disk, unpacked, refused in one line; no test asks the network."""
 
 import urllib.error
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from refusals import refused
 
 from normexp.data import CIFAR10, CIFAR100, KMNIST, MNIST, FashionMNIST
 
-REAL = Path(__file__).parents[3] / "shared" / "data" / "mnist"
 OPTIONS = {"batch_size": 8, "eval_batch_size": 64, "val_size": 20, "normalize": False}
 
 
@@ -60,27 +58,6 @@ def test_cifar_reads_its_pickles_channels_first(target, classes, tmp_path, monke
     expected = batches["test"][0]["data"].reshape(40, 3, 32, 32) / 255
     np.testing.assert_allclose(test.x, expected, atol=1e-7)
     assert all(split.x.is_contiguous() for split in data.splits.values())
-
-
-@pytest.mark.skipif(not REAL.is_dir(), reason=f"the real MNIST is not at {REAL}")
-def test_real_mnist_has_its_standard_sizes_and_moments(tmp_path, no_network):
-    raw = tmp_path / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for archive in REAL.glob("*.gz"):
-        (raw / archive.name).symlink_to(archive)
-    data = MNIST(root=str(tmp_path), batch_size=64, eval_batch_size=2048, val_size=5000)
-    data.load()
-    assert {name: len(split.y) for name, split in data.splits.items()} == {
-        "train": 55_000,
-        "val": 5000,
-        "test": 10_000,
-    }
-    assert data.fingerprint == ""
-    assert data.mean.item() == pytest.approx(0.1307, abs=5e-4)  # the values in every tutorial, of all 60,000
-    assert data.std.item() == pytest.approx(0.3081, abs=5e-4)
-    assert data.splits["test"].y[:5].tolist() == [7, 2, 1, 0, 4]
-    counts = data.splits["val"].y.bincount() / 5000 - data.splits["train"].y.bincount() / 55_000
-    assert counts.abs().max() < 3e-4
 
 
 @pytest.mark.parametrize("made", [(), ("there",), ("there", "MNIST"), ("there", "MNIST", "raw")])
