@@ -33,13 +33,9 @@ def started(
 ) -> subprocess.CompletedProcess:
     """`python WORDS` in a new interpreter that finds this checkout, and `more` folders."""
     own = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, *more]))}
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=os.environ | own | environment,
-        capture_output=True,
-        text=True,
-    )
+    environment = os.environ | own | environment
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def run_script(argv: Sequence[str]) -> None:

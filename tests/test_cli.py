@@ -12,37 +12,28 @@ from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.errors import NOTHING_YET, one_line, one_line_errors
 
+WORD_OF_ITS_OWN = "cannot be read; write each setting as a word of its own"
+SLIPS = [
+    ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
+    ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
+    ("norm=batch_norm", "did you mean batchnorm?"),
+    ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
+    ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
+    ("seed=range(3)", "seed=range(3): several values make a sweep; add -m: normexp train -m 'seed=range(3)'"),
+    ("norm=[none,batchnorm]", "norm=[none,batchnorm]: a run has one norm; a sweep has several: -m norm=none,batchnorm"),
+    ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
+    ("norm=null", "norm=null: choices are names; write norm=NAME"),
+    ("data=[0]", "data=[0]: choices are names; write data=NAME"),
+    ("data=[]", "data=[]: chooses nothing; write data=NAME"),
+    ("monitor=[]", "monitor=[]: chooses nothing; write monitor=none"),
+    ("~lr", "~lr: a run needs one; write lr=VALUE instead"),
+    ("~norm", "~norm: a run needs one; write norm=NAME instead"),
+    ("data=[0", f"data=[0: {WORD_OF_ITS_OWN}, close quotes and brackets"),
+    ("lr=0.1 seed=1", f"lr=0.1 seed=1: {WORD_OF_ITS_OWN}"),
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
-        ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
-        ("norm=batch_norm", "did you mean batchnorm?"),
-        ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
-        ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
-        ("data=[0]", "data=[0]: choices are names; write data=NAME"),
-        (
-            "norm=[none,batchnorm]",
-            "norm=[none,batchnorm]: a run has one norm; a sweep has several: -m norm=none,batchnorm",
-        ),
-        ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
-        ("norm=null", "norm=null: choices are names; write norm=NAME"),
-        ("monitor=[]", "monitor=[]: chooses nothing; write monitor=none"),
-        ("data=[]", "data=[]: chooses nothing; write data=NAME"),
-        ("~lr", "~lr: a run needs one; write lr=VALUE instead"),
-        ("~norm", "~norm: a run needs one; write norm=NAME instead"),
-        (
-            "seed=range(3)",
-            "seed=range(3): several values make a sweep; add -m: normexp train -m 'seed=range(3)'",
-        ),
-        (
-            "data=[0",
-            "data=[0: cannot be read; write each setting as a word of its own, close quotes and brackets",
-        ),
-        ("lr=0.1 seed=1", "lr=0.1 seed=1: cannot be read; write each setting as a word of its own"),
-    ],
-)
+
+@pytest.mark.parametrize(("argument", "message"), SLIPS)
 def test_slip_that_hydra_finds_gets_a_hint(argument, message):
     with pytest.raises(Exception) as error:  # of Hydra's types  # noqa: PT011
         compose([argument])

@@ -12,7 +12,6 @@ from normexp import norms
 from normexp.config.checks import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.config.options import GROUPS
 from normexp.config.run_spec import resolved, spec_of, specs
 from normexp.config.targets import DataOfLaunch
 from normexp.training.build import build
@@ -53,12 +52,6 @@ def test_norms_built_by_hand_have_the_eps_of_a_run():
     ]  # Norm alone has 0
     assert len(defaults) > 10
     assert set(defaults) == {OmegaConf.load(CONFIGS / "train.yaml").eps} == {norms.base.DEFAULT_EPS}
-
-
-def test_every_choice_starts_with_a_comment_that_explains_it():
-    for path in (path for group in GROUPS for path in (CONFIGS / group).glob("*.yaml")):
-        lines = [line for line in path.read_text().splitlines() if "@package" not in line]
-        assert lines[0].startswith("# "), f"{path}: the first line explains the choice (--help shows it)"
 
 
 def model_of(name: str) -> list[str]:
@@ -118,12 +111,8 @@ def test_same_seed_gives_every_norm_the_same_weights_and_batches():
 
     def start(norm):
         parts = build(specs([f"norm={norm}", *SMALL["mlp"]])[0])
-        norms = {
-            id(p)
-            for site in parts.module.model.sites()
-            if site.kind == "norm"
-            for p in site.module.parameters()
-        }
+        sites = [site for site in parts.module.model.sites() if site.kind == "norm"]
+        norms = {id(p) for site in sites for p in site.module.parameters()}
         batches = [y for _, y in parts.data.train_dataloader()]
         return [p for p in parts.module.parameters() if id(p) not in norms], batches
 

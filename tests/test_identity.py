@@ -122,10 +122,8 @@ def nodes_of(group: str) -> dict[str, dict]:
     """The nodes of all choices of a group that need nothing of the user's, resolved."""
     nodes = {}
     for path in sorted((CONFIGS / group).glob("*.yaml")):
-        words = [
-            f"{group}={path.stem}",
-            *({"data": ["model=gpt"]}.get(group, []) if "text" in path.stem else []),
-        ]
+        text = group == "data" and "text" in path.stem
+        words = [f"{group}={path.stem}", *(["model=gpt"] if text else [])]
         with contextlib.suppress(ValueError):  # a path is missing
             nodes[path.stem] = plain_values(compose(words)[0])
     return nodes

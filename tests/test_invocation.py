@@ -89,11 +89,8 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
         assert (asked["others"], asked["samples"], asked["data"]) == (("net",), 8, "x")
         assert (asked["json"], asked["strict"]) == (True, False)
     found = options_of(compare, ["norms=none,rmsnorm", "rates=[0.1,1]", "batch_sizes=2", "model=cnn"])
-    assert (found["norms"], found["rates"], found["others"]) == (
-        ("none", "rmsnorm"),
-        (0.1, 1.0),
-        ("model=cnn",),
-    )
+    assert (found["norms"], found["rates"]) == (("none", "rmsnorm"), (0.1, 1.0))
+    assert found["others"] == ("model=cnn",)
     assert (found["batch_sizes"], found["margin"]) == ((2,), None)
     assert options_of(verify, ["workers=3"])["engine"].workers == 3
 

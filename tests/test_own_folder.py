@@ -14,32 +14,19 @@ from normexp.config.compose import compose
 from normexp.config.folder import VARIABLE, own_folder, use_folder
 
 DATA = '''
-import pytorch_lightning as pl
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 
-class Rings(pl.LightningDataModule):
+class Rings(TensorDataset):
     """Points on two rings: which one?"""
 
-    num_classes = 2
+    classes = ("inner", "outer")
 
-    def __init__(self, batch_size: int = 64, points: int = 600):
-        super().__init__()
-        self.batch_size = batch_size
-        draw = torch.Generator().manual_seed(0)
+    def __init__(self, split: str, points: int = 200):
+        draw = torch.Generator().manual_seed(len(split))
         ring, angle = torch.randint(2, (points,), generator=draw), torch.rand(points, generator=draw) * 6.283
-        x = torch.stack([angle.cos(), angle.sin()], 1) * (1 + ring)[:, None]
-        self.parts = [TensorDataset(x[k::3], ring[k::3]) for k in range(3)]
-
-    def train_dataloader(self):
-        return DataLoader(self.parts[0], self.batch_size, shuffle=True)
-
-    def val_dataloader(self):
-        return DataLoader(self.parts[1], 100)
-
-    def test_dataloader(self):
-        return DataLoader(self.parts[2], 100)
+        super().__init__(torch.stack([angle.cos(), angle.sin()], 1) * (1 + ring)[:, None], ring)
 '''
 CLAIM = """
 name: rings_need_a_norm

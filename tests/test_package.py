@@ -21,11 +21,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 URLS = PROJECT["urls"]
 RECIPE = ROOT / "docs" / "release" / "conda" / "meta.yaml"
-PINNED = {
-    (pin := Requirement(line)).name: pin
-    for line in (ROOT / "constraints.txt").read_text().splitlines()
-    if not line.startswith("#")
-}
+PINS = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+PINNED = {pin.name: pin for pin in map(Requirement, PINS)}
 
 
 @pytest.mark.parametrize("text", PROJECT["dependencies"])
@@ -77,11 +74,8 @@ def test_conda_recipe_asks_for_what_pyproject_asks():
     expected = {one.name: one.specifier for one in map(Requirement, PROJECT["dependencies"])}
     expected["pytorch"] = expected.pop("torch")
     assert {one.name: one.specifier for one in asked} == expected
-    assert {Requirement(text).name for text in recipe["requirements"]["host"]} == {
-        "python",
-        "pip",
-        "hatchling",
-    }
+    host = {Requirement(text).name for text in recipe["requirements"]["host"]}
+    assert host == {"python", "pip", "hatchling"}
     assert recipe["build"]["entry_points"] == [f"{name} = {to}" for name, to in PROJECT["scripts"].items()]
     assert (RECIPE.parent / recipe["source"]["path"]).resolve() == ROOT
     about = recipe["about"]
@@ -108,12 +102,8 @@ def test_pages_say_how_to_install_as_the_code_does():
 
 def test_what_is_imported_is_declared():
     """Every package that a file of the project imports is a dependency, an extra, or imported under `try`."""
-    names = {
-        "pyyaml": "yaml",
-        "pytorch-lightning": "pytorch_lightning",
-        "hydra-core": "hydra",
-        "pillow": "PIL",
-    }
+    names = {"pyyaml": "yaml", "pytorch-lightning": "pytorch_lightning", "hydra-core": "hydra"}
+    names["pillow"] = "PIL"
     names |= {"lightning-utilities": "lightning_utilities"}
     asked = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
     declared = {names.get(name := Requirement(text).name.lower(), name) for text in asked}

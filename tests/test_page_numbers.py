@@ -509,10 +509,8 @@ def test_the_answers_of_readme():
     assert float(share) == round(1 / depth_runs().get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3)
     says(text, "(# and # points in two seeds)", *minus(judging("resnet"), "batchnorm", "none"))
     small = judging("batches").query("model == 'mlp' and batch_size == '2'")
-    (mean, low, high), values = (
-        numbers(text, "is # points (# to #) below LayerNorm"),
-        minus(small, "layernorm", "batchnorm"),
-    )
+    mean, low, high = numbers(text, "is # points (# to #) below LayerNorm")
+    values = minus(small, "layernorm", "batchnorm")
     assert (int(mean), int(low), int(high)) == tuple(round(value) for value in values), values
 
 

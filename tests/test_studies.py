@@ -101,12 +101,8 @@ def test_units_start_as_behind_batchnorm_and_layers_with_deviation_1(study):
         inputs = x.flatten(1)
         for layer in model.layers:
             z, inputs = layer.linear(inputs), layer(inputs)
-            torch.testing.assert_close(
-                z.std(0) if fit == "units" else z.std().view(1),
-                torch.ones(32 if fit == "units" else 1),
-                rtol=1e-3,
-                atol=1e-3,
-            )
+            spread, ones = (z.std(0), torch.ones(32)) if fit == "units" else (z.std(), torch.ones(()))
+            torch.testing.assert_close(spread, ones, rtol=1e-3, atol=1e-3)
             if fit == "units":
                 torch.testing.assert_close(z.mean(0), torch.zeros(32), rtol=0, atol=1e-3)
 

@@ -12,16 +12,8 @@ from normexp.claims.judge.verdict import Word
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "words.md"
 PAGES = [*ROOT.glob("README.md"), *ROOT.glob("CONTRIBUTING.md"), *(ROOT / "docs").glob("*.md")]
-PRINTS = [
-    "cli",
-    "claims",
-    "report",
-    "compare",
-    "advise",
-    "sweeps",
-    "check",
-    "training",
-]  # rooms that write to a terminal or page
+# Rooms that write to a terminal or page.
+PRINTS = ["cli", "claims", "report", "compare", "advise", "sweeps", "check", "training"]
 
 # Words that nobody needs beside the twelve: old -> what stands in its place.
 REPLACED = {

@@ -14,11 +14,8 @@ from normexp.data.rows import Rows
 def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:
     """Digits of one process of several, in epoch 0 of a trainer."""
     data = Digits(**{"batch_size": 64, "eval_batch_size": 100, "val_size": 288} | options)
-    data.trainer = SimpleNamespace(
-        global_rank=rank,
-        world_size=world_size,
-        strategy=SimpleNamespace(root_device=torch.device("cpu")),
-    )
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    data.trainer = SimpleNamespace(global_rank=rank, world_size=world_size, strategy=strategy)
     data._progress = lambda: (0, 0)
     return data
 

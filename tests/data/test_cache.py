@@ -40,11 +40,8 @@ def load(path, **options) -> ImageFolder:
 
 
 def same(first, other) -> bool:
-    return all(
-        torch.equal(mine, its)
-        for name in ("train", "val", "test")
-        for mine, its in zip(first.splits[name], other.splits[name], strict=True)
-    )
+    pairs = [zip(first.splits[name], other.splits[name], strict=True) for name in ("train", "val", "test")]
+    return all(torch.equal(mine, its) for pair in pairs for mine, its in pair)
 
 
 @pytest.fixture

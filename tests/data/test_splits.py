@@ -50,9 +50,8 @@ def test_digits_are_those_that_scikit_learn_reads():
     """By a digest of its numbers, and against itself where it is installed."""
     pixels, labels = raw_digits()
     content = pixels.astype(np.uint8).tobytes() + labels.astype(np.uint8).tobytes()
-    assert hashlib.sha256(content).hexdigest() == (
-        "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
-    )
+    digest = "87ff0c9e40dc7e2c0e34e7257799c2e3f3aec1a016363bb11cad869ec428a826"
+    assert hashlib.sha256(content).hexdigest() == digest
     assert np.bincount(labels).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]  # as UCI says
     with contextlib.suppress(ImportError):
         from sklearn.datasets import load_digits
@@ -67,11 +66,8 @@ def test_digits_splits_are_disjoint_exhaustive_and_stratified_with_their_labels(
     data = digits()
     sizes = {name: len(split.y) for name, split in data.splits.items()}
     assert sizes == {"train": 1149, "val": 288, "test": 360}
-    together = [
-        (image.numpy().tobytes(), label)
-        for split in data.splits.values()
-        for image, label in zip(split.x, split.y.tolist(), strict=True)
-    ]
+    rows = [row for split in data.splits.values() for row in zip(split.x, split.y.tolist(), strict=True)]
+    together = [(image.numpy().tobytes(), label) for image, label in rows]
     expected = zip(
         (image.tobytes() for image in (raw_images / 16).astype(np.float32)), raw_labels, strict=True
     )

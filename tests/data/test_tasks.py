@@ -12,7 +12,7 @@ from normexp.runs import read_summary
 from normexp.training.build import build
 from normexp.training.train import train
 
-SMALL = (
+SMALL = [
     "data=digits",
     "model=mlp",
     "model.depth=1",
@@ -20,7 +20,7 @@ SMALL = (
     "monitor=none",
     "trainer=cpu",
     "batch_size=32",
-)
+]
 SHORT = ("max_steps=5", "val_every_n_steps=2", "data.task_batches=2")  # ends in the third task
 
 
@@ -74,9 +74,8 @@ def test_a_resumed_run_goes_on_in_its_task(step, tmp_path):
     interrupted = Recorder()
     with pytest.raises(Interrupted):
         fit(digits(**options), interrupted, limits, SaveAt(tmp_path / "last.ckpt", "batch end", step))
-    assert (
-        interrupted.seen + fit(digits(**options), Recorder(), limits, resume=tmp_path / "last.ckpt") == whole
-    )
+    resumed = fit(digits(**options), Recorder(), limits, resume=tmp_path / "last.ckpt")
+    assert interrupted.seen + resumed == whole
 
 
 @pytest.mark.parametrize("kind", ["permuted", "relabeled"])

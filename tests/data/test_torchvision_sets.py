@@ -32,12 +32,8 @@ def test_mnist_family_reads_idx_files_plain_or_packed(target, pack, tmp_path, no
     test = data.splits["test"]
     np.testing.assert_allclose(test.x[:, 0], arrays["t10k-images-idx3-ubyte"] / 255, atol=1e-7)
     assert test.y.tolist() == arrays["t10k-labels-idx1-ubyte"].tolist()
-    label_of = {
-        image.tobytes(): label
-        for image, label in zip(
-            arrays["train-images-idx3-ubyte"], arrays["train-labels-idx1-ubyte"], strict=True
-        )
-    }
+    images, labels = (arrays[f"train-{name}"] for name in ("images-idx3-ubyte", "labels-idx1-ubyte"))
+    label_of = {image.tobytes(): label for image, label in zip(images, labels, strict=True)}
     seen = 0
     for name in ("train", "val"):
         for image, label in zip(data.splits[name].x, data.splits[name].y, strict=True):

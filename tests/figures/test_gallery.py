@@ -71,26 +71,6 @@ def test_a_figure_draws_its_numbers(name, tmp_path):
         assert (tmp_path / f"{name}.{ending}").stat().st_size > 5000
 
 
-def test_sharpness_equals_the_largest_eigenvalue_of_the_whole_hessian():
-    from normexp.monitors.loss_landscape import hessian_product, lanczos
-
-    torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).double()
-    x, t = torch.randn(20, 4).double(), torch.randn(20, 2).double()
-    parameters = list(network.parameters())
-
-    def loss(flat):
-        parts = zip(network.named_parameters(), flat.split([p.numel() for p in parameters]), strict=True)
-        own = {name: part.view_as(p) for (name, p), part in parts}
-        return torch.square(torch.func.functional_call(network, own, x) - t).sum(1).mean() / 2
-
-    flat = torch.cat([p.detach().flatten() for p in parameters])
-    whole = torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, flat))[-1]
-    value = torch.square(network(x) - t).sum(1).mean() / 2
-    found = lanczos(hessian_product(value, parameters), torch.ones_like(flat), 37)[-1]
-    assert float(found) == pytest.approx(float(whole), rel=1e-6)
-
-
 def test_best_tanh_finds_the_curve_that_made_the_points():
     x = torch.linspace(-3, 3, 200).double()
     y = 2 * (0.7 * x).tanh()

@@ -28,12 +28,8 @@ class SlowGPT:
     """Logits (T, num_classes) of one text under RMSNorm (`centered=False`) or LayerNorm."""
 
     def __init__(self, model, options, *, centered, eps=1e-5):
-        self.weights, self.options, self.centered, self.eps = (
-            dict(model.named_parameters()),
-            options,
-            centered,
-            eps,
-        )
+        self.weights, self.options = dict(model.named_parameters()), options
+        self.centered, self.eps = centered, eps
 
     def get(self, name, otherwise=None):
         return self.options.get(name, otherwise)

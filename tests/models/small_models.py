@@ -50,12 +50,8 @@ MODELS = sorted({path.stem for path in (CONFIGS / "model").glob("*.yaml")} - OTH
 
 @cache
 def norm_factory(name: str):
-    root = {
-        "eps": 1e-5,
-        "seed": 0,
-        "batch_size": 4,
-        "norm": OmegaConf.load(CONFIGS / "norm" / f"{name}.yaml"),
-    }
+    norm = OmegaConf.load(CONFIGS / "norm" / f"{name}.yaml")
+    root = {"eps": 1e-5, "seed": 0, "batch_size": 4, "norm": norm}
     cfg = OmegaConf.create(root)
     if cfg.norm.get("virtual_batch_size"):
         cfg.norm.virtual_batch_size = 2  # of batches of 4

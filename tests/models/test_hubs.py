@@ -125,22 +125,14 @@ def test_name_of_a_hub_is_a_choice_of_model(word, expected):
 @pytest.mark.integration
 def test_network_of_a_hub_is_trained(tmp_path, monkeypatch):
     def create_model(name, pretrained, num_classes, in_chans):
-        layers = (
-            nn.Conv2d(in_chans, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.LazyLinear(num_classes),
-        )
+        ends = (nn.ReLU(), nn.Flatten(), nn.LazyLinear(num_classes))
+        layers = (nn.Conv2d(in_chans, 4, 3), nn.BatchNorm2d(4), *ends)
         network = nn.Sequential(*layers)
         network(torch.zeros(1, in_chans, 8, 8))
         return network
 
-    fake = {
-        "list_models": lambda: ["tiny", "small"],
-        "create_model": create_model,
-        "is_model": lambda name: False,
-    }
+    fake = {"list_models": lambda: ["tiny", "small"], "is_model": lambda name: False}
+    fake["create_model"] = create_model
     monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(**fake))
     monkeypatch.chdir(tmp_path)
     for name in ("tiny", "small"):

@@ -103,11 +103,8 @@ def test_weight_norm_gets_each_initialized_linear_map_and_its_result_is_used(nam
         plain, wrapped = small_model(name), small_model(name, weight_norm=Wrapped)
     except (TypeError, ValueError):
         pytest.skip("has no option weight_norm, or not with its other options")
-    pairs = [
-        (a.module, b.module)
-        for a, b in zip(plain.sites(), wrapped.sites(), strict=True)
-        if a.kind == "linear"
-    ]
+    sites = zip(plain.sites(), wrapped.sites(), strict=True)
+    pairs = [(a.module, b.module) for a, b in sites if a.kind == "linear"]
     assert all(torch.equal(module.weight, wrapper.at_wrapping) for module, wrapper in pairs)
     inputs, _ = small_batch(name)
     assert torch.equal(plain(inputs), wrapped(inputs))

@@ -83,14 +83,8 @@ class Network(nn.Module):
     def __init__(self):
         super().__init__()
         torch.manual_seed(0)
-        self.layers = nn.Sequential(
-            nn.Linear(8, 6),
-            BatchNorm(6),
-            nn.ReLU(),
-            nn.Dropout(0.5),
-            nn.Linear(6, 5),
-            BatchNorm(5, running_correction=0),
-        )
+        first = nn.Linear(8, 6), BatchNorm(6), nn.ReLU(), nn.Dropout(0.5)
+        self.layers = nn.Sequential(*first, nn.Linear(6, 5), BatchNorm(5, running_correction=0))
 
     def forward(self, x):
         return self.layers(x)

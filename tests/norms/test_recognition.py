@@ -197,11 +197,8 @@ def test_any_formula_is_read_off(seed):
     random = torch.Generator().manual_seed(seed)
     draw = lambda *choices: choices[int(torch.randint(len(choices), (), generator=random))]  # noqa: E731
     channel_dim, centers, correction = draw(1, -1), draw(True, False), draw(0, 1)
-    eps, position, form = (
-        draw(1e-5, 1e-6, 1e-3, 3e-4, 0.1),
-        draw("inside", "outside"),
-        draw("g", "1+g", "none"),
-    )
+    eps = draw(1e-5, 1e-6, 1e-3, 3e-4, 0.1)
+    position, form = draw("inside", "outside"), draw("g", "1+g", "none")
     size, whole = draw(3, 8, 16), draw(True, False)
 
     class Thing(nn.Module):

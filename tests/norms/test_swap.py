@@ -396,11 +396,8 @@ def test_what_shares_or_is_read_by_others_stays():
     class Fused(nn.Module):
         def __init__(self):
             super().__init__()
-            self.norm, self.norms, self.seen = (
-                nn.LayerNorm(4),
-                nn.ModuleList([nn.LayerNorm(4)]),
-                nn.LayerNorm(4),
-            )
+            self.norm, self.seen = nn.LayerNorm(4), nn.LayerNorm(4)
+            self.norms = nn.ModuleList([nn.LayerNorm(4)])
             nn.init.ones_(self.seen.weight)
 
         def forward(self, x):
@@ -438,11 +435,9 @@ def test_where_an_rms_norm_rounds_is_kept(rounding):
         def forward(self, x):
             wide = x.float()
             wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
-            return (
-                self.weight * wide.to(x.dtype)
-                if rounding == "before_gain"
-                else (self.weight.float() * wide).to(x.dtype)
-            )
+            if rounding == "before_gain":
+                return self.weight * wide.to(x.dtype)
+            return (self.weight.float() * wide).to(x.dtype)
 
     net = nn.Sequential(RMSNorm(64)).bfloat16()
     x = torch.randn(16, 64, generator=torch.Generator().manual_seed(0)).bfloat16()

@@ -58,10 +58,8 @@ def test_other_words_are_refused_in_one_line(decay):
 
 def test_the_default_is_no_part_of_the_identity_and_another_choice_is():
     plain, other = (specs(["optimizer=adamw", *more])[0] for more in ([], ["optimizer.decay=all"]))
-    before = {
-        **plain.config,
-        "optimizer": {k: v for k, v in plain.config["optimizer"].items() if k != "decay"},
-    }
+    optimizer = {key: value for key, value in plain.config["optimizer"].items() if key != "decay"}
+    before = {**plain.config, "optimizer": optimizer}
     assert config_hash(before) == config_hash(plain.config) != config_hash(other.config)
 
 

@@ -51,11 +51,8 @@ def test_table_has_its_rules_and_a_cell_for_each_column():
 def test_comparison_has_the_cells_of_the_markdown(tmp_path):
     study = open_study(write_study(tmp_path))
     table = comparison(study)
-    rows = [
-        line[: -len(r" \\")].split(" & ")
-        for line in comparison_in_latex(study, table).splitlines()
-        if "&" in line
-    ]
+    lines = [line for line in comparison_in_latex(study, table).splitlines() if "&" in line]
+    rows = [line[: -len(r" \\")].split(" & ") for line in lines]
     text = markdown(study, table).split("\n\n")[0].splitlines()
     shown = [
         [re.sub(r"\\(.)|\*\*", r"\1", cell).strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]

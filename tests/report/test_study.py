@@ -137,12 +137,8 @@ def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):
     assert not any("mix" in line for line in cautions(open_study(tmp_path)))
     for folder in tmp_path.glob("mlp/none-*"):
         summary = json.loads((folder / "summary.json").read_text())
-        edit_summary(
-            folder,
-            numerics=2,
-            execution=summary["execution"] | {"threads": 2},
-            versions=summary["versions"] | {"torch": "2.11.0"},
-        )
+        execution, versions = summary["execution"] | {"threads": 2}, summary["versions"] | {"torch": "2.11.0"}
+        edit_summary(folder, numerics=2, execution=execution, versions=versions)
     said = cautions(open_study(tmp_path))
     expected = (
         "The runs mix versions of torch (2.11.0, 2.15.0): one seed then gives other last digits.",

@@ -9,18 +9,11 @@ from normexp.report.study import open_study
 from normexp.runs import load, load_summaries
 from normexp.runs.metrics import higher_is_better, with_metric
 
+HIGHER = {"val/mAP": True, "val/top-1-acc": True, "R2": True, "test/accuracy_reestimated": True}
+HIGHER |= {"test/error": False, "val_loss": False}
 
-@pytest.mark.parametrize(
-    ("name", "higher"),
-    [
-        ("val/mAP", True),
-        ("test/error", False),
-        ("test/accuracy_reestimated", True),
-        ("val_loss", False),
-        ("R2", True),
-        ("val/top-1-acc", True),
-    ],
-)
+
+@pytest.mark.parametrize(("name", "higher"), [*HIGHER.items(), ("val/top-1-acc", True)])
 def test_the_last_word_of_a_name_says_which_way_is_better(name, higher):
     assert higher_is_better(name) is higher
     assert higher_is_better(name, "lower") is False
@@ -43,10 +36,8 @@ def test_a_final_metric_an_error_and_a_logged_one(tmp_path):
     folder = write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=3)
     table = load_summaries(folder)
     assert with_metric(table, folder, "test/loss") is table
-    assert (
-        with_metric(table, folder, "test/error")["test/error"].tolist()
-        == (1 - table["test/accuracy"]).tolist()
-    )
+    errors = with_metric(table, folder, "test/error")["test/error"]
+    assert errors.tolist() == (1 - table["test/accuracy"]).tolist()
     last = load(folder, metrics=["val/loss"]).groupby("run", observed=True)["value"].last()
     assert np.array_equal(with_metric(table, folder, "val/loss")["val/loss"], last[table["run"]])
     assert not open_study(folder, "val/loss").higher_is_better

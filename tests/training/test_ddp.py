@@ -1,6 +1,5 @@
 """A run over two processes on the CPU: monitors measure both, and it survives the death of either."""
 
-import csv
 import math
 import os
 import signal
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from recorded import points
 
 from normexp.config.folder import CONFIGS
 
@@ -45,30 +45,19 @@ def worker_of(process: subprocess.Popen) -> int | None:
     return next((pid for pid, command in commands.items() if b"train.py" in command), None)
 
 
-def rows(outputs: Path) -> dict[tuple[str, str], float]:
-    (path,) = outputs.rglob("metrics.csv")
-    with path.open(newline="") as file:
-        return {(row["step"], row["metric"]): float(row["value"]) for row in csv.DictReader(file)}
-
-
 def close(a: float, b: float) -> bool:
     return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) or (math.isnan(a) and math.isnan(b))
 
 
 @pytest.mark.parametrize("norm", ["layernorm", "batchnorm_sync"])
 def test_monitors_of_two_processes_measure_what_one_does(norm, tmp_path):
-    options = [
-        f"norm={norm}",
-        "max_steps=5",
-        "monitor=full",
-        "log_every_n_steps=2",
-        "trainer.precision=64-true",
-    ]
+    options = ["max_steps=5", "monitor=full", "log_every_n_steps=2", "trainer.precision=64-true"]
+    options.append(f"norm={norm}")
     full = yaml.safe_load((CONFIGS / "monitor" / "full.yaml").read_text())
     options += [f"monitor.{name}.every_n_steps=2" for name in full if name != "defaults"]
     finish(start(tmp_path / "one", *options))
     finish(start(tmp_path / "two", *options, "trainer=ddp"))
-    one, two = rows(tmp_path / "one"), rows(tmp_path / "two")
+    one, two = points(tmp_path / "one"), points(tmp_path / "two")
     assert one.keys() == two.keys()
     assert len(one) > 500
     assert {key: (one[key], two[key]) for key in one if not close(one[key], two[key])} == {}
@@ -89,7 +78,7 @@ def test_run_whose_process_was_stopped_goes_on_as_if_nothing_had_happened(signum
     if not to_worker and signum != signal.SIGKILL:
         assert "checkpoint kept; the same command goes on from there" in output
     assert "resuming from checkpoints/last.ckpt" in finish(start(tmp_path / "stopped", *options))
-    assert rows(tmp_path / "stopped") == rows(tmp_path / "whole")
+    assert points(tmp_path / "stopped") == points(tmp_path / "whole")
     last = [next((tmp_path / name).rglob("last.ckpt")) for name in ("whole", "stopped")]
     whole, stopped = (torch.load(path, weights_only=True)["state_dict"] for path in last)
     assert all(torch.equal(whole[name], value) for name, value in stopped.items())

@@ -1,6 +1,6 @@
 """Early stopping: when a run ends, that an interrupted one ends there too, and what its identity is."""
 
-from test_one_run import curve as rows_of
+from recorded import curve as rows_of
 
 
 def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):

@@ -3,22 +3,15 @@
 import pytest
 import torch
 from pytorch_lightning import Callback
-from test_one_run import curve
+from recorded import curve
 
 from normexp.training.epoch_loop import PlainEpochLoop
 
 HOOKS = [
-    "on_train_epoch_start",
-    "on_train_batch_start",
-    "on_before_zero_grad",
-    "on_before_backward",
-    "on_after_backward",
-    "on_before_optimizer_step",
-    "on_train_batch_end",
-    "on_validation_start",
-    "on_validation_end",
+    "on_train_epoch_start", "on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward",
+    "on_before_optimizer_step", "on_train_batch_end", "on_validation_start", "on_validation_end",
     "on_train_epoch_end",
-]
+]  # fmt: skip
 
 
 class Order(Callback):

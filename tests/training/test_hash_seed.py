@@ -1,6 +1,5 @@
 """Python draws the order of sets anew in every process: neither a result nor the order of rows may hang on it."""
 
-import csv
 import json
 import os
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from recorded import curve
 
 from normexp.config.folder import CONFIGS
 
@@ -32,13 +32,9 @@ def start(outputs: Path, hash_seed: str) -> subprocess.Popen:
 
 
 def found(outputs: Path) -> tuple[list[tuple[str, ...]], dict]:
-    (path,) = outputs.rglob("metrics.csv")
-    with path.open(newline="") as file:
-        rows = [
-            tuple(row[name] for name in ("step", "epoch", "metric", "value")) for row in csv.DictReader(file)
-        ]
-    summary = json.loads((path.parent / "summary.json").read_text())
-    return rows, {key: summary[key] for key in ("hash", "metrics", "convergence", "config")}
+    (path,) = outputs.rglob("summary.json")
+    summary = json.loads(path.read_text())
+    return curve(outputs), {key: summary[key] for key in ("hash", "metrics", "convergence", "config")}
 
 
 @pytest.mark.slow

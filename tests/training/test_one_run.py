@@ -1,11 +1,11 @@
 """One run from parts to folder: what it leaves, and what its numbers are."""
 
-import csv
 import json
 
 import pytest
 import torch
 from pytorch_lightning import Callback
+from recorded import curve
 from refusals import refused
 
 from normexp.runs import load
@@ -24,12 +24,6 @@ class AtStep(Callback):
 
 def weights(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
-
-
-def curve(folder):
-    """All rows of metrics.csv but their seconds."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [(row["step"], row["epoch"], row["metric"], row["value"]) for row in csv.DictReader(file)]
 
 
 def test_run_leaves_what_the_contract_names(train):

@@ -2,11 +2,13 @@
 
 import copy
 import json
+import math
 
 import pytest
 import torch
 import torch.nn.functional as F
 from pytorch_lightning import Callback
+from recorded import points
 from test_one_run import weights
 from torch import nn
 
@@ -51,13 +53,7 @@ def layer_by_layer(network: nn.Module, train: torch.Tensor, test: torch.Tensor) 
 def test_numbers_are_those_of_a_plain_loop_over_layers(train, norm):
     """Also with noise and dropout in training, which eval mode lacks."""
     keep = Keep()
-    words = [
-        f"norm={norm.split()[0]}",
-        *norm.split()[1:],
-        "batch_size=8",
-        "model.depth=3",
-        "model.activation=relu",
-    ]
+    words = [*f"norm={norm}".split(), "batch_size=8", "model.depth=3", "model.activation=relu"]
     summary, _ = train(*words, callbacks=[keep])
     splits = {name: (rows.x, rows.y) for name, rows in keep.data.splits.items()}
     inputs = {split: keep.data.rows(split, torch.device("cpu")).take(slice(10_000)) for split in splits}
@@ -89,10 +85,7 @@ def test_the_runs_own_network_keeps_its_statistics(train, norm):
     summary, folder = train(f"norm={norm.split()[0]}", *norm.split()[1:], callbacks=[compare])
     saved = weights(folder)
     assert all(torch.equal(saved[name], value) for name, value in compare.state.items())
-    rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
-    (row,) = [row for row in rows if "seen/network" in row]
-    assert float(row[-1]) == summary["metrics"]["test/accuracy"]
-    assert int(row[0]) == summary["steps"]
+    assert points(folder)[str(summary["steps"]), "seen/network"] == summary["metrics"]["test/accuracy"]
 
 
 @pytest.mark.parametrize("norm", ["none", "layernorm", "groupnorm", "batchnorm norm.freeze_after=1"])
@@ -148,12 +141,21 @@ def test_a_network_of_ones_own_with_torchs_batchnorm_is_estimated_and_told(tmp_p
     assert "estimated anew from training samples" in printed
 
 
+# Of running statistics.
+PRECISIONS = {"64-true": torch.float64, "bf16-true": torch.bfloat16, "bf16-mixed": torch.float32}
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("precision", ["64-true", "bf16-true", "bf16-mixed"])
-def test_every_precision(train, precision):
-    found = train("norm=batchnorm", f"trainer.precision={precision}", "max_steps=4")[0]["metrics"]
-    wide = train("norm=batchnorm", "max_steps=4")[0]["metrics"]
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_statistics_are_estimated_in_the_precision_of_the_run(train, precision):
+    words = [f"trainer.precision={precision}", "max_steps=4"]
+    wide, found = (train("norm=batchnorm", *more)[0]["metrics"] for more in (words[1:], words))
     assert found["test/loss_reestimated"] == pytest.approx(wide["test/loss_reestimated"], rel=0.05)
+    precise, folder = train("norm=batchnorm_precise", *words)
+    assert math.isfinite(precise["metrics"]["val/loss"])
+    running = [value for key, value in weights(folder).items() if key.endswith("running_var")]
+    assert running
+    assert all(value.dtype == PRECISIONS[precision] and bool((value > 0).all()) for value in running)
 
 
 class NoiseOn(RunMeasure):
@@ -190,7 +192,8 @@ def test_a_measure_of_ones_own_changes_nothing_and_ends_nothing(train, tmp_path)
         watched, folder = train(*words, f"outputs={tmp_path / 'watched'}", callbacks=[Broken(), noise])
     assert watched["metrics"] == plain["metrics"]
     assert noise.images == 100
-    rows = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
-    (value,) = [float(row[-1]) for row in rows if "accuracy_with_noise/network" in row]
+    (value,) = [
+        value for (_, metric), value in points(folder).items() if metric == "accuracy_with_noise/network"
+    ]
     assert value != plain["metrics"]["test/accuracy"]
     assert json.loads((folder / "summary.json").read_text())["status"] == "completed"

@@ -13,8 +13,9 @@ import pytest
 import torch
 from config.hostile import Trap, write_trap
 from forked import begun, run_script
+from recorded import curve
 from refusals import refused
-from test_one_run import AtStep, curve, weights
+from test_one_run import AtStep, weights
 
 from normexp.config.errors import one_line_errors
 from normexp.training import checkpoint
