@@ -32,13 +32,16 @@ def test_signs_that_a_terminal_cannot_show_are_replaced(tmp_path):
 def test_interruption_before_training_leaves_nothing_but_one_line(tmp_path, imported):
     """As soon as a library is imported, before the next ones are: not after some seconds, which a busy machine takes
     for other things."""
-    with subprocess.Popen(
-        [sys.executable, "-X", "importtime", "train.py", f"outputs={tmp_path}/outputs", "max_epochs=1000"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
+    command = [
+        sys.executable,
+        "-X",
+        "importtime",
+        "train.py",
+        f"outputs={tmp_path}/outputs",
+        "max_epochs=1000",
+    ]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:
         output = process.stdout
         assert any(line.startswith("import time:") and line.split()[-1] == imported for line in output)
         process.send_signal(signal.SIGINT)

@@ -104,11 +104,8 @@ def test_a_number_that_is_rounded_twice_is_seen(text, value, right):
     assert agrees(text, value) is right
 
 
-SHIFT = {
-    "logged/first:wasserstein_drift/*": 1,
-    "logged/middle:wasserstein_drift/*": 2,
-    "logged/middle:ics_cosine/*": 3,
-}  # column -> cell
+COLUMNS = ("first:wasserstein_drift", "middle:wasserstein_drift", "middle:ics_cosine")
+SHIFT = {f"logged/{column}/*": cell for cell, column in enumerate(COLUMNS, start=1)}
 
 
 def kind_of(runs: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -168,13 +165,9 @@ def check_arms(page: str, head: str, table: pd.DataFrame, baseline: str) -> None
 
 
 NOISE = {
-    "no norm": "none",
-    "BatchNorm": "batchnorm",
-    "BatchNorm, then noise": "noise",
-    "BatchNorm, then a walk": "walk",
-    "BatchNorm, then a constant offset": "offset",
-    "no norm, then noise": "noise_alone",
-}
+    "no norm": "none", "BatchNorm": "batchnorm", "BatchNorm, then noise": "noise", "BatchNorm, then a walk": "walk",
+    "BatchNorm, then a constant offset": "offset", "no norm, then noise": "noise_alone",
+}  # fmt: skip
 
 
 def chosen_runs(claim: str) -> pd.DataFrame:
@@ -232,17 +225,17 @@ def test_the_study_of_noise_in_a_network_of_relu():
     says(text, "with statistics of the noise it would lose #", (noise - mixed).mean())
 
 
+WEIGHTS = {
+    "Xavier's, BatchNorm": "batchnorm", "Xavier's times 4": "times_4", "Xavier's times 4, centered": "centered",
+    "each unit fitted to one batch": "units",
+}  # fmt: skip
+
+
 def test_the_study_of_initial_weights():
-    arms = {
-        "Xavier's": "xavier",
-        "Xavier's, BatchNorm": "batchnorm",
-        "Xavier's, LayerNorm": "layernorm",
-        "Xavier's times 4": "times_4",
-        "Xavier's times 4, centered": "centered",
-        "each unit fitted to one batch": "units",
-        "orthogonal": "orthogonal",
+    arms = WEIGHTS | {
+        "Xavier's": "xavier", "Xavier's, LayerNorm": "layernorm", "orthogonal": "orthogonal",
         "orthogonal, each layer fitted (LSUV)": "lsuv",
-    }
+    }  # fmt: skip
     table = study_values("I1", arms)
     assert table.shape == (3, 8)
     _, *rows = rows_of("studies/initialization/README.md", "initial weights")
@@ -265,13 +258,7 @@ def test_the_study_of_initial_weights():
 
 
 def test_the_study_of_initial_weights_at_32_layers():
-    arms = {
-        "Xavier's, BatchNorm": "batchnorm",
-        "Xavier's times 4": "times_4",
-        "Xavier's times 4, centered": "centered",
-        "each unit fitted to one batch": "units",
-    }
-    table = study_values("I2", arms)
+    table = study_values("I2", WEIGHTS)
     check_arms("studies/initialization/README.md", "initial weights, 32 layers", table, "Xavier's, BatchNorm")
     centered, norm = table["Xavier's times 4, centered"], table["Xavier's, BatchNorm"]
     assert student(centered - norm)[1] > -0.5
@@ -303,15 +290,10 @@ def test_the_study_of_layers_steps():
 
 def test_the_study_of_parts():
     arms = {
-        "no norm": "none",
-        "BatchNorm": "batchnorm",
-        "frozen after 100 updates": "frozen_100",
-        "no gradient through the statistics": "detached",
-        "deviation alone": "deviation",
-        "mean alone": "mean",
-        "statistics of the last 10 batches": "last_10",
-        "statistics of the last 100 batches": "last_100",
-    }
+        "no norm": "none", "BatchNorm": "batchnorm", "frozen after 100 updates": "frozen_100",
+        "no gradient through the statistics": "detached", "deviation alone": "deviation", "mean alone": "mean",
+        "statistics of the last 10 batches": "last_10", "statistics of the last 100 batches": "last_100",
+    }  # fmt: skip
     table = study_values("B1", arms)
     assert table.shape == (3, 8)
     check_arms("studies/parts_of_batchnorm/README.md", "arm | accuracy", table, "BatchNorm")

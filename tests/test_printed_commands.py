@@ -38,15 +38,8 @@ def follow(line: str) -> None:
 def test_the_lines_at_the_end_of_a_sweep_and_of_a_run_work_without_a_name(tmp_path):
     """A run of other data lies beside them, as after the first commands of the README."""
     given = [*SMALL, f"outputs={tmp_path}"]
-    words = [
-        "model=gpt",
-        "model.width=16",
-        "model.heads=2",
-        "data=python_docs",
-        "batch_size=2",
-        "monitor=none",
-    ]
-    alone = forked(*words, "max_steps=2", given[-1], COLUMNS="160")
+    words = ["model=gpt", "model.width=16", "model.heads=2", "data=python_docs", "batch_size=2"]
+    alone = forked(*words, "monitor=none", "max_steps=2", given[-1], COLUMNS="160")
     assert alone.returncode == 0, alone.stderr
     swept = forked("-m", "norm=none,rmsnorm", "seed=0,1", *given, COLUMNS="160")
     assert swept.returncode == 0, swept.stderr

@@ -12,15 +12,8 @@ from normexp.runs import read_summary
 from normexp.training.build import build
 from normexp.training.train import train
 
-SMALL = [
-    "data=digits",
-    "model=mlp",
-    "model.depth=1",
-    "model.width=8",
-    "monitor=none",
-    "trainer=cpu",
-    "batch_size=32",
-]
+SMALL = ("data=digits", "model=mlp", "model.depth=1", "model.width=8")
+SMALL += ("monitor=none", "trainer=cpu", "batch_size=32")
 SHORT = ("max_steps=5", "val_every_n_steps=2", "data.task_batches=2")  # ends in the third task
 
 

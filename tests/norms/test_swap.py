@@ -478,12 +478,8 @@ def odd_layer(seed):
     return layer, base
 
 
-SAME = {
-    nn.BatchNorm2d: "batchnorm",
-    nn.GroupNorm: "groupnorm",
-    nn.InstanceNorm2d: "instancenorm",
-    nn.RMSNorm: "rmsnorm",
-}
+SAME = {nn.BatchNorm2d: "batchnorm", nn.GroupNorm: "groupnorm", nn.InstanceNorm2d: "instancenorm"}
+SAME[nn.RMSNorm] = "rmsnorm"
 
 
 @pytest.mark.parametrize("seed", range(80))

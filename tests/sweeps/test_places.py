@@ -16,12 +16,8 @@ from normexp.runs import load_summaries
 ROOT = Path(__file__).parents[2]
 LOCAL = os.environ | {"RAY_ADDRESS": "local"}
 RUN = ["name=runs", "model.width=16", "batch_size=32", "monitor=none", "trainer=cpu", "val_every_n_steps=100"]
-PLACES = {
-    "here": ["--workers", "1"],
-    "inside": ["--workers", "0"],
-    "local": ["--place", "local", "--workers", "1"],
-    "ray": ["--place", "ray", "--workers", "1"],
-}
+PLACES = {"here": ["--workers", "1"], "inside": ["--workers", "0"]}
+PLACES |= {place: ["--place", place, "--workers", "1"] for place in ("local", "ray")}
 PACKAGES = {"local": "submitit", "ray": "ray"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

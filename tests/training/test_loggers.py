@@ -60,12 +60,8 @@ def test_resume_keeps_rows_until_the_checkpoint_and_drops_later_and_broken_ones(
 @pytest.mark.integration
 @pytest.mark.parametrize("stop", ["between steps", "killed in the next epoch"])
 def test_tensorboard_has_each_number_of_a_resumed_run_once(train, tmp_path, stop):
-    options = [
-        "monitor=gradients",
-        "log_every_n_steps=4",
-        "max_epochs=3",
-        "monitor.gradients.every_n_steps=5",
-    ]
+    options = ["monitor=gradients", "monitor.gradients.every_n_steps=5"]
+    options += ["max_epochs=3", "log_every_n_steps=4"]
     _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
     if stop == "between steps":
         interrupted(train, *options, step=20)

@@ -51,13 +51,7 @@ def check_equal(folder, whole):
 def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path):
     """In the middle of an epoch, at its end, and in the next one."""
     # dropout and augmentation draw random numbers at every step
-    options = [
-        "model=transformer",
-        "model.depth=1",
-        "model.width=16",
-        "model.dropout=0.2",
-        "data.augment=true",
-    ]
+    options = ["model=transformer", "model.depth=1", "model.dropout=0.2", "data.augment=true"]
     options += ["log_every_n_steps=4", "schedule=warmup_cosine"]
     _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
     for step, signum in ((5, signal.SIGINT), (17, signal.SIGTERM), (23, signal.SIGINT)):
