@@ -39,10 +39,8 @@ def make_cifar(root: Path, name: str, monkeypatch, *, each: int = 40, test: int 
     fine = "labels" if name == "CIFAR10" else "fine_labels"
     batches = []
     for file, count in [(file, each) for file, _ in dataset.train_list] + [(dataset.test_list[0][0], test)]:
-        batch = {
-            "data": random.integers(0, 256, (count, 3072), dtype=np.uint8),
-            fine: [i % 10 for i in range(count)],
-        }
+        pixels = random.integers(0, 256, (count, 3072), dtype=np.uint8)
+        batch = {"data": pixels, fine: [i % 10 for i in range(count)]}
         (folder / file).write_bytes(pickle.dumps(batch))
         batches.append(batch)
     classes = [f"class {i}" for i in range(10 if name == "CIFAR10" else 100)]

@@ -38,7 +38,7 @@ def test_interruption_before_training_leaves_nothing_but_one_line(tmp_path, impo
         "importtime",
         "train.py",
         f"outputs={tmp_path}/outputs",
-        "max_epochs=1000",
+        "max_epochs=9999",
     ]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=ROOT, text=True, **pipes) as process:

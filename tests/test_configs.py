@@ -47,9 +47,8 @@ def test_every_choice_validates_and_norms_share_one_eps(group):
 
 def test_norms_built_by_hand_have_the_eps_of_a_run():
     signatures = [inspect.signature(vars(norms)[name]).parameters for name in norms.__all__]
-    defaults = [
-        of["eps"].default for of in signatures if "eps" in of and of["eps"].default
-    ]  # Norm alone has 0
+    # Norm alone has 0.
+    defaults = [of["eps"].default for of in signatures if "eps" in of and of["eps"].default]
     assert len(defaults) > 10
     assert set(defaults) == {OmegaConf.load(CONFIGS / "train.yaml").eps} == {norms.base.DEFAULT_EPS}
 

@@ -72,10 +72,8 @@ def test_what_a_stranger_tries_is_one_line_and_leaves_nothing(words, files, said
 def test_an_error_of_the_system_names_its_file_and_a_remedy(tmp_path):
     with pytest.raises(OSError, match="No space") as full, atomic_write(tmp_path / "a.json"):
         raise OSError(errno.ENOSPC, "No space left on device")  # which names no file
-    assert (
-        one_line(full.value)
-        == f"{tmp_path}/a.json: No space left on device; make room, or name another folder"
-    )
+    remedy = "make room, or name another folder"
+    assert one_line(full.value) == f"{tmp_path}/a.json: No space left on device; {remedy}"
     refused = PermissionError(errno.EACCES, "Permission denied", "x")
     assert one_line(refused) == "x: Permission denied; name another, or change who may use it"
 
@@ -94,7 +92,6 @@ def test_a_typo_is_answered_without_the_imports_that_take_seconds(words, tmp_pat
     )
     done = started("-c", code, *words, folder=tmp_path)
     assert done.returncode == 2
-    assert re.fullmatch(
-        "Error: .*(layernrom.*layernorm|dpeth.*depth|many.*whole number|mpl.*mlp).*\n", done.stderr
-    )
+    nearest = "layernrom.*layernorm|dpeth.*depth|many.*whole number|mpl.*mlp"
+    assert re.fullmatch(f"Error: .*({nearest}).*\n", done.stderr)
     assert list(tmp_path.iterdir()) == []

@@ -22,9 +22,7 @@ def found() -> dict[str, dict[str, Any]]:
 
 
 def test_the_record_is_of_these_numerics(record):
-    assert record["numerics"] == normexp.NUMERICS, (
-        "tests/numerics.json is old: run `python scripts/numerics.py`"
-    )
+    assert record["numerics"] == normexp.NUMERICS, "tests/numerics.json is old: run scripts/numerics.py"
     assert record["loss"].keys() == set(RUNS)
 
 

@@ -62,15 +62,12 @@ def test_conda_recipe_asks_for_what_pyproject_asks():
         return tomllib.loads((RECIPE.parent / name).read_text())
 
     page = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(RECIPE.read_text())
-    recipe = yaml.safe_load(
-        page.render(load_file_data=load_file_data, load_file_regex=load_file_regex, PYTHON="python")
-    )
+    functions = {"load_file_data": load_file_data, "load_file_regex": load_file_regex}
+    recipe = yaml.safe_load(page.render(PYTHON="python", **functions))
     assert recipe["package"] == {"name": PROJECT["name"], "version": __version__}
     python, *asked = map(Requirement, recipe["requirements"]["run"])
-    assert (python.name, python.specifier) == (
-        "python",
-        Requirement(f"p{PROJECT['requires-python']}").specifier,
-    )
+    versions = Requirement(f"p{PROJECT['requires-python']}").specifier
+    assert (python.name, python.specifier) == ("python", versions)
     expected = {one.name: one.specifier for one in map(Requirement, PROJECT["dependencies"])}
     expected["pytorch"] = expected.pop("torch")
     assert {one.name: one.specifier for one in asked} == expected

@@ -135,9 +135,8 @@ def test_covariate_shift():
 def test_how_much_less_the_inputs_move_with_batchnorm():
     kinds = ("tanh MLP", "CNN", "sigmoid MLP", "ResNet")
     means = [kind_of(shift_runs(), name).groupby("norm").mean(numeric_only=True) for name in kinds]
-    first, middle = (
-        [own[column]["none"] / own[column]["batchnorm"] for own in means] for column in [*SHIFT][:2]
-    )
+    columns = [*SHIFT][:2]
+    first, middle = ([own[column]["none"] / own[column]["batchnorm"] for own in means] for column in columns)
     text = text_of("docs/covariate_shift.md")
     says(text, "they move # and # times less in ... only # and # times less", *middle)
     says(text, "# to # times less", min(first), max(first))
@@ -203,10 +202,8 @@ def test_the_study_of_noise_in_a_network_of_relu():
     table = study_values("N5", NOISE)
     assert table.shape == (4, 6)
     check_arms("studies/noise/README.md", "arm, ReLU | accuracy", table, "BatchNorm")
-    page, text = (
-        text_of("docs/studies/noise/README.md").partition("N5")[2],
-        text_of("docs/covariate_shift.md"),
-    )
+    page = text_of("docs/studies/noise/README.md").partition("N5")[2]
+    text = text_of("docs/covariate_shift.md")
     norm, noise, none = (table[name] for name in ("BatchNorm", "BatchNorm, then noise", "no norm"))
     says(page, "the network is # points better", (noise - norm).mean())
     moved = chosen_runs("N5").groupby("arm").mean(numeric_only=True)

@@ -48,9 +48,8 @@ def study(monkeypatch):
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
 def test_a_study_composes_and_is_registered_as_it_stands(folder, study, tmp_path, monkeypatch):
     study(folder.name)
-    monkeypatch.setattr(
-        DataOfLaunch, "fingerprint", lambda self, config: ""
-    )  # not every machine has the data
+    # Not every machine has the data.
+    monkeypatch.setattr(DataOfLaunch, "fingerprint", lambda self, config: "")
     sys.path[:] = [place for place in sys.path if place != str(folder)]  # `_target_` finds the module itself
     sources, broken = documents_in(folder / "claims")
     claims, mistakes = read_all(sources, load_bank(folder.name))

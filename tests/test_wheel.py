@@ -77,13 +77,10 @@ def test_every_command_works_from_any_folder(normexp):
     said = normexp("train", "-m", *SMALL, "norm=none,layernorm", "name=sweep", "hydra.launcher.workers=2")
     assert "\n2 completed in" in said
     assert "report: normexp report outputs/sweep" in said
-    found = {
-        json.loads(path.read_text())["command"]
-        for path in (normexp.here / "outputs" / "sweep").rglob("summary.json")
-    }
-    assert found == {
-        "normexp train " + " ".join([*SMALL, f"norm={norm}", "name=sweep"]) for norm in ("none", "layernorm")
-    }
+    written = [path.read_text() for path in (normexp.here / "outputs" / "sweep").rglob("summary.json")]
+    found = {json.loads(text)["command"] for text in written}
+    typed = [[*SMALL, f"norm={norm}", "name=sweep"] for norm in ("none", "layernorm")]
+    assert found == {"normexp train " + " ".join(words) for words in typed}
     assert "report: outputs/sweep/report/index.html" in normexp("report", "outputs/sweep")
 
     assert "SUPPORTED" in normexp("verify", "claim=S36")

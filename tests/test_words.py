@@ -34,9 +34,8 @@ def printed_texts() -> dict[str, str]:
     texts = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
     for path in (ROOT / "docs").glob("*.ipynb"):
         cells = json.loads(path.read_text())["cells"]
-        texts[path.name] = "\n".join(
-            "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
-        )
+        told = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        texts[path.name] = "\n".join(told)
     for room in PRINTS:
         for path in (ROOT / "normexp" / room).rglob("*"):
             if path.suffix == ".py":

@@ -37,9 +37,8 @@ def test_preset_is_its_options_of_gpt_and_its_norm(name):
 @pytest.mark.integration
 @pytest.mark.parametrize("name", PRESETS)
 def test_command_line_wins_over_the_preset(name):
-    config, chosen = compose(
-        [f"preset={name}", "norm=layernorm", "model.position=learned", "eps=0.125", *TEXT]
-    )
+    words = [f"preset={name}", "norm=layernorm", "model.position=learned", "eps=0.125", *TEXT]
+    config, chosen = compose(words)
     assert chosen["norm"] == "layernorm"
     assert chosen["recipe"] == "gpt"
     plain = resolved(compose(["model=gpt", "norm=layernorm", "eps=0.125", *TEXT])[0])

@@ -12,10 +12,8 @@ CPU = torch.device("cpu")
 
 
 def batches(data) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    loaders = [
-        data.train_dataloader(),
-        *(data.evaluation_loader(split) for split in ("train", "val", "test")),
-    ]
+    evaluated = [data.evaluation_loader(split) for split in ("train", "val", "test")]
+    loaders = [data.train_dataloader(), *evaluated]
     return [batch for loader in loaders for batch in loader]
 
 

@@ -68,9 +68,8 @@ def test_digits_splits_are_disjoint_exhaustive_and_stratified_with_their_labels(
     assert sizes == {"train": 1149, "val": 288, "test": 360}
     rows = [row for split in data.splits.values() for row in zip(split.x, split.y.tolist(), strict=True)]
     together = [(image.numpy().tobytes(), label) for image, label in rows]
-    expected = zip(
-        (image.tobytes() for image in (raw_images / 16).astype(np.float32)), raw_labels, strict=True
-    )
+    pixels = [image.tobytes() for image in (raw_images / 16).astype(np.float32)]
+    expected = zip(pixels, raw_labels, strict=True)
     assert sorted(together) == sorted(expected)
     for split in data.splits.values():
         ideal = np.bincount(raw_labels) * len(split.y) / 1797

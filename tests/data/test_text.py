@@ -26,9 +26,8 @@ def path(tmp_path):
 
 
 def text_file(path, **options) -> TextFile:
-    data = TextFile(
-        **{"path": str(path), "batch_size": 8, "eval_batch_size": 4, "context_length": 16} | options
-    )
+    sizes = {"batch_size": 8, "eval_batch_size": 4, "context_length": 16}
+    data = TextFile(**{"path": str(path), **sizes} | options)
     data.load()
     return data
 
@@ -144,10 +143,8 @@ def test_python_docs_is_split_by_topic_and_most_of_it_trains():
 
 def test_python_docs_does_not_repeat_paragraphs_of_one_split_in_another():
     data = python_docs()
-    paragraphs = {
-        name: {p.strip() for p in data.decode(stream(split)).split("\n\n")}
-        for name, split in data.splits.items()
-    }
+    texts = {name: data.decode(stream(split)) for name, split in data.splits.items()}
+    paragraphs = {name: {p.strip() for p in text.split("\n\n")} for name, text in texts.items()}
     for split in ("val", "test"):
         repeated = sum(map(len, paragraphs[split] & paragraphs["train"]))
         assert repeated < 0.01 * sum(map(len, paragraphs[split]))

@@ -70,10 +70,8 @@ def test_logits_and_gradients_match_a_twin_in_loops(options, norm):
     assert torch.allclose(logits, slow, rtol=1e-10, atol=1e-10)
     direction = torch.randn_like(logits)
     parameters = list(model.parameters())
-    own, twin = (
-        torch.autograd.grad((result * direction).sum(), parameters, allow_unused=True)
-        for result in (logits, slow)
-    )
+    losses = [(result * direction).sum() for result in (logits, slow)]
+    own, twin = (torch.autograd.grad(loss, parameters, allow_unused=True) for loss in losses)
     assert len(own) == len(parameters)
     for fast, exact in zip(own, twin, strict=True):
         assert (fast is None) == (exact is None)
@@ -105,10 +103,8 @@ DEVIATIONS = {  # of block k of 3, 128 wide: queries, keys and values; attention
     "scaled": lambda k: (0.02, 0.02 / math.sqrt(2 * k)) * 2,
     "zero_projection": lambda k: (1 / math.sqrt(128), 0.0) * 2,
 }
-ENDS = {
-    "xavier": (1.0, math.sqrt(2 / 228)),
-    "zero_projection": (1.0, 0.001),
-}  # embedding and output, of 100 tokens
+# Of embedding and output, of 100 tokens.
+ENDS = {"xavier": (1.0, math.sqrt(2 / 228)), "zero_projection": (1.0, 0.001)}
 
 
 @pytest.mark.parametrize("initialization", DEVIATIONS)

@@ -17,9 +17,8 @@ def as_function(layer, x):
     names = [name for name, p in layer.named_parameters() if p.requires_grad]
 
     def function(x, *parameters):
-        state = {name: buffer.clone() for name, buffer in layer.named_buffers()} | dict(
-            zip(names, parameters, strict=True)
-        )
+        state = {name: buffer.clone() for name, buffer in layer.named_buffers()}
+        state |= dict(zip(names, parameters, strict=True))
         return functional_call(layer, state, (x,))
 
     parameters = [layer.get_parameter(name).detach().clone().requires_grad_() for name in names]
@@ -52,9 +51,8 @@ def test_formula_has_forward_mode_derivatives(name):
     function, (x, *parameters) = as_function(layer, sample(layout))
     direction, g = values(x.shape, seed=2), values(x.shape, seed=3)
     with forward_ad.dual_level():
-        tangent = forward_ad.unpack_dual(
-            function(forward_ad.make_dual(x.detach(), direction), *parameters)
-        ).tangent
+        y = function(forward_ad.make_dual(x.detach(), direction), *parameters)
+        tangent = forward_ad.unpack_dual(y).tangent
     (gradient,) = torch.autograd.grad(function(x, *parameters), x, g)
     torch.testing.assert_close((tangent * g).sum(), (gradient * direction).sum())
 

@@ -6,6 +6,7 @@ constant added to the data set, one sample scaled.
 
 import copy
 
+import documentation
 import pytest
 import torch
 from hypothesis import given, settings
@@ -96,9 +97,8 @@ def test_kernels_equal_the_formula_for_every_option_and_scale(
     rows, width, seed, eps, scale, correction, eps_position
 ):
     x = values((rows, width), seed) * scale
-    layers = [
-        LayerNorm(width, eps=eps, correction=correction, eps_position=eps_position).double() for _ in range(2)
-    ]
+    options = {"eps": eps, "correction": correction, "eps_position": eps_position}
+    layers = [LayerNorm(width, **options).double() for _ in range(2)]
     layers[1].native = False
     results = []
     for layer in layers:
@@ -107,3 +107,9 @@ def test_kernels_equal_the_formula_for_every_option_and_scale(
         results.append((layer(x).detach(), inputs.grad * scale))
     for native, formula in zip(*results, strict=True):
         torch.testing.assert_close(native, formula, rtol=1e-6, atol=1e-7 * formula.abs().max().item())
+
+
+@pytest.mark.integration
+def test_the_page_shows_every_norm_and_what_is_measured():
+    page = (documentation.DOCS / "norms.md").read_text()
+    assert documentation.filled(page, documentation.norms()) == page, "run scripts/documentation.py norms"

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torchvision
 from norms import strangers
+from norms.strangers import GPTLayerNorm
 from refusals import refused
 from torch import nn
 from torch.nn import functional as F
@@ -174,13 +175,6 @@ class LlamaRMSNorm(nn.Module):
         return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
 
 
-class GemmaRMSNorm(LlamaRMSNorm):
-    """Its gain is 1 + weight."""
-
-    def forward(self, x):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon) * (1 + self.weight)
-
-
 class BatchNormAct2d(nn.BatchNorm2d):
     """With the attributes of timm's: the activation is inside."""
 
@@ -192,24 +186,6 @@ class BatchNormAct2d(nn.BatchNorm2d):
         return self.act(self.drop(super().forward(x)))
 
 
-class LayerNorm2d(nn.LayerNorm):
-    """As timm's and torchvision's: over the channels of each position, channels at axis 1."""
-
-    def forward(self, x):
-        return super().forward(x.movedim(1, -1)).movedim(-1, 1)
-
-
-class CosineNorm(nn.Module):
-    """Named a norm, and something else."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.weight, self.eps = nn.Parameter(torch.ones(size)), 1e-6
-
-    def forward(self, x):
-        return x / (x.norm(dim=-1, keepdim=True) + self.eps) * self.weight
-
-
 TOKENS, IMAGE = (2, 5, 8), (2, 8, 3, 3)
 
 
@@ -217,10 +193,8 @@ TOKENS, IMAGE = (2, 5, 8), (2, 8, 3, 3)
     ("layer", "same", "shape"),
     [
         (LlamaRMSNorm(8), "rmsnorm", TOKENS),
-        (GemmaRMSNorm(8), "rmsnorm", TOKENS),
         (nn.RMSNorm(8), "rmsnorm", TOKENS),
         (BatchNormAct2d(8), "batchnorm", IMAGE),
-        (LayerNorm2d(8), "layernorm_channels", IMAGE),
         (torchvision.models.convnext.LayerNorm2d(8), "layernorm_channels", IMAGE),
         (FrozenBatchNorm2d(8), "batchnorm", IMAGE),
         (nn.GroupNorm(1, 8), "layernorm", IMAGE),
@@ -242,7 +216,7 @@ def test_layers_of_other_libraries_are_known_by_what_they_are(layer, same, shape
         (nn.LocalResponseNorm(2), "has no channels"),
         (nn.LazyBatchNorm2d(), "call the network once"),
         (nn.LayerNorm((4, 3)), "normalizes over 2 axes"),
-        (CosineNorm(8), "computes something else"),
+        (strangers.GlobalResponseNorm(8), "computes something else"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else None,
 )
@@ -451,9 +425,7 @@ def odd_layer(seed):
     """A layer of a random formula whose forward does random things before and after it."""
     random = torch.Generator().manual_seed(seed)
     draw = lambda *choices: choices[int(torch.randint(len(choices), (), generator=random))]  # noqa: E731
-    base = draw(
-        nn.BatchNorm2d, nn.GroupNorm, nn.InstanceNorm2d, nn.LayerNorm, nn.RMSNorm, strangers.GPTLayerNorm
-    )
+    base = draw(nn.BatchNorm2d, nn.GroupNorm, nn.InstanceNorm2d, nn.LayerNorm, nn.RMSNorm, GPTLayerNorm)
     before = draw(
         lambda x: x, lambda x: x, lambda x: x * 2, lambda x: x.roll(1, -1), lambda x: x.flip(1), F.relu
     )

@@ -13,9 +13,8 @@ from normexp.report.figures import FIGURES
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    study = write_study(
-        tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm"), (2, 32), seeds=3, examples=500
-    )
+    place, norms = tmp_path_factory.mktemp("study"), ("none", "batchnorm", "layernorm")
+    study = write_study(place, norms, (2, 32), seeds=3, examples=500)
     write_run(study, "layernorm", 2, 3, status="diverged")
     assert run("report", [str(study), "--pdf"]) == 0
     return study / "report"
@@ -72,9 +71,8 @@ def first_figures(monkeypatch):
 def test_equal_runs_give_equal_files(written, first_figures, tmp_path):
     assert run("report", [str(written.parent), "--pdf", "--out", str(tmp_path)]) == 0
     for form in ("png", "pdf"):
-        assert (tmp_path / "figures" / f"final.{form}").read_bytes() == (
-            written / "figures" / f"final.{form}"
-        ).read_bytes()
+        again, first = (folder / "figures" / f"final.{form}" for folder in (tmp_path, written))
+        assert again.read_bytes() == first.read_bytes()
 
 
 @pytest.mark.integration

@@ -66,9 +66,8 @@ def test_images_that_changed_between_two_launches_are_refused(tmp_path):
 
 def test_data_may_depend_on_their_options_and_own_data_on_the_seed(tmp_path):
     for size in (10, 20):
-        write_study(
-            tmp_path / "a", ("none",), (8,), seeds=2, fingerprint=f"{size}" * 32, **{"data.train_size": size}
-        )
+        options = {"fingerprint": f"{size}" * 32, "data.train_size": size}
+        write_study(tmp_path / "a", ("none",), (8,), seeds=2, **options)
     assert open_study(tmp_path / "a").levels == [10, 20]
     for norm, seed in itertools.product(("none", "layernorm"), range(3)):
         write_run(tmp_path / "b", norm, 8, seed, fingerprint=f"{seed}" * 64, **{"data.kind": "image"})
@@ -140,11 +139,8 @@ def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):
         execution, versions = summary["execution"] | {"threads": 2}, summary["versions"] | {"torch": "2.11.0"}
         edit_summary(folder, numerics=2, execution=execution, versions=versions)
     said = cautions(open_study(tmp_path))
-    mixed = (
-        "versions of torch (2.11.0, 2.15.0)",
-        "versions of the arithmetic (1, 2)",
-        "numbers of threads (1, 2)",
-    )
+    mixed = ["versions of torch (2.11.0, 2.15.0)", "versions of the arithmetic (1, 2)"]
+    mixed.append("numbers of threads (1, 2)")
     expected = [f"The runs mix {what}: one seed then gives other last digits." for what in mixed]
     assert all(said.count(line) == 1 for line in expected)
 

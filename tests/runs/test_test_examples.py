@@ -26,9 +26,8 @@ def test_what_is_read_is_what_was_written(examples, tmp_path):
 
 
 def test_an_answer_takes_a_bit(tmp_path):
-    write_test_examples(
-        tmp_path, TestExamples(np.random.default_rng(0).random(10_000) < 0.5, np.zeros(10_000), "")
-    )
+    right = np.random.default_rng(0).random(10_000) < 0.5
+    write_test_examples(tmp_path, TestExamples(right, np.zeros(10_000), ""))
     assert 1250 <= (tmp_path / "test_examples.npz").stat().st_size < 2500
 
 

@@ -26,9 +26,8 @@ def test_compiled_run_equals_the_plain_one_up_to_rounding(train, tmp_path):
 
 def test_run_compiles_the_network_and_says_so(train, tmp_path, monkeypatch):
     compiled = []
-    monkeypatch.setattr(
-        torch.nn.Module, "compile", lambda module, mode: compiled.append((type(module).__name__, mode))
-    )
+    note = lambda module, mode: compiled.append((type(module).__name__, mode))  # noqa: E731
+    monkeypatch.setattr(torch.nn.Module, "compile", note)
     summary, _ = train("compile=true")
     assert compiled == [("MLP", "default")]
     assert summary["execution"]["mode"] == "compiled"

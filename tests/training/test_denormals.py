@@ -69,7 +69,6 @@ def test_a_run_flushes_and_its_caller_does_not(tmp_path, monkeypatch, asked, exp
 
 
 def test_flushing_is_the_default_and_part_of_a_runs_identity_elsewhere():
-    plain, same, other = (
-        specs(words)[0].digest for words in ([], ["flush_denormal=true"], ["flush_denormal=false"])
-    )
+    asked = ([], ["flush_denormal=true"], ["flush_denormal=false"])
+    plain, same, other = (specs(words)[0].digest for words in asked)
     assert plain == same != other

@@ -155,3 +155,16 @@ def test_the_last_step_of_an_epoch_averages_the_batches_it_has(train, make_parts
     saved = weights(folder)
     for name, value in module.state_dict().items():
         torch.testing.assert_close(saved[name], value, rtol=1e-9, atol=1e-12)
+
+
+def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
+    summary, folder = train("max_epochs=60", "early_stopping=2", "norm=batchnorm", "lr=0.01")
+    accuracies = [float(value) for _, _, metric, value in curve(folder) if metric == "val/accuracy"]
+    assert summary["stopped_early"] is True
+    assert summary["status"] == "completed"
+    assert len(accuracies) < 60
+    assert max(accuracies[-2:]) <= max(accuracies[:-2])
+    for end in range(3, len(accuracies)):  # and not before
+        assert max(accuracies[end - 2 : end]) > max(accuracies[: end - 2])
+    whole, _ = train("max_epochs=2")
+    assert "stopped_early" not in whole

@@ -37,9 +37,8 @@ def test_no_folder_is_cut_or_broken_in_a_narrow_terminal(tmp_path, make_parts):
 @pytest.mark.parametrize("own", [False, True])
 def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     """Not all outputs: TensorBoard starts with no run ticked above 40. `run_dir` may lie elsewhere."""
-    folder = write_run(
-        tmp_path / "study", "none", 8, 0, logger="tensorboard", run_dir="given" if own else None
-    )
+    more = {"logger": "tensorboard", "run_dir": "given" if own else None}
+    folder = write_run(tmp_path / "study", "none", 8, 0, **more)
     text = screen(show_result, read_summary(folder), folder, width=160)
     assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
 
@@ -56,9 +55,8 @@ def test_a_path_that_fits_a_line_is_not_broken_by_the_indent_of_its_column():
 )
 def test_the_line_of_progress_shows_what_its_terminal_has_room_for(monkeypatch, columns, times, losses):
     monkeypatch.setenv("COLUMNS", str(columns))
-    recorder = SimpleNamespace(
-        latest={"accuracy": 1.0, "loss": 0.0012}, history=[{"val_accuracy": 0.98, "val_loss": 0.0688}]
-    )
+    latest, history = {"accuracy": 1.0, "loss": 0.0012}, [{"val_accuracy": 0.98, "val_loss": 0.0688}]
+    recorder = SimpleNamespace(latest=latest, history=history)
     bar = Bar(recorder)
     trainer = SimpleNamespace(loggers=[], progress_bar_callback=bar, progress_bar_metrics={})
     assert all(("loss" in text) == losses for text in bar.get_metrics(trainer, None).values())
@@ -83,7 +81,6 @@ def test_costly_monitors_are_told_before_the_run_starts_and_light_ones_are_not(
         before = [p.clone() for p in parts.module.parameters()]
         text = io.StringIO()
         PreparedRun(parts, tmp_path, Console(file=text, width=160)).show_cost()
-        assert (
-            "of processor time for 21 measurements; monitor=light takes little" in text.getvalue()
-        ) == told
+        line = "of processor time for 21 measurements; monitor=light takes little"
+        assert (line in text.getvalue()) == told
         assert all(torch.equal(p, q) for p, q in zip(before, parts.module.parameters(), strict=True))
