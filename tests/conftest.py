@@ -8,12 +8,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import gc
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from unsynced import leave_to_the_kernel
 
-ROOT = Path(__file__).parents[1]
 # Their tests take longest.
 LONG = {
     "test_claim_files", "test_configs", "test_crashes", "test_from_python", "test_fuzzed_overrides",

@@ -80,12 +80,6 @@ def test_folder_with_foreign_files_is_refused(tmp_path):
         check_folder(tmp_path, "aaaa")
 
 
-def test_file_in_place_of_a_folder_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with refused("is a file"):
-        check_folder(tmp_path / "file", "aaaa")
-
-
 @pytest.mark.parametrize(
     ("trainer", "processes"),
     [

@@ -16,16 +16,9 @@ EVERYWHERE = {"format", "machine"}  # they know nothing of the project
 
 # part -> packages and rooms of normexp that it must not import
 NEVER = {
-    "norms": {"pytorch_lightning", "pandas"},
-    "models": {"pytorch_lightning", "pandas"},
-    "claims/laws": {"pytorch_lightning", "pandas"},
-    "optimizers": {"pytorch_lightning", "pandas"},
-    "runs": HEAVY,
-    "report": HEAVY,
-    "claims/judge": HEAVY,
-    "claims/spec": HEAVY,
-    "config/schema.py": HEAVY,
-    "config/identity.py": HEAVY,
+    **dict.fromkeys(("norms", "models", "claims/laws", "optimizers"), {"pytorch_lightning", "pandas"}),
+    **dict.fromkeys(("runs", "report", "claims/judge", "claims/spec"), HEAVY),
+    **dict.fromkeys(("config/schema.py", "config/identity.py"), HEAVY),
 }
 # part -> the rooms of normexp that it may use, beside itself
 MAY_USE = {

@@ -54,8 +54,6 @@ def test_recorded_command_is_one_line(argument):
         ([], 0, "normexp runs      list what has been trained"),
         (["--help"], 0, "`normexp <command> --help` explains a command."),
         (["--version"], 0, f"normexp {__version__}"),
-        (["repotr"], 2, "Error: repotr: no such command; did you mean report?"),
-        (["report"], 2, "Error: name the folder of a study"),
         (["verify", "claim"], 2, "Error: claim: is a word too many; write key=value"),
     ],
 )

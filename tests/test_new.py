@@ -70,10 +70,8 @@ def test_a_run_uses_them(kind, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nrom", "mine"], "nrom: nothing to begin; did you mean norm?"),
         (["norm", "My-Norm"], "cannot name a Python file"),
         (["norm", "class"], "cannot name a Python file"),
-        (["norm", "layernorm"], "layernorm: is taken"),
         (["model", "json"], "json: is taken"),
         (["model", "omegaconf"], "omegaconf: is taken"),
         (["norm"], "write normexp new KIND NAME"),

@@ -39,11 +39,10 @@ def printed_texts() -> dict[str, str]:
     for room in PRINTS:
         for path in (ROOT / "normexp" / room).rglob("*"):
             if path.suffix == ".py":
-                strings = [
-                    node.value
-                    for node in ast.walk(ast.parse(path.read_text()))
-                    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                constants = [
+                    n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)
                 ]
+                strings = [value for value in constants if isinstance(value, str)]
                 texts[str(path.relative_to(ROOT))] = "\n".join(strings)
             elif path.suffix in (".j2", ".yaml"):
                 texts[str(path.relative_to(ROOT))] = path.read_text()

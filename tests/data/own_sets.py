@@ -9,7 +9,6 @@ from torch.utils.data import (
     Dataset,
     IterableDataset,
     SubsetRandomSampler,
-    TensorDataset,
     WeightedRandomSampler,
     random_split,
 )
@@ -109,18 +108,6 @@ class WithoutTest(Module):
 class TwoLoaders(Module):
     def val_dataloader(self) -> list[DataLoader]:
         return [super().val_dataloader()] * 2
-
-
-class Tokens(pl.LightningDataModule):
-    """Text: windows of tokens and the tokens that follow."""
-
-    num_classes = 5
-
-    def loader(self) -> DataLoader:
-        tokens = torch.randint(5, (40, 9), generator=torch.Generator().manual_seed(0))
-        return DataLoader(TensorDataset(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()))
-
-    train_dataloader = val_dataloader = test_dataloader = loader
 
 
 class Nameless(Noisy):

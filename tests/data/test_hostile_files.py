@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_folders import image_folder, make_folder
+from made_sets import idx, make_idx
 from PIL import Image
 from refusals import refused
 
@@ -52,18 +54,13 @@ IMAGES = {  # large ones are made where they are needed
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    for part in ("train", "test"):
-        for label in ("a", "b"):
-            (tmp_path / "images" / part / label).mkdir(parents=True)
-            for index in range(4):
-                (tmp_path / "images" / part / label / f"{index}.png").write_bytes(encoded("PNG"))
-    return tmp_path / "images"
+    return make_folder(
+        tmp_path / "images", ("a", "b"), {"train": 4, "test": 4}, lambda *_: Image.new("RGB", (8, 8))
+    )
 
 
-def load(path: Path, **options) -> ImageFolder:
-    data = ImageFolder(path=str(path), image_size=4, cache=str(path.parent / "cache"), **OPTIONS, **options)
-    data.load()
-    return data
+def load(path: Path) -> ImageFolder:
+    return image_folder(path, cache=str(path.parent / "cache"))
 
 
 def unreadable(path: Path, message: str) -> str:
@@ -104,10 +101,6 @@ def test_bomb_in_an_archive_is_refused(tmp_path):
     unreadable(archive(tmp_path / "a.tar", "train/a/x.png", len(content), content), "decompression bomb")
 
 
-def idx(array: np.ndarray) -> bytes:
-    return struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape) + array.tobytes()
-
-
 LABELS, TEST_LABELS, PIXELS = "train-labels-idx1-ubyte", "t10k-labels-idx1-ubyte", "train-images-idx3-ubyte"
 ONE_WRONG = np.r_[np.zeros(99, np.uint8), np.uint8(255)]
 IDX = {
@@ -126,11 +119,7 @@ IDX = {
 
 @pytest.fixture
 def mnist(tmp_path) -> Path:
-    raw = tmp_path / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for part, count in (("train", 100), ("t10k", 30)):
-        (raw / f"{part}-images-idx3-ubyte").write_bytes(idx(np.zeros((count, 28, 28), np.uint8)))
-        (raw / f"{part}-labels-idx1-ubyte").write_bytes(idx(np.arange(count, dtype=np.uint8) % 10))
+    make_idx(raw := tmp_path / "MNIST" / "raw")
     return raw
 
 

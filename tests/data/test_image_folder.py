@@ -5,32 +5,23 @@ import shutil
 
 import numpy as np
 import pytest
+from made_folders import image_folder, make_folder
 from PIL import Image
 from refusals import refused
 
-from normexp.data import ImageFolder
 from normexp.data.image_files import decode
 
 
 @pytest.fixture
 def folder(tmp_path):
     """Three classes told apart by their red, green or blue; 10 training and 2 test images each."""
-    for part, count in (("train", 10), ("test", 2)):
-        for channel, name in enumerate(("apple", "grass", "sky")):
-            (tmp_path / part / name).mkdir(parents=True)
-            for i in range(count):
-                pixels = np.zeros((12, 9, 3), dtype=np.uint8)
-                pixels[..., channel] = 200 + i
-                suffix = ("png", "PNG")[i % 2]
-                Image.fromarray(pixels).save(tmp_path / part / name / f"{i}.{suffix}")
-    return tmp_path
 
+    def image(channel, place):
+        pixels = np.zeros((12, 9, 3), dtype=np.uint8)
+        pixels[..., channel] = 200 + place
+        return Image.fromarray(pixels)
 
-def image_folder(path, **options) -> ImageFolder:
-    defaults = {"batch_size": 4, "eval_batch_size": 8, "image_size": 6, "normalize": False}
-    data = ImageFolder(**defaults | {"path": path and str(path)} | options)
-    data.load()
-    return data
+    return make_folder(tmp_path, ("apple", "grass", "sky"), {"train": 10, "test": 2}, image)
 
 
 def test_images_are_resized_labeled_by_folder_and_split(folder):
@@ -45,7 +36,7 @@ def test_images_are_resized_labeled_by_folder_and_split(folder):
 
 
 def test_gray_images_and_jpeg(folder):
-    path = folder / "train" / "sky" / "photo.jpeg"
+    path = folder / "train" / "sky" / "photo.JPEG"
     Image.fromarray(np.full((20, 20, 3), 128, dtype=np.uint8)).save(path)
     data = image_folder(folder, channels=1)
     assert data.input_shape == (1, 6, 6)
@@ -64,7 +55,7 @@ def test_fingerprint_follows_names_and_contents(folder):
     first = image_folder(folder).fingerprint
     assert len(first) == 64
     assert image_folder(folder, seed=3, image_size=8).fingerprint == first
-    image = folder / "train" / "sky" / "0.png"
+    image = folder / "train" / "sky" / "00.png"
     image.rename(folder / "train" / "sky" / "renamed.png")
     renamed = image_folder(folder).fingerprint
     Image.new("RGB", (5, 5)).save(folder / "train" / "sky" / "renamed.png")

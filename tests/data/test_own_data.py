@@ -67,12 +67,6 @@ def test_reading_items_leaves_the_global_generators_alone():
     assert np.random.get_state()[1].tolist() == states[2]
 
 
-def test_fingerprints_tell_contents_apart():
-    prints = {own(own_sets.Noisy).fingerprint, own(own_sets.Noisy, seed=3, batch_size=4).fingerprint}
-    assert len(prints) == 1
-    assert own(own_sets.Noisy, {"size": 59}).fingerprint not in prints
-
-
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 @pytest.mark.parametrize("change", [{"label": (64, 2)}, {"label": (298, 2)}, {"pixel": 299}], ids=str)
 def test_every_item_of_a_split_counts(split, change):
@@ -80,7 +74,7 @@ def test_every_item_of_a_split_counts(split, change):
     first, changed = own(own_sets.Edited), own(own_sets.Edited, {"edited": split, **change})
     assert first.fingerprint != changed.fingerprint
     assert (first.test_set != changed.test_set) is (split == "test")
-    assert own(own_sets.Edited, workers=2).fingerprint == first.fingerprint
+    assert own(own_sets.Edited, workers=2, seed=3, batch_size=4).fingerprint == first.fingerprint
 
 
 def test_a_fingerprint_of_the_users_is_believed_and_reads_little():

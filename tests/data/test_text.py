@@ -41,6 +41,7 @@ def test_text_file_is_cut_90_5_5_without_loss(path):
     parts = [data.decode(stream(data.splits[name])) for name in ("train", "val", "test")]
     assert "".join(parts) == TEXT
     assert [len(part) for part in parts] == [1800, 100, 100]
+    assert data.input_shape == (16,)
 
 
 def test_gzip_and_byte_order_mark_change_nothing(path, tmp_path):

@@ -10,12 +10,7 @@ def test_every_kept_verdict_comes_out_as_it_was():
     kept, now = expected(), all_frozen()
 
     assert now.keys() == kept.keys()
-    other = {name: verdict for name, verdict in now.items() if verdict != kept[name]}
-    assert not other, {
-        name: {
-            key: (kept[name].get(key), verdict.get(key))
-            for key in verdict.keys() | kept[name].keys()
-            if verdict.get(key) != kept[name].get(key)
-        }
-        for name, verdict in other.items()
-    }
+    for name, verdict in now.items():
+        then = kept[name]
+        moved = {key for key in verdict.keys() | then.keys() if verdict.get(key) != then.get(key)}
+        assert not moved, (name, {key: (then.get(key), verdict.get(key)) for key in moved})

@@ -78,22 +78,28 @@ def test_logits_and_gradients_match_a_twin_in_loops(options, norm):
         assert fast is None or torch.allclose(fast, exact, rtol=1e-9, atol=1e-9)
 
 
-def test_image_transformer_takes_the_options_of_the_block():
-    """One block of it equals one of gpt with the same weights, but for the causal triangle: on one token."""
+@pytest.mark.parametrize("qk_norm", [True, False])
+def test_image_transformer_has_the_blocks_of_gpt_and_sees_all_patches(qk_norm):
     options = {
-        "norm_position": "output", "depth_scaling": True, "qk_norm": True, "qk_norm_over": "width",
-        "attention_sink": True, "activation": "swiglu", "bias": False,
-        "embedding_norm": True, "attention_scale": 2.0, "mlp_ratio": 2.5, "depth": 2, "width": 8, "heads": 2,
+        "norm_position": "output", "depth_scaling": True, "qk_norm": qk_norm, "qk_norm_over": "width",
+        "attention_sink": True, "activation": "swiglu", "bias": False, "embedding_norm": True,
+        "attention_scale": 2.0, "mlp_ratio": 2.5, "depth": 2, "width": 8, "heads": 2, "patch_size": 4,
     }  # fmt: skip
-    text = gpt(**options, position="learned")[0].stack
-    images = model_factory("transformer", **options)((1, 8, 8), 10, norm_factory("rmsnorm")).double().stack
-    weights = text.state_dict()
-    weights["positions"] = torch.cat([weights["positions"]] * 4)[:16]
-    images.load_state_dict(weights)
-    x = torch.randn(3, 1, 8, dtype=torch.float64)
-    assert torch.allclose(text(x), images(x), atol=1e-12)
-    several = torch.randn(3, 4, 8, dtype=torch.float64)
-    assert not torch.allclose(text(several), images(several), atol=1e-3)
+    model = model_factory("transformer", **options)((1, 8, 8), 10, norm_factory("rmsnorm")).double()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.5)
+    x = torch.randn(1, 4, 8, dtype=torch.float64)
+    slow = SlowGPT(model, {**options, "causal": False}, centered=False)
+    assert torch.allclose(model.stack(x)[0], torch.stack(slow.stack(list(x[0]))), atol=1e-12)
+
+
+def test_patches_keep_their_pixels_together():
+    model = model_factory("transformer", patch_size=2, width=8)((2, 4, 8), 10, norm_factory("none"))
+    images, seen = torch.randn(3, 2, 4, 8), []
+    model.embedding.register_forward_pre_hook(lambda m, args: seen.append(args[0]))
+    model(images)
+    patches = [images[:, :, i : i + 2, j : j + 2].flatten(1) for i in (0, 2) for j in (0, 2, 4, 6)]
+    assert torch.equal(seen[0], torch.stack(patches, dim=1))  # (3, 8, 2*2*2)
 
 
 DEVIATIONS = {  # of block k of 3, 128 wide: queries, keys and values; attention's output; expansion; its output

@@ -176,15 +176,9 @@ class TestInEvalMode:
 
     def test_torchs_layers_count_too_but_none_that_training_does_not_move(self):
         x = values((6, 4, 3, 3)).float()
-        model = nn.Sequential(
-            nn.BatchNorm2d(4),
-            nn.BatchNorm2d(4).eval(),
-            nn.BatchNorm2d(4, track_running_stats=False),
-            nn.InstanceNorm2d(4, track_running_stats=True),
-            FrozenBatchNorm2d(4),
-            BatchNorm(4, freeze_after=0),
-            nn.SyncBatchNorm(4),
-        )
+        unmoved = nn.BatchNorm2d(4).eval(), nn.BatchNorm2d(4, track_running_stats=False), FrozenBatchNorm2d(4)
+        unmoved += nn.InstanceNorm2d(4, track_running_stats=True), BatchNorm(4, freeze_after=0)
+        model = nn.Sequential(nn.BatchNorm2d(4), *unmoved, nn.SyncBatchNorm(4))
         assert followers(model) == [model[0], model[6]]
         assert len(followers(model.eval())) == 4  # a model in eval mode does not tell
         model[0].train()

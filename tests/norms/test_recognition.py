@@ -68,8 +68,6 @@ def patched(layer):
 
 STAYING = {
     "ReLU": (strangers.ReLUBatchNorm(8), "batch", "its forward does more"),
-    "residual": (strangers.ResidualBatchNorm(8), "batch", "its forward does more"),
-    "half": (strangers.HalfGroupNorm(2, 8), "group", "its forward does more"),
     "conditional": (strangers.ConditionalBatchNorm(8), "batch", "takes more than its input: label"),
     "gated": (strangers.GatedRMSNorm(8), "rms", "takes more than its input: gate"),
     "heads": (strangers.HeadLayerNorm(4, 6), "layer", "a gain of shape (4, 6)"),

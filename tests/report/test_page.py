@@ -87,30 +87,6 @@ def test_study_of_learning_rates_shows_where_arms_diverge(first_figures, tmp_pat
     assert "A cross under the axis: runs of that arm failed there." in page
 
 
-def test_empty_folder_is_one_line_and_status_2(tmp_path, capsys):
-    assert run("report", [str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("Error: path=")
-    assert not (tmp_path / "report").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["model=mlp"], "name the folder of a study"),
-        (
-            ["--compare", "a", "b"],
-            "--compare: no such option; choose from: metric, better, baseline, out, pdf",
-        ),
-    ],
-)
-def test_bad_arguments_are_one_line_and_status_2(arguments, message, capsys):
-    assert run("report", arguments) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("Error: ")
-    assert message in error
-    assert error.count("\n") == 1
-
-
 def test_damaged_file_is_one_line_and_nothing_is_written(tmp_path, capsys):
     write_study(tmp_path, ("none",), (8,), seeds=2)
     path = next(tmp_path.rglob("metrics.csv"))

@@ -22,12 +22,9 @@ def test_an_estimate_adds_up_what_each_run_takes(monkeypatch):
 
 @pytest.mark.integration
 def test_longer_runs_validate_and_measure_more_often():
-    short, long, bare = (
-        seconds_of(
-            *specs(["trainer=cpu", "model.depth=1", "val_every_n_steps=1", f"max_steps={steps}", *more])
-        )
-        for steps, more in ((2, []), (40, []), (40, ["monitor=none"]))
-    )
+    base = ["trainer=cpu", "model.depth=1", "val_every_n_steps=1"]
+    words = (["max_steps=2"], ["max_steps=40"], ["max_steps=40", "monitor=none"])
+    short, long, bare = (seconds_of(*specs([*base, *more])) for more in words)
     assert all(long[part] > 2 * short[part] > 0 for part in ("steps", "monitors"))
     assert long["start, evaluation and saving"] > short["start, evaluation and saving"]
     assert bare["monitors"] == 0

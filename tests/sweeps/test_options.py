@@ -82,10 +82,9 @@ def test_sweep_takes_the_flags_as_keys_of_its_launcher_and_a_single_run_refuses_
     assert seen.pop()[1:] == ["hydra.launcher.plan=true"]
     train.train(["-m", "--metric", "val/quality", "--better", "higher"])
     assert seen.pop() == ["hydra.launcher.metric=val/quality", "hydra.launcher.better=higher"]
-    for words, message in {
-        ("seed=0", "--plan"): "--plan: is for sweeps; add -m",
-        ("-m", "--place"): "--place: a value is missing; write --place=VALUE",
-    }.items():
+    mistakes = {("seed=0", "--plan"): "--plan: is for sweeps; add -m"}
+    mistakes["-m", "--place"] = "--place: a value is missing; write --place=VALUE"
+    for words, message in mistakes.items():
         with refused(message):
             train.train(list(words))
 

@@ -1,7 +1,6 @@
 """A small network trains on one thread, alone and in a sweep, with equal bits; threads sleep where others work."""
 
 import os
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from normexp import machine
 from normexp.config import process
 from normexp.training.threads import PASSES, SMALL, set_threads, work_of
 
-ROOT = Path(__file__).parents[2]
 LARGE = ["model.depth=2", "model.width=512", "batch_size=64"]
 
 

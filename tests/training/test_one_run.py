@@ -95,30 +95,6 @@ def test_two_launches_of_one_run_do_not_mix(train, tmp_path):
     assert summary["status"] == "completed"
 
 
-def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(train, make_parts):
-    _, folder = train("norm=batchnorm_precise", "model.activation=identity")
-    parts = make_parts("norm=batchnorm_precise", "model.activation=identity")
-    model = parts.module.model
-    parts.module.load_state_dict(weights(folder))
-    x, _ = parts.data.rows("train", torch.device("cpu"))
-    layer = model.layers[0]
-    with torch.no_grad():
-        before_norm = layer.linear(x.flatten(1))
-    torch.testing.assert_close(layer.norm.running_mean, before_norm.mean(0), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(layer.norm.running_var, before_norm.var(0), atol=1e-4, rtol=1e-3)
-
-
-def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
-    from normexp.training.result import final_metrics
-
-    summary, folder = train("norm=batchnorm")
-    parts = make_parts("norm=batchnorm")
-    parts.module.load_state_dict(weights(folder))
-    trainer = parts.make_trainer(enable_checkpointing=False)
-    parts.data.trainer = trainer
-    assert final_metrics(parts, trainer)[0] == summary["metrics"]
-
-
 # 20 batches, 7 steps
 ACCUMULATED = ["trainer.accumulate_grad_batches=3", "batch_size=57", "schedule=constant"]
 

@@ -1,7 +1,6 @@
 """Final metrics with running statistics that are estimated anew in eval mode, against plain loops."""
 
 import copy
-import json
 import math
 
 import pytest
@@ -14,7 +13,6 @@ from torch import nn
 
 import normexp
 from normexp.monitors import RunMeasure
-from normexp.norms import NoisyBatchNorm
 from normexp.training.screen import mode_gap
 
 NAMES = [f"{split}/{name}_reestimated" for split in ("val", "test") for name in ("loss", "accuracy")]
@@ -156,23 +154,6 @@ def test_statistics_are_estimated_in_the_precision_of_the_run(train, precision):
     assert all(value.dtype == PRECISIONS[precision] and bool((value > 0).all()) for value in running)
 
 
-class NoiseOn(RunMeasure):
-    """Accuracy in eval mode with the noise of training behind every norm: the mean of three draws."""
-
-    def measure_run(self, run):
-        layers = [layer for layer in run.module.modules() if isinstance(layer, NoisyBatchNorm)]
-        for layer in layers:
-            layer.register_forward_hook(with_noise)
-        found = [run.evaluate("test")["accuracy"] for _ in range(3)]
-        self.images = sum(len(y) for _, y in run.data.evaluation_loader("train", 100))
-        return {"accuracy_with_noise/network": sum(found) / len(found)}
-
-
-def with_noise(layer, inputs, output):
-    layer.next_noise()
-    return layer.with_noise(output)
-
-
 class Broken(RunMeasure):
     def measure_run(self, run):
         run.module.eval()
@@ -182,15 +163,9 @@ class Broken(RunMeasure):
         raise KeyError("no such layer")
 
 
-def test_a_measure_of_ones_own_changes_nothing_and_ends_nothing(train, tmp_path):
+def test_a_measure_that_fails_changes_nothing_and_ends_nothing(train, tmp_path):
     words = ["norm=batchnorm_noisy", "max_epochs=1"]
     plain, _ = train(*words)
-    noise = NoiseOn()
     with pytest.warns(UserWarning, match="Broken: recorded nothing.*no such layer"):
-        watched, folder = train(*words, f"outputs={tmp_path / 'watched'}", callbacks=[Broken(), noise])
-    assert watched["metrics"] == plain["metrics"]
-    assert noise.images == 100
-    measured = [value for (_, metric), value in points(folder).items() if metric.startswith("accuracy_with")]
-    (value,) = measured
-    assert value != plain["metrics"]["test/accuracy"]
-    assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
+        watched, _ = train(*words, f"outputs={tmp_path / 'watched'}", callbacks=[Broken()])
+    assert (watched["metrics"], watched["status"]) == (plain["metrics"], "completed")

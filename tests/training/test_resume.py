@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from config.hostile import Trap, write_trap
+from crash.results import difference
 from forked import begun, run_script
 from recorded import curve
 from refusals import refused
@@ -35,16 +36,10 @@ def loops(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["loops"]
 
 
-def other_counts(one, other, where=""):
-    if isinstance(one, dict):
-        return [found for key in one for found in other_counts(one[key], other[key], f"{where}/{key}")]
-    return [] if one == other else [f"{where}: {one} and {other}"]
-
-
 def check_equal(folder, whole):
     assert curve(folder) == curve(whole)
     assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
-    assert other_counts(loops(folder), loops(whole)) == []
+    assert difference(loops(folder), loops(whole)) is None
 
 
 @pytest.mark.integration
