@@ -15,11 +15,9 @@ KNOWS_HYDRA = {"cli/train.py", "config/compose.py", "config/run_spec.py"}
 EVERYWHERE = {"format", "machine"}  # they know nothing of the project
 
 # part -> packages and rooms of normexp that it must not import
-NEVER = {
-    **dict.fromkeys(("norms", "models", "claims/laws", "optimizers"), {"pytorch_lightning", "pandas"}),
-    **dict.fromkeys(("runs", "report", "claims/judge", "claims/spec"), HEAVY),
-    **dict.fromkeys(("config/schema.py", "config/identity.py"), HEAVY),
-}
+NEVER = {part: {"pytorch_lightning", "pandas"} for part in ("norms", "models", "claims/laws", "optimizers")}
+NEVER |= dict.fromkeys(("runs", "report", "claims/judge", "claims/spec"), HEAVY)
+NEVER |= dict.fromkeys(("config/schema.py", "config/identity.py"), HEAVY)
 # part -> the rooms of normexp that it may use, beside itself
 MAY_USE = {
     "norms": {"config"},  # which composes a norm that `swap` is given by name; see below
