@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
@@ -36,6 +37,15 @@ def started(
     environment = os.environ | own | environment
     command = [sys.executable, *words]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def until(condition: Callable[[], Any], seconds: float = 300) -> Any:
+    """The first value of a condition that is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+    return found
 
 
 def run_script(argv: Sequence[str]) -> None:

@@ -47,10 +47,8 @@ def state():
 def test_two_runs_in_one_process_are_those_of_the_command_and_leave_nothing_behind(tmp_path):
     torch.manual_seed(5)
     before = state()
-    runs = [
-        normexp.train(*SMALL, norm=norm, seed=1, outputs=tmp_path / "here", trainer="float64")
-        for norm in ("layernorm", "batchnorm")
-    ]
+    words = {"seed": 1, "outputs": tmp_path / "here", "trainer": "float64"}
+    runs = [normexp.train(*SMALL, norm=norm, **words) for norm in ("layernorm", "batchnorm")]
     assert state() == before
     assert not any(issubclass(type(kept), LightningDataModule) for kept in gc.get_objects())
     words = ["norm=batchnorm", "seed=1", *SMALL, "trainer=float64", f"outputs={tmp_path / 'there'}"]

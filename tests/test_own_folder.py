@@ -90,9 +90,7 @@ def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
 
 def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
     assert run("verify", ["claim=M1", "--config-dir", "nowhere"]) == 2
-    assert capsys.readouterr().err == (
-        "Error: config_dir=nowhere: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ...\n"
-    )
+    assert "config_dir=nowhere: no such folder; it holds norm/mine.yaml, " in capsys.readouterr().err
 
 
 def test_a_claim_may_not_take_the_name_of_another(folder, capsys):

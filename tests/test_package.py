@@ -44,11 +44,9 @@ def test_readme_of_a_package_index_has_full_addresses():
     place = ROOT / "docs" / "release" / "metadata.py"
     spec = importlib.util.spec_from_file_location("metadata", place)
     spec.loader.exec_module(hook := importlib.util.module_from_spec(spec))
-    text = hook.full_addresses(
-        "![a](docs/a.png) [b](docs/b.md#c) [d](#e) [f](mailto:g)", "https://h.example", "1"
-    )
-    assert text == (
-        "![a](https://h.example/raw/v1/docs/a.png) [b](https://h.example/blob/v1/docs/b.md#c) [d](#e) [f](mailto:g)"
+    text = hook.full_addresses("![a](docs/a.png) [b](docs/b.md#c) [d](#e) [f](mailto:g)", "https://h", "1")
+    assert (
+        text == "![a](https://h/raw/v1/docs/a.png) [b](https://h/blob/v1/docs/b.md#c) [d](#e) [f](mailto:g)"
     )
 
 
@@ -138,7 +136,7 @@ def test_release_stops_at_placeholders_and_not_without_them(tmp_path):
 def test_forms_and_workflows_are_whole():
     folder = ROOT / ".github"
     forms = {
-        path.stem: yaml.safe_load(path.read_text()) for path in (folder / "ISSUE_TEMPLATE").glob("*.yml")
+        form.stem: yaml.safe_load(form.read_text()) for form in (folder / "ISSUE_TEMPLATE").glob("*.yml")
     }
     assert {"wrong_verdict", "false_finding", "claim_wanted", "bug", "config"} == set(forms)
     for name, form in forms.items():

@@ -149,8 +149,6 @@ def test_a_split_that_is_drawn_without_a_seed_is_always_the_same(target):
     np.random.seed(7)
     third = own(target)
     assert first.fingerprint == second.fingerprint == third.fingerprint
-    images = {
-        split: {tuple(x.flatten().tolist()) for x in first.splits[split].x} for split in ("train", "val")
-    }
-    assert (len(images["train"]), len(images["val"])) == (40, 20)
-    assert not images["train"] & images["val"]
+    train, val = ({tuple(x.flatten().tolist()) for x in first.splits[split].x} for split in ("train", "val"))
+    assert (len(train), len(val)) == (40, 20)
+    assert not train & val

@@ -73,9 +73,7 @@ def test_sites_are_called_in_the_order_in_which_they_are_listed(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_sites_name_every_linear_map_and_every_norm(name):
     model = small_model(name)
-    sites = {
-        kind: {site.module for site in model.sites() if site.kind == kind} for kind in ("linear", "norm")
-    }
+    sites = {kind: {s.module for s in model.sites() if s.kind == kind} for kind in ("linear", "norm")}
     assert sites["linear"] == {m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)}
     assert sites["norm"] == {m for m in model.modules() if type(m).__module__.startswith("normexp.norms")}
 

@@ -52,10 +52,13 @@ def test_autocast_agrees_with_float32_within_bfloat16(name, layout, dtype, devic
 
 @every_case
 @pytest.mark.parametrize("device", DEVICES)
-def test_native_kernels_equal_the_formula(name, layout, device):
+@pytest.mark.parametrize("scale", [1.0, 1e-6, 1e6])
+def test_native_kernels_equal_the_formula(name, layout, scale, device):
+    """At every scale, so that eps is nothing, and all there is."""
+    x = scale * sample(layout).to(device)
     for training in (True, False):
         layers = [build(name, layout, native=native).train(training).to(device) for native in (True, False)]
-        assert_same(*(outcome(layer, sample(layout).to(device)) for layer in layers), rtol=1e-9, atol=1e-10)
+        assert_same(*(outcome(layer, x) for layer in layers), rtol=1e-9, atol=1e-10)
 
 
 @every_case

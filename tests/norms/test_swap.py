@@ -426,12 +426,8 @@ def odd_layer(seed):
     random = torch.Generator().manual_seed(seed)
     draw = lambda *choices: choices[int(torch.randint(len(choices), (), generator=random))]  # noqa: E731
     base = draw(nn.BatchNorm2d, nn.GroupNorm, nn.InstanceNorm2d, nn.LayerNorm, nn.RMSNorm, GPTLayerNorm)
-    before = draw(
-        lambda x: x, lambda x: x, lambda x: x * 2, lambda x: x.roll(1, -1), lambda x: x.flip(1), F.relu
-    )
-    after = draw(
-        lambda y: y, lambda y: y, F.relu, lambda y: y * 0.5, lambda y: y + 1, torch.tanh, lambda y: y.flip(-1)
-    )
+    before = draw(*[lambda x: x] * 2, lambda x: x * 2, lambda x: x.roll(1, -1), lambda x: x.flip(1), F.relu)
+    after = draw(*[lambda y: y] * 2, F.relu, lambda y: y / 2, lambda y: y + 1, F.tanh, lambda y: y.flip(-1))
     residual = draw(0.0, 0.0, 0.0, 1.0)
 
     class OddNorm(base):

@@ -143,9 +143,7 @@ def test_a_final_loss_far_above_guessing_is_a_failure_that_is_counted(tmp_path):
     assert (row["runs"], row["failed"], row["n"]) == (5, 1, 4)
     assert row["mean"] > 0.8
     assert "1 run failed. Means are over the others, so they flatter the arms that fail." in cautions(study)
-    assert runs_text(study).startswith(
-        "9 runs completed, 1 failed (a loss not finite, or a final training loss"
-    )
+    assert runs_text(study).startswith("9 runs completed, 1 failed (a loss not finite, or a final training ")
 
 
 def test_no_interval_of_values_below_0_ends_at_0(tmp_path):

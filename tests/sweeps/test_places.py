@@ -5,11 +5,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked import until
 
 from normexp.runs import load_summaries
 
@@ -32,13 +31,6 @@ def end(process: subprocess.Popen) -> tuple[int, str]:
     """The exit status of a command, and what it printed."""
     out, _ = process.communicate()
     return process.returncode, out
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def saved(outputs: Path) -> list[Path]:

@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from forked import until
 from recorded import points
 
 from normexp.config.folder import CONFIGS
@@ -29,14 +29,6 @@ def finish(process: subprocess.Popen) -> str:
     output = process.communicate(timeout=300)[0]
     assert process.returncode == 0, output
     return output
-
-
-def wait_for(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
-    return found
 
 
 def worker_of(process: subprocess.Popen) -> int | None:
@@ -71,7 +63,7 @@ def test_run_whose_process_was_stopped_goes_on_as_if_nothing_had_happened(signum
     options = ["trainer=ddp", "max_epochs=12", "model=transformer", "model.depth=1", "model.dropout=0.2"]
     finish(start(tmp_path / "whole", *options))
     process = start(tmp_path / "stopped", *options)
-    wait_for(lambda: list(tmp_path.glob("stopped/*/*/*/checkpoints/last.ckpt")))
+    until(lambda: list(tmp_path.glob("stopped/*/*/*/checkpoints/last.ckpt")))
     os.kill(worker_of(process) if to_worker else process.pid, signum)
     output = process.communicate(timeout=120)[0]
     assert process.returncode not in (0, None)

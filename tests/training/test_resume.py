@@ -6,14 +6,13 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from config.hostile import Trap, write_trap
 from crash.results import difference
-from forked import begun, run_script
+from forked import begun, run_script, until
 from recorded import curve
 from refusals import refused
 from test_one_run import AtStep, weights
@@ -129,9 +128,7 @@ def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path, signum)
 def test_ctrl_c_in_a_command_says_that_a_checkpoint_is_kept_and_no_more(tmp_path):
     words = ["trainer=cpu", "model.width=16", "max_epochs=100000", f"outputs={tmp_path}"]
     with begun(run_script, [str(ROOT / "train.py"), *words]) as (process, done):
-        end = time.monotonic() + 120
-        while not list(tmp_path.rglob("last.ckpt")) and time.monotonic() < end:
-            time.sleep(0.1)
+        until(lambda: list(tmp_path.rglob("last.ckpt")))
         os.kill(process, signal.SIGINT)
         found = done()
     assert found.returncode == 130
