@@ -1,4 +1,4 @@
-"""Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
+"""Hints, one-line errors and help of one choice, as functions; whole commands are in test_commands.py."""
 
 import gc
 import signal
@@ -8,9 +8,11 @@ from hydra.core.global_hydra import GlobalHydra
 from refusals import refused
 
 from normexp.cli import train
+from normexp.cli.help import explain, help_text
 from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.errors import NOTHING_YET, one_line, one_line_errors
+from normexp.config.options import GROUPS, choices
 
 WORD_OF_ITS_OWN = "cannot be read; write each setting as a word of its own"
 SLIPS = [
@@ -44,13 +46,6 @@ def test_unexpected_error_says_how_to_see_more():
     assert one_line(RuntimeError("boom")) == "RuntimeError: boom (HYDRA_FULL_ERROR=1 shows where)"
 
 
-def test_interruption_before_training_is_one_line_and_status_130(capsys):
-    with pytest.raises(SystemExit) as stopped, one_line_errors():
-        raise KeyboardInterrupt
-    assert stopped.value.code == 130
-    assert capsys.readouterr() == ("", f"{NOTHING_YET}\n")
-
-
 def test_interruption_that_an_import_turned_into_another_error_is_reported_as_one(capsys):
     """As importing numpy does when Ctrl-C comes at the wrong moment."""
 
@@ -63,7 +58,7 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
     with pytest.raises(SystemExit) as stopped, one_line_errors(), one_line_errors():
         imported()
     assert stopped.value.code == 130
-    assert capsys.readouterr().err == f"{NOTHING_YET}\n"
+    assert capsys.readouterr() == ("", f"{NOTHING_YET}\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -105,3 +100,28 @@ def test_a_process_may_call_a_command_twice(capsys):
         assert train.main(["--cfg", "job", f"seed={seed}"]) == 0
         assert f"\nseed: {seed}\n" in f"\n{capsys.readouterr().out}"
     GlobalHydra.instance().clear()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_choice_has_a_first_comment_which_all_help_shows(group):
+    text = help_text()
+    for name, comment in choices(group).items():
+        assert comment, f"configs/{group}/{name}.yaml needs a first comment"
+        assert name in text
+        assert comment in text
+        assert comment in explain(f"{group}={name}")
+
+
+def test_a_choice_is_explained_by_its_file_and_its_class():
+    text = explain("norm=batchnorm")
+    assert "ema_keep: 0.9  # running = ema_keep" in text
+    assert "0 divides the sum of squares by n" in text  # the base's docstring
+    assert explain("lr").startswith("lr=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("norm=bachnorm", "did you mean batchnorm"), ("nrm", "did you mean norm")]
+)
+def test_help_for_what_there_is_not_is_one_line(word, said):
+    with refused(said):
+        train.train(["--help", word])

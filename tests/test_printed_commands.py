@@ -134,5 +134,3 @@ def test_a_finished_run_says_so(tmp_path):
     done = forked(*words)
     result = first.stdout[first.stdout.index("┃") : first.stdout.index("folder:", first.stdout.index("┃"))]
     assert result in done.stdout  # the same numbers in the same words
-    other = forked(*words, "monitor=light")
-    assert "finished with other monitor" in other.stdout

@@ -71,21 +71,17 @@ def test_plans_are_what_was_registered_before_their_runs(tmp_path):
     changed = (PLANS / "depth.yaml").read_text().replace("seeds: [1, 2, 3]", "seeds: [1, 2]")
     (tmp_path / "depth.yaml").write_text(changed)
     early = runs.assign(started="2026-11-01T00:00:00+00:00")
-    assert plan_mistakes(tmp_path, early, rows) == [
-        "plan depth: is not what was registered",
-        "plan depth: has runs from before it was registered",
-    ]
+    mistakes = ("is not what was registered", "has runs from before it was registered")
+    assert plan_mistakes(tmp_path, early, rows) == [f"plan depth: {mistake}" for mistake in mistakes]
 
 
 SHAPE = {"input_shape": (1, 6, 6), "num_classes": 5, "depth": 5, "width": 32}
 
 
 def test_a_centered_sigmoid_network_is_one_of_tanh(study):
-    made = {}
-    for kind, options in (
-        (models.MLP, {"activation": "tanh"}),
-        (study("initialization").StartedMLP, {"activation": "sigmoid", "gain": 4.0, "centered": True}),
-    ):
+    made, centered = {}, {"activation": "sigmoid", "gain": 4.0, "centered": True}
+    kinds = {models.MLP: {"activation": "tanh"}, study("initialization").StartedMLP: centered}
+    for kind, options in kinds.items():
         torch.manual_seed(0)
         made[kind] = kind(norm=norms.Identity, initialization="xavier", **SHAPE, **options).double()
     x = torch.randn(7, 1, 6, 6, dtype=torch.float64)

@@ -35,10 +35,8 @@ def normexp(wheel, tmp_path_factory):
     (command,) = (place / "bin").glob("normexp*")
 
     def run(*arguments: str, status: int = 0) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(place)}
-        found = subprocess.run(
-            [command, *arguments], cwd=here, env=environment, capture_output=True, text=True
-        )
+        settings = {"cwd": here, "env": os.environ | {"PYTHONPATH": str(place)}}
+        found = subprocess.run([command, *arguments], capture_output=True, text=True, **settings)
         assert found.returncode == status, found.stderr
         return found.stdout + found.stderr
 

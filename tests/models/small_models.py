@@ -70,11 +70,8 @@ def model_factory(name: str, **options):
 
 
 # A model that was added and has no small version above is tested as its yaml has it.
-SMALL |= {
-    name: (TEXT if default_model_factory(name).func.accepts == "text" else IMAGE, {})
-    for name in MODELS
-    if name not in SMALL
-}
+for name in [name for name in MODELS if name not in SMALL]:
+    SMALL[name] = (TEXT if default_model_factory(name).func.accepts == "text" else IMAGE, {})
 
 
 def small_model(name: str, norm: str = "layernorm", seed: int = 0, **options) -> nn.Module:

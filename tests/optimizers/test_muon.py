@@ -44,9 +44,10 @@ def test_steps_are_those_of_torchs_muon_and_adamw_bit_for_bit(ours, theirs):
     optimizer = Muon(model.parameters(), lr=0.02, weight_decay=0.1, fused=True, **ours)
     matrices = [p for p in twin.parameters() if p.dim() == 2]
     others = [p for p in twin.parameters() if p.dim() < 2]
+    options = {"lr": 0.02, "weight_decay": 0.1}
     twins = [
-        torch.optim.Muon(matrices, lr=0.02, weight_decay=0.1, **theirs),
-        torch.optim.AdamW(others, lr=0.02, weight_decay=0.1, fused=True),
+        torch.optim.Muon(matrices, **options, **theirs),
+        torch.optim.AdamW(others, **options, fused=True),
     ]
     train(model, [optimizer], range(5))
     train(twin, twins, range(5))

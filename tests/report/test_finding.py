@@ -58,9 +58,8 @@ def test_five_seeds_rank_and_the_headline_has_the_numbers_of_the_table(tmp_path)
     assert "Bold" in how_to_read(study, table)
     said = re.search(r"accuracy (\S+) points higher .* \((\S+) to (\S+);", text)
     size, low, high = map(float, said.groups())
-    assert [size, low, high] == pytest.approx(
-        [100 * row[name] for name in ("difference", "difference_low", "difference_high")], abs=0.051
-    )
+    shown = [100 * row[name] for name in ("difference", "difference_low", "difference_high")]
+    assert [size, low, high] == pytest.approx(shown, abs=0.051)
 
 
 def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
@@ -72,9 +71,8 @@ def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
                 folder = write_run(tmp_path, norm, 8, seed, **{"model.name": model})
                 change(folder, **{"test/accuracy": base + more + random.normal(0, 0.001)})
     study = open_study(tmp_path)
-    assert {tuple(pair) for pair in study.differences[["first", "second"]].to_numpy()} == {
-        (f"none · {model}", f"batchnorm · {model}") for model in ("mlp", "cnn")
-    }
+    pairs = {tuple(pair) for pair in study.differences[["first", "second"]].to_numpy()}
+    assert pairs == {(f"none · {model}", f"batchnorm · {model}") for model in ("mlp", "cnn")}
     table = comparison(study)
     assert set(table[table["best"]]["arm"]) == {"batchnorm · mlp", "batchnorm · cnn"}
     assert re.match(r"batchnorm · \w+ has a test accuracy \S+ points higher than none", finding(study, table))

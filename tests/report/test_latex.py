@@ -54,10 +54,8 @@ def test_comparison_has_the_cells_of_the_markdown(tmp_path):
     lines = [line for line in comparison_in_latex(study, table).splitlines() if "&" in line]
     rows = [line[: -len(r" \\")].split(" & ") for line in lines]
     text = markdown(study, table).split("\n\n")[0].splitlines()
-    shown = [
-        [re.sub(r"\\(.)|\*\*", r"\1", cell).strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        for line in text
-    ]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text]
+    shown = [[re.sub(r"\\(.)|\*\*", r"\1", cell).strip() for cell in row] for row in cells]
     plain = [[printed(re.sub(r"\\textbf{(.*)}", r"\1", cell)) for cell in row] for row in rows]
     assert plain[1:] == shown[2:]
     assert plain[0][1:] == shown[0][1:]

@@ -85,10 +85,8 @@ def test_pairing_removes_what_seeds_share():
 def test_a_difference_of_about_one_answer_is_never_clear():
     right = np.tile(np.arange(360) < 350, (5, 1)).astype(float)
     one_more = np.tile(np.arange(360) < 351, (5, 1)).astype(float)
-    first, second = (
-        points(dict.fromkeys(range(5), float(z.mean())), z, answer=1 / 360, bounds=(0, 1))
-        for z in (one_more, right)
-    )
+    more = {"answer": 1 / 360, "bounds": (0, 1)}
+    first, second = (points(dict.fromkeys(range(5), float(z.mean())), z, **more) for z in (one_more, right))
     difference = first.minus(second)
     assert difference.low < 0 < difference.high
 

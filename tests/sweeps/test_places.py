@@ -74,10 +74,8 @@ def test_a_sweep_that_is_interrupted_goes_on_by_the_same_command_and_then_has_no
     assert (status, states(tmp_path)) == (0, ["completed"] * 2), out
     assert "2 runs, skipped" in end(start(tmp_path, *arguments))[1]
     assert end(start(tmp_path / "whole", "--workers", "2", *arguments[-2:]))[0] == 0
-    losses = [
-        load_summaries(folder / "runs", {"seed": [0, 1]})["test/loss"].tolist()
-        for folder in (tmp_path, tmp_path / "whole")
-    ]
+    tables = [load_summaries(place / "runs", {"seed": [0, 1]}) for place in (tmp_path, tmp_path / "whole")]
+    losses = [table["test/loss"].tolist() for table in tables]
     assert losses[0] == losses[1]
 
 

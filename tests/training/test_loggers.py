@@ -89,7 +89,6 @@ def test_a_logger_is_no_part_of_a_run(train, tmp_path):
 @pytest.mark.parametrize(
     ("logger", "message"),
     [
-        ("tensorbord", "logger='tensorbord': choose from tensorboard"),
         ("wandb", r"logger=wandb: wandb is not installed; .*\[wandb\]"),
         ("[tensorboard,mlflow]", r"mlflow is not installed; .*\[mlflow\]"),
         ("3", "logger=3: choose from tensorboard, csv, wandb, mlflow"),

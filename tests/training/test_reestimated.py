@@ -31,10 +31,8 @@ def layer_by_layer(network: nn.Module, train: torch.Tensor, test: torch.Tensor) 
     layers = [m for m in network.modules() if not list(m.children())]
     x, y = train.double().flatten(1), test.double().flatten(1)
     for layer in layers:
-        weight, bias = (
-            value.double() if isinstance(value, torch.Tensor) else None
-            for value in (getattr(layer, name, None) for name in ("weight", "bias"))
-        )
+        found = (getattr(layer, name, None) for name in ("weight", "bias"))
+        weight, bias = (value.double() if isinstance(value, torch.Tensor) else None for value in found)
         if isinstance(layer, nn.Linear):
             x, y = F.linear(x, weight, bias), F.linear(y, weight, bias)
         elif hasattr(layer, "running_mean"):
