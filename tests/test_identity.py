@@ -74,12 +74,6 @@ def test_folder_of_another_run_is_refused(tmp_path):
         check_folder(tmp_path, "bbbb")
 
 
-def test_folder_with_foreign_files_is_refused(tmp_path):
-    (tmp_path / "thesis.tex").write_text("")
-    with refused("no run of normexp"):
-        check_folder(tmp_path, "aaaa")
-
-
 @pytest.mark.parametrize(
     ("trainer", "processes"),
     [

@@ -63,6 +63,9 @@ def test_noise_changes_every_step_depends_on_seed_and_layer_and_is_off_in_eval()
     assert torch.equal(noisy(), noisy())
     for other in (noisy("seed=1"), noisy(layer=2), noisy(steps=2)):
         assert not torch.allclose(noisy(), other)
+    later = norm_factory("batchnorm_noisy")(8, layer=1).double()
+    later.next_noise()
+    assert torch.equal(later(x), noisy(steps=2))
     layer = norm_factory("batchnorm_noisy")(8).eval()
     assert torch.equal(layer(x.float()), norm_factory("batchnorm")(8).eval()(x.float()))
 

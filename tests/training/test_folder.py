@@ -42,6 +42,14 @@ def test_folder_of_a_process_killed_at_the_start_is_new(tmp_path, left):
     assert [path.name for path in tmp_path.iterdir()] == [".hydra"]
 
 
+def test_folder_of_another_program_is_still_refused(tmp_path):
+    for name in (".hydra/config.yaml", "main.log"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    with refused("holds files that are no run of normexp"):
+        folder(tmp_path)
+
+
 @pytest.mark.parametrize("key", ["run_dir", "outputs"])
 def test_place_that_cannot_be_written_is_one_line_naming_the_key(train, key):
     with refused(f"{key}=/dev/null/x: cannot be written .+; choose another folder"):
