@@ -65,11 +65,8 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--norm", "layernorm"], "--norm: keys are set without dashes; write norm="),
         (["--batch-size=8"], "write batch_size=8"),
-        (["hydra.run.dir=x"], "hydra.run.dir=x: is not read; write run_dir=x"),
         (["seed=0", "-m", "hydra.sweep.dir=x"], "hydra.sweep.dir=x: is not read; write outputs=x"),
-        (["--workers", "2", "seed=0"], "--workers: is for sweeps; add -m"),
         (["--cfg", "nothing"], "invalid choice"),
     ],
 )

@@ -45,7 +45,6 @@ AT_THE_DOOR = [
     ([*SMALL, *MINE], {"c/norm/mine.yaml": "a: [1"}, "c/norm/mine.yaml: cannot be read (.*); close brackets"),
     ([*SMALL, *MINE], {"c/norm/mine.yaml": "a: 1\na: 2"}, "c/norm/mine.yaml: line 2: a stands there twice; keep"),
     ([*SWEEP, "seed=0,1", "run_dir=x"], {}, "run_dir=x: is one folder for several runs; use outputs=FOLDER"),
-    ([*SWEEP, "seed=0", "--workers", "two"], {}, "workers='two': must be a whole number"),
     (["verify", "claim=S37", "evidence=nowhere"], {}, "evidence=nowhere: no such folder; name one with"),
     (["verify", "claim=S37", "out=f"], {"f": ""}, "f: File exists; a file is in the way; name another folder"),
     (["new", "norm", "my_norm"], {"configs": ""}, "configs/norm: Not a directory; a file is in the way; name"),
