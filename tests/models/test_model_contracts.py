@@ -187,6 +187,7 @@ REFUSED = [  # model, options, what is said
     ("cnn", {"width": 0}, f"width=0: {TOO_SMALL}"),
     ("cnn", {"pool": "last"}, "pool=last: .*; use"),
     ("resnet", {"depth": 18}, r"depth=18: must be 6n \+ 2; use 8, 14, 20"),
+    ("resnet", {"depth": 2}, r"depth=2: must be 6n \+ 2"),
     ("resnet", {"width": 0}, f"width=0: {TOO_SMALL}"),
     ("resnet", {"alpha": 0.0}, "alpha=0.0: must be positive; use 0.2"),
     ("resnet", {"alpha": 0.2, "skip": False}, "alpha=0.2: scales what is added to .*; set skip=true"),
