@@ -6,13 +6,12 @@ from typing import Any
 
 from normexp.claims.conclude import judge_again
 from normexp.claims.judge.verdict import Verdict
-from normexp.claims.spec.bank import Bank, load_bank
+from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.find import documents, load_claims, read
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
-BANK = load_bank()
 
 
 CLAIMS: dict[str, Claim] = load_claims(CONFIGS / "claims")

@@ -8,12 +8,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import gc
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from unsynced import leave_to_the_kernel
 
-ROOT = Path(__file__).parents[1]
 # Their tests take longest.
 LONG = {
     "test_claim_files", "test_configs", "test_crashes", "test_from_python", "test_fuzzed_overrides",
@@ -97,16 +95,3 @@ def two_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
-
-
-@pytest.fixture(scope="session")
-def mnist_root(tmp_path_factory) -> Path:
-    """A data root with MNIST in torchvision's layout; skips where the four files are absent."""
-    source = ROOT.parent / "shared" / "data" / "mnist"
-    if not source.is_dir():
-        pytest.skip(f"MNIST is not at {source}")
-    raw = tmp_path_factory.mktemp("data") / "MNIST" / "raw"
-    raw.mkdir(parents=True)
-    for path in source.glob("*.gz"):
-        (raw / path.name).symlink_to(path)
-    return raw.parents[1]

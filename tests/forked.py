@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from pathlib import Path
@@ -33,13 +34,18 @@ def started(
 ) -> subprocess.CompletedProcess:
     """`python WORDS` in a new interpreter that finds this checkout, and `more` folders."""
     own = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, *more]))}
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env=os.environ | own | environment,
-        capture_output=True,
-        text=True,
-    )
+    environment = os.environ | own | environment
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+
+
+def until(condition: Callable[[], Any], seconds: float = 300) -> Any:
+    """The first value of a condition that is true."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+    return found
 
 
 def run_script(argv: Sequence[str]) -> None:

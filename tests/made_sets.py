@@ -9,6 +9,10 @@ import numpy as np
 import torchvision.datasets
 
 
+def idx(array: np.ndarray) -> bytes:
+    return struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape) + array.tobytes()
+
+
 def make_idx(raw: Path, *, train: int = 100, test: int = 30, pack: bool = False) -> dict[str, np.ndarray]:
     """IDX files in MNIST's layout."""
     random = np.random.default_rng(0)
@@ -19,12 +23,10 @@ def make_idx(raw: Path, *, train: int = 100, test: int = 30, pack: bool = False)
             (f"{part}-images-idx3-ubyte", random.integers(0, 256, (count, 28, 28), dtype=np.uint8)),
             (f"{part}-labels-idx1-ubyte", random.integers(0, 10, count, dtype=np.uint8)),
         ):
-            header = struct.pack(f">I{array.ndim}I", 0x0800 + array.ndim, *array.shape)
-            content = header + array.tobytes()
             if pack:
-                (raw / f"{name}.gz").write_bytes(gzip.compress(content))
+                (raw / f"{name}.gz").write_bytes(gzip.compress(idx(array)))
             else:
-                (raw / name).write_bytes(content)
+                (raw / name).write_bytes(idx(array))
             arrays[name] = array
     return arrays
 
@@ -39,10 +41,8 @@ def make_cifar(root: Path, name: str, monkeypatch, *, each: int = 40, test: int 
     fine = "labels" if name == "CIFAR10" else "fine_labels"
     batches = []
     for file, count in [(file, each) for file, _ in dataset.train_list] + [(dataset.test_list[0][0], test)]:
-        batch = {
-            "data": random.integers(0, 256, (count, 3072), dtype=np.uint8),
-            fine: [i % 10 for i in range(count)],
-        }
+        pixels = random.integers(0, 256, (count, 3072), dtype=np.uint8)
+        batch = {"data": pixels, fine: [i % 10 for i in range(count)]}
         (folder / file).write_bytes(pickle.dumps(batch))
         batches.append(batch)
     classes = [f"class {i}" for i in range(10 if name == "CIFAR10" else 100)]

@@ -1,47 +1,41 @@
-"""Hints and one-line errors, as functions; the whole commands are tested in test_train.py."""
+"""Hints, one-line errors and help of one choice, as functions; whole commands are in test_commands.py."""
 
 import gc
 import signal
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
+from refusals import refused
 
 from normexp.cli import train
+from normexp.cli.help import explain, help_text
 from normexp.config import folder
 from normexp.config.compose import compose
 from normexp.config.errors import NOTHING_YET, one_line, one_line_errors
+from normexp.config.options import GROUPS, choices
+
+WORD_OF_ITS_OWN = "cannot be read; write each setting as a word of its own"
+SLIPS = [
+    ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
+    ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
+    ("norm=batch_norm", "did you mean batchnorm?"),
+    ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
+    ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
+    ("seed=range(3)", "seed=range(3): several values make a sweep; add -m: normexp train -m 'seed=range(3)'"),
+    ("norm=[none,batchnorm]", "norm=[none,batchnorm]: a run has one norm; a sweep has several: -m norm=none,batchnorm"),
+    ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
+    ("norm=null", "norm=null: choices are names; write norm=NAME"),
+    ("data=[0]", "data=[0]: choices are names; write data=NAME"),
+    ("data=[]", "data=[]: chooses nothing; write data=NAME"),
+    ("monitor=[]", "monitor=[]: chooses nothing; write monitor=none"),
+    ("~lr", "~lr: a run needs one; write lr=VALUE instead"),
+    ("~norm", "~norm: a run needs one; write norm=NAME instead"),
+    ("data=[0", f"data=[0: {WORD_OF_ITS_OWN}, close quotes and brackets"),
+    ("lr=0.1 seed=1", f"lr=0.1 seed=1: {WORD_OF_ITS_OWN}"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("argument", "message"),
-    [
-        ("depth", "depth: arguments have the form key=value, for example norm=layernorm"),
-        ("norm=LayerNorm", "norm=LayerNorm: no such choice; did you mean layernorm?"),
-        ("norm=batch_norm", "did you mean batchnorm?"),
-        ("optimizer=sdg", "did you mean sgd? choose from: adam, adamw, "),
-        ("norm=batchnorm,layernorm", "norm=batchnorm,layernorm: several values make a sweep; add -m"),
-        ("data=[0]", "data=[0]: choices are names; write data=NAME"),
-        (
-            "norm=[none,batchnorm]",
-            "norm=[none,batchnorm]: a run has one norm; a sweep has several: -m norm=none,batchnorm",
-        ),
-        ("+norm=[[layernorm]]", "choices are names; write norm=NAME"),
-        ("norm=null", "norm=null: choices are names; write norm=NAME"),
-        ("monitor=[]", "monitor=[]: chooses nothing; write monitor=none"),
-        ("data=[]", "data=[]: chooses nothing; write data=NAME"),
-        ("~lr", "~lr: a run needs one; write lr=VALUE instead"),
-        ("~norm", "~norm: a run needs one; write norm=NAME instead"),
-        (
-            "seed=range(3)",
-            "seed=range(3): several values make a sweep; add -m: normexp train -m 'seed=range(3)'",
-        ),
-        (
-            "data=[0",
-            "data=[0: cannot be read; write each setting as a word of its own, close quotes and brackets",
-        ),
-        ("lr=0.1 seed=1", "lr=0.1 seed=1: cannot be read; write each setting as a word of its own"),
-    ],
-)
+@pytest.mark.parametrize(("argument", "message"), SLIPS)
 def test_slip_that_hydra_finds_gets_a_hint(argument, message):
     with pytest.raises(Exception) as error:  # of Hydra's types  # noqa: PT011
         compose([argument])
@@ -50,13 +44,6 @@ def test_slip_that_hydra_finds_gets_a_hint(argument, message):
 
 def test_unexpected_error_says_how_to_see_more():
     assert one_line(RuntimeError("boom")) == "RuntimeError: boom (HYDRA_FULL_ERROR=1 shows where)"
-
-
-def test_interruption_before_training_is_one_line_and_status_130(capsys):
-    with pytest.raises(SystemExit) as stopped, one_line_errors():
-        raise KeyboardInterrupt
-    assert stopped.value.code == 130
-    assert capsys.readouterr() == ("", f"{NOTHING_YET}\n")
 
 
 def test_interruption_that_an_import_turned_into_another_error_is_reported_as_one(capsys):
@@ -71,23 +58,20 @@ def test_interruption_that_an_import_turned_into_another_error_is_reported_as_on
     with pytest.raises(SystemExit) as stopped, one_line_errors(), one_line_errors():
         imported()
     assert stopped.value.code == 130
-    assert capsys.readouterr().err == f"{NOTHING_YET}\n"
+    assert capsys.readouterr() == ("", f"{NOTHING_YET}\n")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--norm", "layernorm"], "--norm: keys are set without dashes; write norm="),
         (["--batch-size=8"], "write batch_size=8"),
-        (["hydra.run.dir=x"], "hydra.run.dir=x: is not read; write run_dir=x"),
         (["seed=0", "-m", "hydra.sweep.dir=x"], "hydra.sweep.dir=x: is not read; write outputs=x"),
-        (["--workers", "2", "seed=0"], "--workers: is for sweeps; add -m"),
         (["--cfg", "nothing"], "invalid choice"),
     ],
 )
 def test_slip_gets_a_hint(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         train.train(arguments)
 
 
@@ -113,3 +97,28 @@ def test_a_process_may_call_a_command_twice(capsys):
         assert train.main(["--cfg", "job", f"seed={seed}"]) == 0
         assert f"\nseed: {seed}\n" in f"\n{capsys.readouterr().out}"
     GlobalHydra.instance().clear()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_choice_has_a_first_comment_which_all_help_shows(group):
+    text = help_text()
+    for name, comment in choices(group).items():
+        assert comment, f"configs/{group}/{name}.yaml needs a first comment"
+        assert name in text
+        assert comment in text
+        assert comment in explain(f"{group}={name}")
+
+
+def test_a_choice_is_explained_by_its_file_and_its_class():
+    text = explain("norm=batchnorm")
+    assert "ema_keep: 0.9  # running = ema_keep" in text
+    assert "0 divides the sum of squares by n" in text  # the base's docstring
+    assert explain("lr").startswith("lr=VALUE")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"), [("norm=bachnorm", "did you mean batchnorm"), ("nrm", "did you mean norm")]
+)
+def test_help_for_what_there_is_not_is_one_line(word, said):
+    with refused(said):
+        train.train(["--help", word])

@@ -32,10 +32,6 @@ def test_a_difference_is_seen(tmp_path):
 @pytest.mark.parametrize("name", FINDINGS)
 def test_findings_are_drawn_as_committed(name, tmp_path):
     verdict = judged(name)
-    draw(
-        pd.DataFrame() if verdict.counts else values_of(EVIDENCE, CLAIMS[name]),
-        verdict,
-        tmp_path / "f.png",
-        next(iter(CLAIMS[name].factor), ""),
-    )
+    values = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, CLAIMS[name])
+    draw(values, verdict, tmp_path / "f.png", next(iter(CLAIMS[name].factor), ""))
     assert difference(tmp_path / "f.png", IMAGES / f"finding_{name}.png") < NEAR

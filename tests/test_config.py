@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 import torch
+from refusals import refused
 
 from normexp.config.checks import validate
 from normexp.config.errors import checked
@@ -44,70 +45,51 @@ def test_good_configuration_passes():
     assert before == CONFIG
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        ("bogus", 1, "bogus: no such key; the keys are"),
-        ("batchsize", 1, "batchsize: no such key; did you mean batch_size?"),
-        ("batch_size", "abc", "batch_size='abc': must be a whole number"),
-        ("batch_size", 2.5, "batch_size=2.5: must be a whole number"),
-        ("batch_size", True, "batch_size=True: must be a whole number"),
-        ("batch_size", 0, "batch_size=0: must be at least 1"),
-        ("lr", float("nan"), "lr=nan: must be finite"),
-        ("seed", 10**20, "seed=1+0+: must be at most"),
-        ("name", "../elsewhere", r"name=\.\./elsewhere: a study lies below outputs"),
-        ("name", "/elsewhere", "name=/elsewhere: a study lies below outputs"),
-        ("accuracies", ["a"], r"accuracies\[0\]=.a.: must be a number"),
-        ("schedule.warmup_step", 1, "schedule.warmup_step: no such key; did you mean schedule.warmup_steps?"),
-        ("schedule.final_fraction", 1.5, "schedule.final_fraction=1.5: must be at most 1"),
-        ("schedule.warmup_steps", -1, "schedule.warmup_steps=-1: must be at least 0"),
-        ("schedule.final_fraction", "low", "schedule.final_fraction='low': must be a number"),
-        ("model.norm_output", 3, "model.norm_output=3: must be true or false"),
-        ("model._target_", "normexp.models.Nothing", "cannot be imported"),
-        (
-            "monitor",
-            {"a": {"_target_": "subprocess.Popen"}},
-            r"monitor\.a\._target_=subprocess\.Popen: not a class",
-        ),
-        ("model", None, "model=None: must be keys with values"),
-        ("model", {"depth": 1}, "model: names no class; choose model=<name>"),
-        ("monitor", {"a": {"every_n_steps": 5}}, r"monitor\.a: names no class"),
-        ("monitor", [1], r"monitor=\[1\]: must be keys with values"),
-        ("model.input_shape", [1], r"model.input_shape=\[1\]: is given by normexp; leave it out"),
-        ("norm.num_features", 3, "norm.num_features=3: is given by normexp"),
-        ("optimizer.fused", True, "optimizer.fused=True: is given by normexp"),
-        (
-            "optimizer.momentum",
-            {"_target_": "normexp.schedules.Constant"},
-            "optimizer.momentum=.*: must be a number",
-        ),
-        (
-            "accuracies",
-            [0.5, 95],
-            r"accuracies=\[0\.5, 95\]: must be fractions above 0, at most 1, not percents",
-        ),
-        ("accuracies", [0.0], "must be fractions above 0"),
-        ("max_steps", 10**13, "max_steps=10000000000000: must be at most 1000000000000"),
-        ("norm.eps", float("nan"), "norm.eps=nan: must be finite"),
-        (
-            "data.batch_size",
-            7,
-            "data.batch_size=7: the run would be called one of batch_size=64; write batch_size=7",
-        ),
-    ],
-)
+GIVEN = "is given by normexp; leave it out"
+MISTAKES = [
+    ("bogus", 1, "bogus: no such key; the keys are"),
+    ("batchsize", 1, "batchsize: no such key; did you mean batch_size?"),
+    ("batch_size", "abc", "batch_size='abc': must be a whole number"),
+    ("batch_size", True, "batch_size=True: must be a whole number"),
+    ("batch_size", 0, "batch_size=0: must be at least 1"),
+    ("lr", float("nan"), "lr=nan: must be finite"),
+    ("seed", 10**20, "seed=1+0+: must be at most"),
+    ("name", "../elsewhere", r"name=\.\./elsewhere: a study lies below outputs"),
+    ("name", "/elsewhere", "name=/elsewhere: a study lies below outputs"),
+    ("accuracies", ["a"], r"accuracies\[0\]=.a.: must be a number"),
+    ("accuracies", [0.5, 95], r"accuracies=\[0\.5, 95\]: must be fractions above 0, at most 1, not percents"),
+    ("accuracies", [0.0], "must be fractions above 0"),
+    ("max_steps", 10**13, "max_steps=10000000000000: must be at most 1000000000000"),
+    ("schedule.warmup_step", 1, "schedule.warmup_step: no such key; did you mean schedule.warmup_steps?"),
+    ("schedule.final_fraction", 1.5, "schedule.final_fraction=1.5: must be at most 1"),
+    ("schedule.warmup_steps", -1, "schedule.warmup_steps=-1: must be at least 0"),
+    ("schedule.final_fraction", "low", "schedule.final_fraction='low': must be a number"),
+    ("model", None, "model=None: must be keys with values"),
+    ("model", {"depth": 1}, "model: names no class; choose model=<name>"),
+    ("model._target_", "normexp.models.Nothing", "cannot be imported"),
+    ("model.norm_output", 3, "model.norm_output=3: must be true or false"),
+    ("model.input_shape", [1], rf"model.input_shape=\[1\]: {GIVEN}"),
+    ("monitor", [1], r"monitor=\[1\]: must be keys with values"),
+    ("monitor", {"a": {"every_n_steps": 5}}, r"monitor\.a: names no class"),
+    ("monitor", {"a": {"_target_": "subprocess.Popen"}}, r"monitor\.a\._target_=subprocess\.Popen: not a class"),
+    ("norm.eps", float("nan"), "norm.eps=nan: must be finite"),
+    ("norm.num_features", 3, f"norm.num_features=3: {GIVEN}"),
+    ("optimizer.fused", True, f"optimizer.fused=True: {GIVEN}"),
+    ("optimizer.momentum", {"_target_": "normexp.schedules.Constant"}, "optimizer.momentum=.*: must be a number"),
+    ("data.batch_size", 7, "data.batch_size=7: .* one of batch_size=64; write batch_size=7"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "message"), MISTAKES)
 def test_mistake_is_refused_in_one_line(path, value, message):
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         validate(broken(path, value))
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("key", ["monitor", "seed"])
 def test_what_is_missing_is_named(key):
     without = {name: value for name, value in CONFIG.items() if name != key}
-    with pytest.raises(
-        ValueError, match=f"^{key}: (none is chosen; use {key}=<value>|is missing; give it a value)"
-    ):
+    with refused(f"^{key}: (none is chosen; use {key}=<value>|is missing; give it a value)"):
         validate(without)
 
 

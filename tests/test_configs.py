@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from hydra.utils import get_class
 from omegaconf import OmegaConf
+from refusals import refused
 
 from normexp import norms
 from normexp.config.checks import check_kinds
 from normexp.config.compose import compose
 from normexp.config.folder import CONFIGS
-from normexp.config.options import GROUPS
 from normexp.config.run_spec import resolved, spec_of, specs
 from normexp.config.targets import DataOfLaunch
 from normexp.training.build import build
@@ -47,17 +47,10 @@ def test_every_choice_validates_and_norms_share_one_eps(group):
 
 def test_norms_built_by_hand_have_the_eps_of_a_run():
     signatures = [inspect.signature(vars(norms)[name]).parameters for name in norms.__all__]
-    defaults = [
-        of["eps"].default for of in signatures if "eps" in of and of["eps"].default
-    ]  # Norm alone has 0
+    # Norm alone has 0.
+    defaults = [of["eps"].default for of in signatures if "eps" in of and of["eps"].default]
     assert len(defaults) > 10
     assert set(defaults) == {OmegaConf.load(CONFIGS / "train.yaml").eps} == {norms.base.DEFAULT_EPS}
-
-
-def test_every_choice_starts_with_a_comment_that_explains_it():
-    for path in (path for group in GROUPS for path in (CONFIGS / group).glob("*.yaml")):
-        lines = [line for line in path.read_text().splitlines() if "@package" not in line]
-        assert lines[0].startswith("# "), f"{path}: the first line explains the choice (--help shows it)"
 
 
 def model_of(name: str) -> list[str]:
@@ -90,7 +83,7 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
                 check_kinds(*arguments)
                 continue
             fitting = "use data=python_docs or data=text_file" if text_model else "data=digits"
-            with pytest.raises(ValueError, match=fitting):
+            with refused(fitting):
                 check_kinds(*arguments)
 
 
@@ -98,19 +91,13 @@ def test_model_and_data_fit_or_the_message_names_what_fits():
     ("overrides", "message"),
     [
         (["batch_size=1", "norm=batchnorm"], "use a larger batch_size or norm=layernorm"),
-        (["norm=groupnorm", "model.width=30"], "num_groups=4"),
-        (["norm=instancenorm"], "use norm=layernorm or norm=groupnorm"),
-        (["batch_size=2000"], "choose at most 1149"),
-        (["model.depth=0"], "depth=0"),
         (["trainer.accelerator=abacus"], "choose trainer=auto or trainer=cpu"),
         (["trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=3"], "choose a multiple of 3"),
-        (["optimizer=sgd", "optimizer.momentum=high"], "must be a number"),
     ],
 )
 def test_what_cannot_train_is_refused_before_training(overrides, message):
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         build(specs(overrides)[0]).make_trainer()
-    assert "\n" not in str(caught.value)
 
 
 def test_same_seed_gives_every_norm_the_same_weights_and_batches():
@@ -118,12 +105,8 @@ def test_same_seed_gives_every_norm_the_same_weights_and_batches():
 
     def start(norm):
         parts = build(specs([f"norm={norm}", *SMALL["mlp"]])[0])
-        norms = {
-            id(p)
-            for site in parts.module.model.sites()
-            if site.kind == "norm"
-            for p in site.module.parameters()
-        }
+        sites = [site for site in parts.module.model.sites() if site.kind == "norm"]
+        norms = {id(p) for site in sites for p in site.module.parameters()}
         batches = [y for _, y in parts.data.train_dataloader()]
         return [p for p in parts.module.parameters() if id(p) not in norms], batches
 

@@ -15,18 +15,9 @@ KNOWS_HYDRA = {"cli/train.py", "config/compose.py", "config/run_spec.py"}
 EVERYWHERE = {"format", "machine"}  # they know nothing of the project
 
 # part -> packages and rooms of normexp that it must not import
-NEVER = {
-    "norms": {"pytorch_lightning", "pandas"},
-    "models": {"pytorch_lightning", "pandas"},
-    "claims/laws": {"pytorch_lightning", "pandas"},
-    "optimizers": {"pytorch_lightning", "pandas"},
-    "runs": HEAVY,
-    "report": HEAVY,
-    "claims/judge": HEAVY,
-    "claims/spec": HEAVY,
-    "config/schema.py": HEAVY,
-    "config/identity.py": HEAVY,
-}
+NEVER = {part: {"pytorch_lightning", "pandas"} for part in ("norms", "models", "claims/laws", "optimizers")}
+NEVER |= dict.fromkeys(("runs", "report", "claims/judge", "claims/spec"), HEAVY)
+NEVER |= dict.fromkeys(("config/schema.py", "config/identity.py"), HEAVY)
 # part -> the rooms of normexp that it may use, beside itself
 MAY_USE = {
     "norms": {"config"},  # which composes a norm that `swap` is given by name; see below

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from refusals import refused
 
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.find import find
@@ -53,20 +54,16 @@ def test_the_example_is_small():
 
 def test_it_is_listed_and_nothing_of_it_is_read_before_it_is_allowed(place):
     (place / PACKAGE / "norm" / "meanabs.yaml").write_text("broken: [")
-    assert f"meanabs                     of an installed package; add allow_targets=[{PACKAGE}]" in explain(
-        "norm"
-    )
-    with pytest.raises(Exception, match="meanabs") as refused:
+    assert f"of an installed package; add allow_targets=[{PACKAGE}]" in explain("norm")
+    with pytest.raises(Exception, match="meanabs") as foreign:
         compose(["norm=meanabs"])
     hint = f"an installed package brings it; if you trust {PACKAGE}, add allow_targets=[{PACKAGE}]"
-    assert one_line(refused.value) == f"norm=meanabs: {hint}"
-    for ask, word in (
-        (lambda: find("MA1"), "claim=MA1"),
-        (lambda: load_bank("tiny_digits"), "bank=tiny_digits"),
-    ):
-        with pytest.raises(ValueError, match="installed package") as refused:
+    assert one_line(foreign.value) == f"norm=meanabs: {hint}"
+    asks = {"claim=MA1": lambda: find("MA1"), "bank=tiny_digits": lambda: load_bank("tiny_digits")}
+    for word, ask in asks.items():
+        with refused("installed package") as caught:
             ask()
-        assert str(refused.value) == f"{word}: {hint}"
+        assert str(caught.value) == f"{word}: {hint}"
     assert PACKAGE not in sys.modules
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from command_words import options_of
 from forked import started
+from refusals import refused
 
 from normexp import __version__
 from normexp.cli import main as commands
@@ -53,8 +54,6 @@ def test_recorded_command_is_one_line(argument):
         ([], 0, "normexp runs      list what has been trained"),
         (["--help"], 0, "`normexp <command> --help` explains a command."),
         (["--version"], 0, f"normexp {__version__}"),
-        (["repotr"], 2, "Error: repotr: no such command; did you mean report?"),
-        (["report"], 2, "Error: name the folder of a study"),
         (["verify", "claim"], 2, "Error: claim: is a word too many; write key=value"),
     ],
 )
@@ -88,11 +87,8 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
         assert (asked["others"], asked["samples"], asked["data"]) == (("net",), 8, "x")
         assert (asked["json"], asked["strict"]) == (True, False)
     found = options_of(compare, ["norms=none,rmsnorm", "rates=[0.1,1]", "batch_sizes=2", "model=cnn"])
-    assert (found["norms"], found["rates"], found["others"]) == (
-        ("none", "rmsnorm"),
-        (0.1, 1.0),
-        ("model=cnn",),
-    )
+    assert (found["norms"], found["rates"]) == (("none", "rmsnorm"), (0.1, 1.0))
+    assert found["others"] == ("model=cnn",)
     assert (found["batch_sizes"], found["margin"]) == ((2,), None)
     assert options_of(verify, ["workers=3"])["engine"].workers == 3
 
@@ -113,9 +109,8 @@ def test_a_word_is_written_in_three_ways_and_has_its_kind():
     ],
 )
 def test_a_word_of_another_kind_is_one_line(command, word, said):
-    with pytest.raises(ValueError, match=f"^{word}: {said}") as refused:
+    with refused(f"^{word}: {said}"):
         options_of(command, ["net", word])
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("imported", ["normexp.cli.main", "normexp.config.process", "pydantic"])
@@ -139,6 +134,4 @@ runpy.run_path({str(ROOT / script)!r}, run_name="__main__")
 def test_a_python_without_the_packages_is_told_how_to_install_them():
     done = started("-S", "train.py", "norm=layernorm")  # -S: no site-packages
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(
-        r"Error: \w+ is not installed in this Python \(.*\): pip install -e \.\n", done.stderr
-    )
+    assert re.fullmatch(r"Error: \w+ is not installed in this Python .*: pip install -e \.\n", done.stderr)

@@ -22,18 +22,13 @@ def found() -> dict[str, dict[str, Any]]:
 
 
 def test_the_record_is_of_these_numerics(record):
-    assert record["numerics"] == normexp.NUMERICS, (
-        "tests/numerics.json is old: run `python scripts/numerics.py`"
-    )
+    assert record["numerics"] == normexp.NUMERICS, "tests/numerics.json is old: run scripts/numerics.py"
     assert record["loss"].keys() == set(RUNS)
 
 
 def test_losses_agree_on_any_machine(record, found):
-    other = {
-        run: (one["loss"], record["loss"][run])
-        for run, one in found.items()
-        if one["loss"] != pytest.approx(record["loss"][run], rel=1e-2)
-    }
+    pairs = {run: (one["loss"], record["loss"][run]) for run, one in found.items()}
+    other = {run: pair for run, pair in pairs.items() if pair[0] != pytest.approx(pair[1], rel=1e-2)}
     assert not other, f"losses (found, recorded) moved by more than 1%: {other}"
 
 

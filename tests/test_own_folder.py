@@ -5,6 +5,7 @@ import json
 import pytest
 from command_words import options_of
 from forked import started
+from refusals import refused
 
 from normexp.cli.main import run
 from normexp.cli.new import begin
@@ -13,32 +14,19 @@ from normexp.config.compose import compose
 from normexp.config.folder import VARIABLE, own_folder, use_folder
 
 DATA = '''
-import pytorch_lightning as pl
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import TensorDataset
 
 
-class Rings(pl.LightningDataModule):
+class Rings(TensorDataset):
     """Points on two rings: which one?"""
 
-    num_classes = 2
+    classes = ("inner", "outer")
 
-    def __init__(self, batch_size: int = 64, points: int = 600):
-        super().__init__()
-        self.batch_size = batch_size
-        draw = torch.Generator().manual_seed(0)
+    def __init__(self, split: str, points: int = 200):
+        draw = torch.Generator().manual_seed(len(split))
         ring, angle = torch.randint(2, (points,), generator=draw), torch.rand(points, generator=draw) * 6.283
-        x = torch.stack([angle.cos(), angle.sin()], 1) * (1 + ring)[:, None]
-        self.parts = [TensorDataset(x[k::3], ring[k::3]) for k in range(3)]
-
-    def train_dataloader(self):
-        return DataLoader(self.parts[0], self.batch_size, shuffle=True)
-
-    def val_dataloader(self):
-        return DataLoader(self.parts[1], 100)
-
-    def test_dataloader(self):
-        return DataLoader(self.parts[2], 100)
+        super().__init__(torch.stack([angle.cos(), angle.sin()], 1) * (1 + ring)[:, None], ring)
 '''
 CLAIM = """
 name: rings_need_a_norm
@@ -84,7 +72,7 @@ def test_the_flag_in_its_forms(folder):
     ):
         assert options_of(verify, ["claim=M1", *words, "bank=gpu"])["config_dir"] == "configs"
         assert own_folder() == folder / "configs"
-    with pytest.raises(ValueError, match="config_dir: a value is missing"):
+    with refused("config_dir: a value is missing"):
         options_of(verify, ["claim=M1", "--config-dir"])
 
 
@@ -102,9 +90,7 @@ def test_choices_of_the_folder_compose_and_are_gone_afterwards(folder):
 
 def test_a_folder_that_is_not_there_is_one_line(folder, capsys):
     assert run("verify", ["claim=M1", "--config-dir", "nowhere"]) == 2
-    assert capsys.readouterr().err == (
-        "Error: config_dir=nowhere: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ...\n"
-    )
+    assert "config_dir=nowhere: no such folder; it holds norm/mine.yaml, " in capsys.readouterr().err
 
 
 def test_a_claim_may_not_take_the_name_of_another(folder, capsys):

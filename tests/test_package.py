@@ -21,11 +21,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 URLS = PROJECT["urls"]
 RECIPE = ROOT / "docs" / "release" / "conda" / "meta.yaml"
-PINNED = {
-    (pin := Requirement(line)).name: pin
-    for line in (ROOT / "constraints.txt").read_text().splitlines()
-    if not line.startswith("#")
-}
+PINS = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+PINNED = {pin.name: pin for pin in map(Requirement, PINS)}
 
 
 @pytest.mark.parametrize("text", PROJECT["dependencies"])
@@ -47,11 +44,9 @@ def test_readme_of_a_package_index_has_full_addresses():
     place = ROOT / "docs" / "release" / "metadata.py"
     spec = importlib.util.spec_from_file_location("metadata", place)
     spec.loader.exec_module(hook := importlib.util.module_from_spec(spec))
-    text = hook.full_addresses(
-        "![a](docs/a.png) [b](docs/b.md#c) [d](#e) [f](mailto:g)", "https://h.example", "1"
-    )
-    assert text == (
-        "![a](https://h.example/raw/v1/docs/a.png) [b](https://h.example/blob/v1/docs/b.md#c) [d](#e) [f](mailto:g)"
+    text = hook.full_addresses("![a](docs/a.png) [b](docs/b.md#c) [d](#e) [f](mailto:g)", "https://h", "1")
+    assert (
+        text == "![a](https://h/raw/v1/docs/a.png) [b](https://h/blob/v1/docs/b.md#c) [d](#e) [f](mailto:g)"
     )
 
 
@@ -65,23 +60,17 @@ def test_conda_recipe_asks_for_what_pyproject_asks():
         return tomllib.loads((RECIPE.parent / name).read_text())
 
     page = jinja2.Environment(undefined=jinja2.StrictUndefined).from_string(RECIPE.read_text())
-    recipe = yaml.safe_load(
-        page.render(load_file_data=load_file_data, load_file_regex=load_file_regex, PYTHON="python")
-    )
+    functions = {"load_file_data": load_file_data, "load_file_regex": load_file_regex}
+    recipe = yaml.safe_load(page.render(PYTHON="python", **functions))
     assert recipe["package"] == {"name": PROJECT["name"], "version": __version__}
     python, *asked = map(Requirement, recipe["requirements"]["run"])
-    assert (python.name, python.specifier) == (
-        "python",
-        Requirement(f"p{PROJECT['requires-python']}").specifier,
-    )
+    versions = Requirement(f"p{PROJECT['requires-python']}").specifier
+    assert (python.name, python.specifier) == ("python", versions)
     expected = {one.name: one.specifier for one in map(Requirement, PROJECT["dependencies"])}
     expected["pytorch"] = expected.pop("torch")
     assert {one.name: one.specifier for one in asked} == expected
-    assert {Requirement(text).name for text in recipe["requirements"]["host"]} == {
-        "python",
-        "pip",
-        "hatchling",
-    }
+    host = {Requirement(text).name for text in recipe["requirements"]["host"]}
+    assert host == {"python", "pip", "hatchling"}
     assert recipe["build"]["entry_points"] == [f"{name} = {to}" for name, to in PROJECT["scripts"].items()]
     assert (RECIPE.parent / recipe["source"]["path"]).resolve() == ROOT
     about = recipe["about"]
@@ -108,12 +97,8 @@ def test_pages_say_how_to_install_as_the_code_does():
 
 def test_what_is_imported_is_declared():
     """Every package that a file of the project imports is a dependency, an extra, or imported under `try`."""
-    names = {
-        "pyyaml": "yaml",
-        "pytorch-lightning": "pytorch_lightning",
-        "hydra-core": "hydra",
-        "pillow": "PIL",
-    }
+    names = {"pyyaml": "yaml", "pytorch-lightning": "pytorch_lightning", "hydra-core": "hydra"}
+    names["pillow"] = "PIL"
     names |= {"lightning-utilities": "lightning_utilities"}
     asked = [*PROJECT["dependencies"], *itertools.chain(*PROJECT["optional-dependencies"].values())]
     declared = {names.get(name := Requirement(text).name.lower(), name) for text in asked}
@@ -151,7 +136,7 @@ def test_release_stops_at_placeholders_and_not_without_them(tmp_path):
 def test_forms_and_workflows_are_whole():
     folder = ROOT / ".github"
     forms = {
-        path.stem: yaml.safe_load(path.read_text()) for path in (folder / "ISSUE_TEMPLATE").glob("*.yml")
+        form.stem: yaml.safe_load(form.read_text()) for form in (folder / "ISSUE_TEMPLATE").glob("*.yml")
     }
     assert {"wrong_verdict", "false_finding", "claim_wanted", "bug", "config"} == set(forms)
     for name, form in forms.items():

@@ -56,11 +56,10 @@ def answers() -> dict[int, np.ndarray]:
 
 def minus(runs: pd.DataFrame, one: str, other: str) -> tuple[float, ...]:
     """The points between two norms: mean and interval, or the value of each seed where there are few."""
+    runs = runs[runs["norm.affine"] != "none"]
     right = {
-        norm: {seed: answers()[run] for seed, run in zip(rows["seed"], rows["run"], strict=True)}
-        for norm, rows in runs[runs["norm"].isin([one, other]) & (runs["norm.affine"] != "none")].groupby(
-            "norm"
-        )
+        norm: {seed: answers()[run] for seed, run in runs[runs["norm"] == norm][["seed", "run"]].to_numpy()}
+        for norm in (one, other)
     }
     seeds = sorted(right[one].keys() & right[other].keys())
     z = np.stack([right[one][seed] - right[other][seed] for seed in seeds]).astype(float)
@@ -68,10 +67,33 @@ def minus(runs: pd.DataFrame, one: str, other: str) -> tuple[float, ...]:
     return tuple(100 * np.array(found.few or found[:3]))
 
 
+def student(values: pd.Series) -> tuple[float, ...]:
+    """Mean and 95% interval by Student's t."""
+    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
+    return (values.mean(), values.mean() - half, values.mean() + half)
+
+
 def check(text: str, values: tuple[float, ...]) -> None:
     printed = NUMBER.findall(text.replace("in its two seeds", ""))
     assert len(printed) == len(values), (text, values)
     assert all(agrees(one, value) for one, value in zip(printed, values, strict=True)), (text, values)
+
+
+@cache
+def text_of(page: str) -> str:
+    """A page in one line, without emphasis."""
+    return " ".join((ROOT / page).read_text().replace("*", "").split())
+
+
+def numbers(text: str, words: str) -> list[str]:
+    """The numbers of the one place of a text with these words: # is a number, ... is anything."""
+    pattern = re.escape(words).replace(r"\#", r"([-+]?[\d,]*\.?\d+)").replace(r"\.\.\.", ".*?")
+    (found,) = re.finditer(pattern, text)
+    return [number.replace(",", "") for number in found.groups()]
+
+
+def says(text: str, words: str, *values: float) -> None:
+    check(" ".join(numbers(text, words)), values)
 
 
 @pytest.mark.parametrize(
@@ -83,11 +105,8 @@ def test_a_number_that_is_rounded_twice_is_seen(text, value, right):
     assert agrees(text, value) is right
 
 
-SHIFT = {
-    "logged/first:wasserstein_drift/*": 1,
-    "logged/middle:wasserstein_drift/*": 2,
-    "logged/middle:ics_cosine/*": 3,
-}  # column -> cell
+COLUMNS = ("first:wasserstein_drift", "middle:wasserstein_drift", "middle:ics_cosine")
+SHIFT = {f"logged/{column}/*": cell for cell, column in enumerate(COLUMNS, start=1)}
 
 
 def kind_of(runs: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -115,28 +134,15 @@ def test_covariate_shift():
 
 
 def test_how_much_less_the_inputs_move_with_batchnorm():
-    """`2.4 and 2.1 times less in the tanh MLP and the CNN, but only 1.1 and 1.0 times ...`, and `3 to 840 times`."""
-    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().split())
-    means = [
-        kind_of(shift_runs(), name).groupby("norm").mean(numeric_only=True)
-        for name in ("tanh MLP", "CNN", "sigmoid MLP", "ResNet")
-    ]
-    first, middle = (
-        [own[column]["none"] / own[column]["batchnorm"] for own in means] for column in [*SHIFT][:2]
-    )
-    found = re.search(
-        r"they move ([\d.]+) and ([\d.]+) times less in .*? only ([\d.]+) and ([\d.]+) times less", text
-    )
-    assert found
-    assert all(agrees(one, value) for one, value in zip(found.groups(), middle, strict=True)), middle
-    least, most = re.search(r"(\d+) to (\d+) times less", text).groups()
-    assert agrees(least, min(first)), first
-    assert agrees(most, max(first)), first
-    rates = [kind_of(shift_runs(), name).groupby("norm")["lr"].first() for name in ("sigmoid MLP", "ResNet")]
-    slower, faster = re.search(r"rate is (\d+) and (\d+) times larger", text).groups()
-    assert all(agrees(a, r["batchnorm"] / r["none"]) for a, r in zip((slower, faster), rates, strict=True)), (
-        rates
-    )
+    kinds = ("tanh MLP", "CNN", "sigmoid MLP", "ResNet")
+    means = [kind_of(shift_runs(), name).groupby("norm").mean(numeric_only=True) for name in kinds]
+    columns = [*SHIFT][:2]
+    first, middle = ([own[column]["none"] / own[column]["batchnorm"] for own in means] for column in columns)
+    text = text_of("docs/covariate_shift.md")
+    says(text, "they move # and # times less in ... only # and # times less", *middle)
+    says(text, "# to # times less", min(first), max(first))
+    rates = [own["lr"]["batchnorm"] / own["lr"]["none"] for own in means[2:]]
+    says(text, "rate is # and # times larger", *rates)
 
 
 def study_values(claim: str, arms: dict[str, str]) -> pd.DataFrame:
@@ -159,13 +165,9 @@ def check_arms(page: str, head: str, table: pd.DataFrame, baseline: str) -> None
 
 
 NOISE = {
-    "no norm": "none",
-    "BatchNorm": "batchnorm",
-    "BatchNorm, then noise": "noise",
-    "BatchNorm, then a walk": "walk",
-    "BatchNorm, then a constant offset": "offset",
-    "no norm, then noise": "noise_alone",
-}
+    "no norm": "none", "BatchNorm": "batchnorm", "BatchNorm, then noise": "noise", "BatchNorm, then a walk": "walk",
+    "BatchNorm, then a constant offset": "offset", "no norm, then noise": "noise_alone",
+}  # fmt: skip
 
 
 def chosen_runs(claim: str) -> pd.DataFrame:
@@ -176,34 +178,22 @@ def chosen_runs(claim: str) -> pd.DataFrame:
 def test_the_study_of_noise():
     table = study_values("N1", NOISE)
     assert table.shape == (4, 6)
-    assert table.notna().all(axis=None)
     check_arms("studies/noise/README.md", "arm | accuracy", table, "BatchNorm")
-    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().replace("*", "").split())
-    noise, walk = (
-        table[name] - table["BatchNorm"] for name in ("BatchNorm, then noise", "BatchNorm, then a walk")
-    )
-    alone = table["no norm, then noise"] - table["no norm"]
-    for pattern, values in (
-        (r"Noise costs BatchNorm ([\d.]+) points \(([\d.]+) to ([\d.]+);", student(-noise)),
-        (r"Ioffe and Szegedy mean, costs ([\d.]+) \((-[\d.]+) to ([\d.]+)\)", student(-walk)),
-        (r"Without a norm noise costs ([\d.]+) \(([\d.]+) to ([\d.]+)\)", student(-alone)),
-    ):
-        check(" ".join(numbers(text, pattern)), values)
-    kept, whole = numbers(text, r"almost nothing: ([\d.]+) of its ([\d.]+) points are left")
-    check(kept, ((table["BatchNorm, then noise"] - table["no norm"]).mean(),))
-    check(whole, ((table["BatchNorm"] - table["no norm"]).mean(),))
-    own = kind_of(shift_runs(), "sigmoid MLP").groupby("norm")["logged/middle:wasserstein_drift/*"].mean()
-    check(
-        " ".join(numbers(text, r"inputs shift by \[([\d.]+)\]\S+ with it, and by ([\d.]+) without")),
-        (own["batchnorm_noisy"], own["none"]),
-    )
-    page = " ".join((ROOT / "docs/studies/noise/README.md").read_text().partition("**N5")[0].split())
-    more = student(-alone + noise)
-    check(" ".join(numbers(page, r"([\d.]+) more than behind BatchNorm \(([\d.]+) to ([\d.]+)\)")), more)
+    noise, walk = (table["BatchNorm"] - table[f"BatchNorm, then {what}"] for what in ("noise", "a walk"))
+    alone = table["no norm"] - table["no norm, then noise"]
+    text = text_of("docs/covariate_shift.md")
+    says(text, "Noise costs BatchNorm # points (# to #;", *student(noise))
+    says(text, "Ioffe and Szegedy mean, costs # (# to #)", *student(walk))
+    says(text, "Without a norm noise costs # (# to #)", *student(alone))
+    gain = table["BatchNorm"] - table["no norm"]
+    says(text, "almost nothing: # of its # points are left", (gain - noise).mean(), gain.mean())
+    shifts = kind_of(shift_runs(), "sigmoid MLP").groupby("norm")["logged/middle:wasserstein_drift/*"].mean()
+    says(text, "inputs shift by [#]... with it, and by # without", shifts["batchnorm_noisy"], shifts["none"])
+    page = text_of("docs/studies/noise/README.md").partition("N5")[0]
+    says(page, "# more than behind BatchNorm (# to #)", *student(alone - noise))
     runs = chosen_runs("N1")
     moved = runs.groupby("arm")["logged/wasserstein_drift/*"].mean()
-    shift = numbers(page, r"inputs move ([\d.]+) deviations .*? noise, and ([\d.]+) with a walk")
-    check(" ".join(shift), (moved["noise"], moved["walk"]))
+    says(page, "inputs move # deviations ... noise, and # with a walk", moved["noise"], moved["walk"])
     assert round(moved["walk"] / moved["noise"], 1) == 0.9  # "nine tenths as far"
     own = runs[runs["arm"] != "noise"]  # its runs have no accuracy with statistics of the noise
     assert (own["test_accuracy"] - own["accuracy"]).abs().max() < 0.001  # "the same to .1 points"
@@ -213,33 +203,30 @@ def test_the_study_of_noise_in_a_network_of_relu():
     table = study_values("N5", NOISE)
     assert table.shape == (4, 6)
     check_arms("studies/noise/README.md", "arm, ReLU | accuracy", table, "BatchNorm")
-    page = " ".join((ROOT / "docs/studies/noise/README.md").read_text().partition("**N5")[2].split())
+    page = text_of("docs/studies/noise/README.md").partition("N5")[2]
+    text = text_of("docs/covariate_shift.md")
     norm, noise, none = (table[name] for name in ("BatchNorm", "BatchNorm, then noise", "no norm"))
-    check(*numbers(page, r"the network is ([\d.]+) points better"), ((noise - norm).mean(),))
+    says(page, "the network is # points better", (noise - norm).mean())
     moved = chosen_runs("N5").groupby("arm").mean(numeric_only=True)
     middle, first = (moved[f"logged/{when}:wasserstein_drift/*"] for when in ("middle", "first"))
-    found = numbers(
-        page, r"move ([\d.]+) deviations .*?, ([\d.]+) with a walk, ([\d.]+) with .*? and ([\d.]+) without"
-    )
-    check(" ".join(found), tuple(middle[["noise", "walk", "batchnorm", "none"]]))
-    check(
-        " ".join(numbers(page, r"it is ([\d.]+) with noise and ([\d.]+) without")),
-        tuple(first[["noise", "none"]]),
-    )
+    arms = middle[["noise", "walk", "batchnorm", "none"]]
+    says(page, "move # deviations ..., # with a walk, # with ... and # without", *arms)
+    says(page, "it is # with noise and # without", *first[["noise", "none"]])
     runs = chosen_runs("N5").query("arm == 'noise'").set_index("seed")
     mixed = 100 * runs["logged/test_mixed/accuracy"]
-    found = numbers(page, r"accuracy is ([\d.]+)%, ([\d.]+) points lower \(([\d.]+) to ([\d.]+)\)")
-    check(" ".join(found), (mixed.mean(), *student(noise - mixed)))
+    says(page, "accuracy is #%, # points lower (# to #)", mixed.mean(), *student(noise - mixed))
     assert abs(mixed.mean() - none.mean()) < 0.05  # "the whole gain would seem to be lost"
     cost = none - table["no norm, then noise"]
-    found = numbers(
-        page, r"costs ([\d.]+) points \(([\d.]+) to ([\d.]+)\), ([\d.]+) more .*? \(([\d.]+) to ([\d.]+)\)"
-    )
-    check(" ".join(found), (*student(cost), *student(cost - (norm - noise))))
-    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().replace("*", "").split())
-    found = numbers(text, r"ReLU MLP .*? ([\d.]+) points more accurate with noise \(([\d.]+) to ([\d.]+)\)")
-    check(" ".join(found), student(noise - norm))
-    check(*numbers(text, r"with statistics of the noise it would lose (\.\d+)"), ((noise - mixed).mean(),))
+    more = student(cost - (norm - noise))
+    says(page, "costs # points (# to #), # more ... (# to #)", *student(cost), *more)
+    says(text, "ReLU MLP ... # points more accurate with noise (# to #)", *student(noise - norm))
+    says(text, "with statistics of the noise it would lose #", (noise - mixed).mean())
+
+
+WEIGHTS = {
+    "Xavier's, BatchNorm": "batchnorm", "Xavier's times 4": "times_4", "Xavier's times 4, centered": "centered",
+    "each unit fitted to one batch": "units",
+}  # fmt: skip
 
 
 def test_the_study_of_noise_in_a_network_of_convolutions():
@@ -280,16 +267,10 @@ def test_the_study_of_noise_in_a_network_of_convolutions():
 
 
 def test_the_study_of_initial_weights():
-    arms = {
-        "Xavier's": "xavier",
-        "Xavier's, BatchNorm": "batchnorm",
-        "Xavier's, LayerNorm": "layernorm",
-        "Xavier's times 4": "times_4",
-        "Xavier's times 4, centered": "centered",
-        "each unit fitted to one batch": "units",
-        "orthogonal": "orthogonal",
+    arms = WEIGHTS | {
+        "Xavier's": "xavier", "Xavier's, LayerNorm": "layernorm", "orthogonal": "orthogonal",
         "orthogonal, each layer fitted (LSUV)": "lsuv",
-    }
+    }  # fmt: skip
     table = study_values("I1", arms)
     assert table.shape == (3, 8)
     _, *rows = rows_of("studies/initialization/README.md", "initial weights")
@@ -298,35 +279,26 @@ def test_the_study_of_initial_weights():
         check(accuracy, tuple(table[name]) if accuracy.count("%") == 3 else (table[name].mean(),))
         if difference:
             check(difference, student(table[name] - table["Xavier's, BatchNorm"]))
-    text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
-    found = numbers(
-        text,
-        r"reach ([\d.]+)%, as BatchNorm does \(([\d.]+)%\).*?network, ([\d.]+)% \(([-+.\d]+), ([.\d]+) to ([.\d]+)\)",
+    text = text_of("docs/vanishing_gradients.md")
+    wide, norm, centered = (
+        table[name] for name in ("Xavier's times 4", "Xavier's, BatchNorm", "Xavier's times 4, centered")
     )
-    names = ("Xavier's times 4", "Xavier's, BatchNorm", "Xavier's times 4, centered")
-    check(" ".join(found[:3]), tuple(table[name].mean() for name in names))
-    check(" ".join(found[3:]), student(table[names[2]] - table[names[1]]))
-    check(*numbers(text, r"on one batch, ([\d.]+)%"), (table["each unit fitted to one batch"].mean(),))
-    better = [
-        student(table[name] - table[names[1]])[1] for name in (*names[::2], "each unit fitted to one batch")
-    ]
+    says(text, "reach #%, as BatchNorm does (#%)", wide.mean(), norm.mean())
+    says(text, "network, #% (#, # to #)", centered.mean(), *student(centered - norm))
+    units = table["each unit fitted to one batch"]
+    says(text, "on one batch, #%", units.mean())
+    better = [student(own - norm)[1] for own in (wide, centered, units)]
     assert round(min(better), 2) == -0.5  # "no interval reaches below -.50 points"
     assert round(better[2], 2) == -0.15  # "at most .15 points worse"
 
 
 def test_the_study_of_initial_weights_at_32_layers():
-    arms = {
-        "Xavier's, BatchNorm": "batchnorm",
-        "Xavier's times 4": "times_4",
-        "Xavier's times 4, centered": "centered",
-        "each unit fitted to one batch": "units",
-    }
-    table = study_values("I2", arms)
+    table = study_values("I2", WEIGHTS)
     check_arms("studies/initialization/README.md", "initial weights, 32 layers", table, "Xavier's, BatchNorm")
-    assert student(table["Xavier's times 4, centered"] - table["Xavier's, BatchNorm"])[1] > -0.5
-    text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
-    found = numbers(text, r"with 32 layers ([\d.]+)% \(BatchNorm ([\d.]+)%\)")
-    check(" ".join(found), (table["Xavier's times 4, centered"].mean(), table["Xavier's, BatchNorm"].mean()))
+    centered, norm = table["Xavier's times 4, centered"], table["Xavier's, BatchNorm"]
+    assert student(centered - norm)[1] > -0.5
+    text = text_of("docs/vanishing_gradients.md")
+    says(text, "with 32 layers #% (BatchNorm #%)", centered.mean(), norm.mean())
 
 
 def test_the_study_of_layers_steps():
@@ -353,32 +325,24 @@ def test_the_study_of_layers_steps():
 
 def test_the_study_of_parts():
     arms = {
-        "no norm": "none",
-        "BatchNorm": "batchnorm",
-        "frozen after 100 updates": "frozen_100",
-        "no gradient through the statistics": "detached",
-        "deviation alone": "deviation",
-        "mean alone": "mean",
-        "statistics of the last 10 batches": "last_10",
-        "statistics of the last 100 batches": "last_100",
-    }
+        "no norm": "none", "BatchNorm": "batchnorm", "frozen after 100 updates": "frozen_100",
+        "no gradient through the statistics": "detached", "deviation alone": "deviation", "mean alone": "mean",
+        "statistics of the last 10 batches": "last_10", "statistics of the last 100 batches": "last_100",
+    }  # fmt: skip
     table = study_values("B1", arms)
     assert table.shape == (3, 8)
     check_arms("studies/parts_of_batchnorm/README.md", "arm | accuracy", table, "BatchNorm")
     lost = table["BatchNorm"] - table["no gradient through the statistics"]
     gain = table["BatchNorm"] - table["no norm"]
     frozen = table["BatchNorm"] - table["frozen after 100 updates"]
-    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().split())
-    found = numbers(
-        text, r"statistics (\.\d+) of (\d\.\d+) points are lost, frozen after 100 updates (\.\d+)"
-    )
-    check(" ".join(found), (lost.mean(), gain.mean(), frozen.mean()))
+    losses = (lost.mean(), gain.mean(), frozen.mean())
+    text, page = text_of("docs/covariate_shift.md"), text_of("docs/studies/parts_of_batchnorm/README.md")
+    says(text, "statistics # of # points are lost, frozen after 100 updates #", *losses)
     assert student(lost)[1] > 0.3 > student(frozen)[1]
-    page = " ".join((ROOT / "docs/studies/parts_of_batchnorm/README.md").read_text().split())
     stale = [(table["BatchNorm"] - table[f"statistics of the last {n} batches"]).mean() for n in (10, 100)]
-    check(" ".join(numbers(page, r"earlier batches lose ([\d.]+) and ([\d.]+) points")), tuple(stale))
-    below = numbers(page, r"([\d.]+) points below no norm \((-[\d.]+) to ([\d.]+)\)")
-    check("-" + " ".join(below), student(table["mean alone"] - table["no norm"]))
+    says(page, "earlier batches lose # and # points", *stale)
+    mean, low, high = student(table["mean alone"] - table["no norm"])
+    says(page, "# points below no norm (# to #)", -mean, low, high)
     kept = (table["deviation alone"] - table["no norm"]).mean() / gain.mean()
     assert round(3 * kept) == 2  # "about two thirds"
     assert round(4 * (1 - frozen.mean() / gain.mean())) == 3  # "about three quarters"
@@ -387,12 +351,9 @@ def test_the_study_of_parts():
 def test_the_study_of_speed():
     table = study_values("V1", {"none": "none", "BatchNorm": "batchnorm"})
     gain = table["BatchNorm"] - table["none"]
-    text = " ".join((ROOT / "docs/studies/speed/README.md").read_text().split())
-    check(
-        " ".join(numbers(text, r"BatchNorm ([\d.]+)%, no norm ([\d.]+)%, so")),
-        (table.mean()["BatchNorm"], table.mean()["none"]),
-    )
-    check(" ".join(numbers(text, r"so ([\d.]+) points \(([\d.]+) to ([\d.]+)\)")), student(gain))
+    text = text_of("docs/studies/speed/README.md")
+    says(text, "BatchNorm #%, no norm #%, so", table["BatchNorm"].mean(), table["none"].mean())
+    says(text, "so # points (# to #)", *student(gain))
     _, *rows = rows_of("studies/speed/README.md", "updates | no norm")
     lengths, differences = {1000: table}, {}
     for steps, runs in best_runs("V5").groupby("steps"):
@@ -405,16 +366,14 @@ def test_the_study_of_speed():
         differences[length] = student(own["batchnorm"] - own["none"])
         check(difference, differences[length])
     assert differences[10000][1] > 0.3
-    page = (ROOT / "docs/covariate_shift.md").read_text()
-    found = numbers(page, r"After 1,000 updates the sigmoid MLP gains ([\d.]+) points, after 10,000 ([\d.]+)")
-    check(" ".join(found), (differences[1000][0], differences[10000][0]))
+    page = text_of("docs/covariate_shift.md")
+    gains = [differences[steps][0] for steps in (1000, 10000)]
+    says(page, "After 1,000 updates the sigmoid MLP gains # points, after 10,000 #", *gains)
     runs = pd.read_parquet(EVIDENCE / "runs.parquet").query("asked_by.str.contains('V3:')")
-    steps = runs.sort_values("seed").assign(norm=runs["norm"].astype(str))
-    reached = steps[steps["norm"] == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
-    assert sorted(map(int, numbers(text.replace(",", ""), r"after (\d+) (\d+) and (\d+) updates"))) == sorted(
-        reached
-    )
-    assert (steps.loc[steps["norm"] == "none", "steps_to_0.97"] == math.inf).all()
+    norm = runs["norm"].astype(str)
+    reached = runs[norm == "batchnorm"].groupby("seed")["steps_to_0.97"].min()
+    assert sorted(map(int, numbers(text, "after #, # and # updates"))) == sorted(reached)
+    assert (runs.loc[norm == "none", "steps_to_0.97"] == math.inf).all()
 
 
 LOOPS = json.loads((ROOT / "docs/data/bare_studies.json").read_text())
@@ -439,12 +398,6 @@ def test_plain_loops_agree_with_the_studies(name):
         check(" ".join(found.groups()), (100 * min(ours), 100 * max(ours)))
     if "the same means to .2 points" in said:
         assert abs(np.mean(ours) - np.mean(theirs)) < 0.002
-
-
-def student(values: pd.Series) -> tuple[float, ...]:
-    """Mean and 95% interval by Student's t."""
-    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    return (values.mean(), values.mean() - half, values.mean() + half)
 
 
 def test_the_full_table_of_covariate_shift():
@@ -477,9 +430,7 @@ def depth_runs():
 def test_vanishing_gradients():
     by = depth_runs()
     table = rows_of("vanishing_gradients.md", "hidden layers")[1:]
-    arms = [
-        (optimizer, norm) for optimizer in ("sgd", "adamw") for norm in ("none", "layernorm", "batchnorm")
-    ]
+    arms = [(how, norm) for how in ("sgd", "adamw") for norm in ("none", "layernorm", "batchnorm")]
     for name, ratio, *cells in table:
         depth, activation = name.lower().split(", ")
         rows = by.get_group(("sgd", activation, "none", int(depth)))
@@ -543,20 +494,18 @@ def test_batch_sizes():
 
 
 CROSSINGS = {
-    ("mlp", "layernorm"): "below LayerNorm, and it draws level at",
-    ("cnn", "layernorm"): "points below at 2 and draws level at",
-    ("mlp", "none"): "draws level with the network without a norm at",
-    ("mlp", "groupnorm"): "and with GroupNorm at",
-    ("cnn", "groupnorm"): "draws level with GroupNorm at",
-    ("cnn", "none"): "and with no norm at",
+    ("mlp", "layernorm"): "below LayerNorm, and it draws level at # (# to #)",
+    ("cnn", "layernorm"): "points below at 2 and draws level at # (# to #)",
+    ("mlp", "none"): "draws level with the network without a norm at # (# to #)",
+    ("mlp", "groupnorm"): "and with GroupNorm at # (# to #)",
+    ("cnn", "groupnorm"): "draws level with GroupNorm at # (# to #)",
+    ("cnn", "none"): "and with no norm at # (# to #)",
 }
 
 
 @pytest.mark.parametrize(("model", "other"), CROSSINGS)
 def test_where_batchnorm_draws_level(model, other):
     """On a line over log2 of the batch size, in each seed; the interval is Student's t over the logarithms."""
-    text = " ".join((ROOT / "docs" / "batch_size.md").read_text().replace("*", "").split())
-    pattern = rf"{CROSSINGS[model, other]} (\d+) \((\d+) to (\d+)\)"
     places = []
     for _, own in judging("batches").query(f"model == '{model}'").groupby("seed"):
         own = own.astype({"batch_size": int})
@@ -566,66 +515,37 @@ def test_where_batchnorm_draws_level(model, other):
         (at,) = np.flatnonzero((gain.to_numpy()[:-1] < 0) & (gain.to_numpy()[1:] >= 0))
         low, high = gain.iloc[at], gain.iloc[at + 1]
         places.append(size[at] - low * (size[at + 1] - size[at]) / (high - low))
-    half = stats.t.ppf(0.975, len(places) - 1) * stats.sem(places)
-    values = 2 ** (np.mean(places) + np.array([0, -half, half]))
-    check(" ".join(numbers(text, pattern)), tuple(values))
-
-
-README = " ".join((ROOT / "README.md").read_text().split())
-
-
-def numbers(text: str, pattern: str) -> tuple[str, ...]:
-    """The numbers of the one place of a text that a pattern meets."""
-    (found,) = re.findall(pattern, text)
-    return (found,) if isinstance(found, str) else found
+    says(text_of("docs/batch_size.md"), CROSSINGS[model, other], *np.exp2(student(pd.Series(places))))
 
 
 def test_the_answers_of_readme():
-    by = depth_runs()
-    (share,) = numbers(README, r"the first one's gradient is 1/([\d,]+) of the last one's")
-    assert float(share.replace(",", "")) == round(
-        1 / by.get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3
-    )
-    resnet = judging("resnet")
-    check(
-        "{} {}".format(*numbers(README, r"\(([\d.]+) and ([\d.]+) points in two seeds\)")),
-        minus(resnet, "batchnorm", "none"),
-    )
+    text = text_of("README.md")
+    (share,) = numbers(text, "the first one's gradient is 1/# of the last one's")
+    assert float(share) == round(1 / depth_runs().get_group(("sgd", "sigmoid", "none", 8))[RATIO].mean(), -3)
+    says(text, "(# and # points in two seeds)", *minus(judging("resnet"), "batchnorm", "none"))
     small = judging("batches").query("model == 'mlp' and batch_size == '2'")
-    (mean, low, high), values = (
-        numbers(README, r"is (\d+) points \((\d+) to (\d+)\) below LayerNorm"),
-        minus(small, "layernorm", "batchnorm"),
-    )
+    mean, low, high = numbers(text, "is # points (# to #) below LayerNorm")
+    values = minus(small, "layernorm", "batchnorm")
     assert (int(mean), int(low), int(high)) == tuple(round(value) for value in values), values
 
 
 def test_the_factors_of_running_text():
-    text = " ".join((ROOT / "docs" / "vanishing_gradients.md").read_text().split())
-    by = depth_runs()
+    text, by = text_of("docs/vanishing_gradients.md"), depth_runs()
     ratio = {norm: by.get_group(("sgd", "sigmoid", norm, 8))[RATIO].mean() for norm in ("none", "layernorm")}
-    (times, left) = numbers(
-        text, r"gradient is (\d+) times larger than without a norm, still only (\.\d+) of the last"
-    )
-    assert agrees(times, ratio["layernorm"] / ratio["none"]), ratio
-    assert agrees(left, ratio["layernorm"])
-    accuracy = {
-        norm: 100 * by.get_group(("adamw", "sigmoid", norm, 8))["test_accuracy"].mean()
+    larger = "gradient is # times larger than without a norm, still only # of the last"
+    says(text, larger, ratio["layernorm"] / ratio["none"], ratio["layernorm"])
+    learned, best = (
+        100 * by.get_group(("adamw", "sigmoid", norm, 8))["test_accuracy"].mean()
         for norm in ("none", "batchnorm")
-    }
-    learned, behind = numbers(text, r"with AdamW\** \((\d+\.\d)%; ([\d.]+) points behind BatchNorm")
-    assert agrees(learned, accuracy["none"])
-    assert agrees(behind, accuracy["batchnorm"] - accuracy["none"])
-    (derivative, deviation, factor) = (
-        *numbers(text, r"without a norm, and ([\d.]+) with BatchNorm or LayerNorm"),
-        *numbers(text, r"([\d.]+) in LayerNorm \(over units\), so ([\d.]+)"),
     )
+    says(text, "with AdamW (#%; # points behind BatchNorm", learned, best - learned)
+    (derivative,) = numbers(text, "without a norm, and # with BatchNorm or LayerNorm")
+    deviation, factor = numbers(text, "# in LayerNorm (over units), so #")
     assert agrees(factor, float(derivative) / float(deviation))
-    (divides,) = (
-        row for row in rows_of("tables.md", "| no norm") if row[0] == "divides by the deviation over"
-    )
+    (divides,) = (row for row in rows_of("tables.md", "| no norm") if row[0].startswith("divides by"))
     assert divides[2] == f"units, {deviation}"
-    (explodes,) = numbers(text, r"the first is (\d+) times the last")
-    assert agrees(explodes, by.get_group(("sgd", "relu", "batchnorm", 32))[RATIO].mean())
+    exploding = by.get_group(("sgd", "relu", "batchnorm", 32))[RATIO].mean()
+    says(text, "the first is # times the last", exploding)
 
 
 def test_what_warm_up_adds():
@@ -640,12 +560,8 @@ def test_what_warm_up_adds():
             best[steps] = 100 * own[own["lr"] == rate].set_index("seed")["test_accuracy"]
         assert agrees(cold.strip("%"), best[0].mean()), (depth, place, best)
         assert agrees(warm.strip("%"), best[90].mean()), (depth, place, best)
-        gain = (best[90] - best[0]).dropna()
-        half = stats.t.ppf(0.975, len(gain) - 1) * stats.sem(gain)
-        check(adds, (gain.mean(), gain.mean() - half, gain.mean() + half))
+        gain = student((best[90] - best[0]).dropna())
+        check(adds, gain)
         if (depth, place) == ("6", "Post-LN"):
-            check(
-                " ".join(numbers(README, r"it is ([\d.]+) points \(([\d.]+) to ([\d.]+)\) more accurate")),
-                (gain.mean(), gain.mean() - half, gain.mean() + half),
-            )
+            says(text_of("README.md"), "it is # points (# to #) more accurate", *gain)
     assert len(table) == 6

@@ -31,17 +31,11 @@ def test_the_table_is_computed_from_the_values_of_the_runs():
     values = defaultdict(list)
     for arm, level, _, accuracy in RECORD["study"]["values"]:
         values[arm, f"{level:g}"].append(100 * accuracy)
-    rows = [
-        line.strip("| ").split(" | ")
-        for line in RECORD["study"]["table"].splitlines()
-        if line.startswith("|")
-    ]
+    lines = [line for line in RECORD["study"]["table"].splitlines() if line.startswith("|")]
+    rows = [line.strip("| ").split(" | ") for line in lines]
     levels = rows[0][1:]
-    shown = {
-        (row[0], level): cell.strip("*")
-        for row in rows[2:]
-        for level, cell in zip(levels, row[1:], strict=True)
-    }
+    cells = [(row[0], *cell) for row in rows[2:] for cell in zip(levels, row[1:], strict=True)]
+    shown = {(arm, level): cell.strip("*") for arm, level, cell in cells}
     assert shown.keys() == values.keys()
     for key, own in values.items():
         mean, half = map(float, shown[key].split(" ± "))
@@ -126,8 +120,5 @@ def test_readme_and_the_two_questions_are_told_in_two_screens():
 def test_the_pages_are_few_and_short():
     lengths = {page.name: len(page.read_text().splitlines()) for page in (ROOT / "docs").glob("*.md")}
     assert len(lengths) <= 21
-    assert {name for name, lines in lengths.items() if lines > 220} <= {
-        "verdicts.md",
-        "findings.md",
-        "check.md",
-    }
+    long = {name for name, lines in lengths.items() if lines > 220}
+    assert long <= {"verdicts.md", "findings.md", "check.md"}

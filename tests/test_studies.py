@@ -48,9 +48,8 @@ def study(monkeypatch):
 @pytest.mark.parametrize("folder", STUDIES, ids=lambda folder: folder.name)
 def test_a_study_composes_and_is_registered_as_it_stands(folder, study, tmp_path, monkeypatch):
     study(folder.name)
-    monkeypatch.setattr(
-        DataOfLaunch, "fingerprint", lambda self, config: ""
-    )  # not every machine has the data
+    # Not every machine has the data.
+    monkeypatch.setattr(DataOfLaunch, "fingerprint", lambda self, config: "")
     sys.path[:] = [place for place in sys.path if place != str(folder)]  # `_target_` finds the module itself
     sources, broken = documents_in(folder / "claims")
     claims, mistakes = read_all(sources, load_bank(folder.name))
@@ -72,21 +71,17 @@ def test_plans_are_what_was_registered_before_their_runs(tmp_path):
     changed = (PLANS / "depth.yaml").read_text().replace("seeds: [1, 2, 3]", "seeds: [1, 2]")
     (tmp_path / "depth.yaml").write_text(changed)
     early = runs.assign(started="2026-11-01T00:00:00+00:00")
-    assert plan_mistakes(tmp_path, early, rows) == [
-        "plan depth: is not what was registered",
-        "plan depth: has runs from before it was registered",
-    ]
+    mistakes = ("is not what was registered", "has runs from before it was registered")
+    assert plan_mistakes(tmp_path, early, rows) == [f"plan depth: {mistake}" for mistake in mistakes]
 
 
 SHAPE = {"input_shape": (1, 6, 6), "num_classes": 5, "depth": 5, "width": 32}
 
 
 def test_a_centered_sigmoid_network_is_one_of_tanh(study):
-    made = {}
-    for kind, options in (
-        (models.MLP, {"activation": "tanh"}),
-        (study("initialization").StartedMLP, {"activation": "sigmoid", "gain": 4.0, "centered": True}),
-    ):
+    made, centered = {}, {"activation": "sigmoid", "gain": 4.0, "centered": True}
+    kinds = {models.MLP: {"activation": "tanh"}, study("initialization").StartedMLP: centered}
+    for kind, options in kinds.items():
         torch.manual_seed(0)
         made[kind] = kind(norm=norms.Identity, initialization="xavier", **SHAPE, **options).double()
     x = torch.randn(7, 1, 6, 6, dtype=torch.float64)
@@ -101,12 +96,8 @@ def test_units_start_as_behind_batchnorm_and_layers_with_deviation_1(study):
         inputs = x.flatten(1)
         for layer in model.layers:
             z, inputs = layer.linear(inputs), layer(inputs)
-            torch.testing.assert_close(
-                z.std(0) if fit == "units" else z.std().view(1),
-                torch.ones(32 if fit == "units" else 1),
-                rtol=1e-3,
-                atol=1e-3,
-            )
+            spread, ones = (z.std(0), torch.ones(32)) if fit == "units" else (z.std(), torch.ones(()))
+            torch.testing.assert_close(spread, ones, rtol=1e-3, atol=1e-3)
             if fit == "units":
                 torch.testing.assert_close(z.mean(0), torch.zeros(32), rtol=0, atol=1e-3)
 

@@ -35,10 +35,8 @@ def normexp(wheel, tmp_path_factory):
     (command,) = (place / "bin").glob("normexp*")
 
     def run(*arguments: str, status: int = 0) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(place)}
-        found = subprocess.run(
-            [command, *arguments], cwd=here, env=environment, capture_output=True, text=True
-        )
+        settings = {"cwd": here, "env": os.environ | {"PYTHONPATH": str(place)}}
+        found = subprocess.run([command, *arguments], capture_output=True, text=True, **settings)
         assert found.returncode == status, found.stderr
         return found.stdout + found.stderr
 
@@ -77,13 +75,10 @@ def test_every_command_works_from_any_folder(normexp):
     said = normexp("train", "-m", *SMALL, "norm=none,layernorm", "name=sweep", "hydra.launcher.workers=2")
     assert "\n2 completed in" in said
     assert "report: normexp report outputs/sweep" in said
-    found = {
-        json.loads(path.read_text())["command"]
-        for path in (normexp.here / "outputs" / "sweep").rglob("summary.json")
-    }
-    assert found == {
-        "normexp train " + " ".join([*SMALL, f"norm={norm}", "name=sweep"]) for norm in ("none", "layernorm")
-    }
+    written = [path.read_text() for path in (normexp.here / "outputs" / "sweep").rglob("summary.json")]
+    found = {json.loads(text)["command"] for text in written}
+    typed = [[*SMALL, f"norm={norm}", "name=sweep"] for norm in ("none", "layernorm")]
+    assert found == {"normexp train " + " ".join(words) for words in typed}
     assert "report: outputs/sweep/report/index.html" in normexp("report", "outputs/sweep")
 
     assert "SUPPORTED" in normexp("verify", "claim=S36")

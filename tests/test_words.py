@@ -12,16 +12,8 @@ from normexp.claims.judge.verdict import Word
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "words.md"
 PAGES = [*ROOT.glob("README.md"), *ROOT.glob("CONTRIBUTING.md"), *(ROOT / "docs").glob("*.md")]
-PRINTS = [
-    "cli",
-    "claims",
-    "report",
-    "compare",
-    "advise",
-    "sweeps",
-    "check",
-    "training",
-]  # rooms that write to a terminal or page
+# Rooms that write to a terminal or page.
+PRINTS = ["cli", "claims", "report", "compare", "advise", "sweeps", "check", "training"]
 
 # Words that nobody needs beside the twelve: old -> what stands in its place.
 REPLACED = {
@@ -42,17 +34,15 @@ def printed_texts() -> dict[str, str]:
     texts = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
     for path in (ROOT / "docs").glob("*.ipynb"):
         cells = json.loads(path.read_text())["cells"]
-        texts[path.name] = "\n".join(
-            "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
-        )
+        told = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+        texts[path.name] = "\n".join(told)
     for room in PRINTS:
         for path in (ROOT / "normexp" / room).rglob("*"):
             if path.suffix == ".py":
-                strings = [
-                    node.value
-                    for node in ast.walk(ast.parse(path.read_text()))
-                    if isinstance(node, ast.Constant) and isinstance(node.value, str)
+                constants = [
+                    n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)
                 ]
+                strings = [value for value in constants if isinstance(value, str)]
                 texts[str(path.relative_to(ROOT))] = "\n".join(strings)
             elif path.suffix in (".j2", ".yaml"):
                 texts[str(path.relative_to(ROOT))] = path.read_text()

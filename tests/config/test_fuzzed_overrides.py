@@ -46,10 +46,8 @@ def keys(node: Any, path: str = "") -> list[str]:
 def tree() -> list[str]:
     """The keys of two whole configurations and of every norm."""
     found: dict[str, None] = {}
-    for overrides in (
-        [],
-        ["monitor=full", "model=gpt", "data=python_docs", "optimizer=adamw", "recipe=plain", "trainer=ddp"],
-    ):
+    other = "monitor=full model=gpt data=python_docs optimizer=adamw recipe=plain trainer=ddp"
+    for overrides in ([], other.split()):
         cfg, _ = compose(overrides)
         found |= dict.fromkeys(keys(OmegaConf.to_container(cfg, resolve=False)))
     for norm in GROUPS["norm"]:

@@ -4,6 +4,7 @@ import time
 
 import pytest
 import yaml
+from refusals import refused
 
 from normexp.config import folder
 from normexp.config.folder import parse_yaml, use_folder
@@ -21,9 +22,9 @@ def test_aliases_of_aliases_end_in_a_line_at_once(tmp_path, monkeypatch):
     monkeypatch.setenv(folder.VARIABLE, "")
     start = time.process_time()
     for read in (lambda: parse_yaml(LAUGHS, path), lambda: use_folder(tmp_path)):
-        with pytest.raises(ValueError, match=r"^\S*mine.yaml: has more than 100,000 values once its aliases"):
+        with refused(r"^\S*mine.yaml: has more than 100,000 values once its aliases"):
             read()
-    with pytest.raises(ValueError, match="has more than"):
+    with refused("has more than"):
         parse_yaml("a: &a [*a]", path)
     assert time.process_time() - start < 2
     assert parse_yaml("a: &a {b: 1}\nc: {<<: *a, d: 2}", path) == {"a": {"b": 1}, "c": {"b": 1, "d": 2}}
@@ -40,12 +41,12 @@ def test_a_number_is_what_it_looks_like_or_is_refused(text, tmp_path):
     ):
         assert parse_yaml(f"seeds: {text}", tmp_path) == {"seeds": value}
     else:
-        with pytest.raises(ValueError, match=rf"line 1: {text} is read as {value}; write {value}, or"):
+        with refused(rf"line 1: {text} is read as {value}; write {value}, or"):
             parse_yaml(f"seeds: {text}", tmp_path)
 
 
 @pytest.mark.parametrize("mark", ["\u202e", "\u2066", "\u200f", "\u061c", "\u202a", "\u2069"])
 def test_marks_that_turn_a_line_around_are_written_out(mark):
     assert printable(f"a{mark}b") == f"a\\u{ord(mark):04x}b"
-    with pytest.raises(ValueError, match="no line can show"):
+    with refused("no line can show"):
         require_plain("sentence", f"a{mark}b")

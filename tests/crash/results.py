@@ -1,12 +1,12 @@
 """All that a finished run left, but what clocks decide, and the first difference of two runs."""
 
-import csv
 import json
 import math
 from pathlib import Path
 from typing import Any
 
 import torch
+from recorded import curve
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 TIMES = ("seconds", "finished")
@@ -17,15 +17,13 @@ def results(folder: Path) -> dict[str, Any]:
     summary = json.loads((folder / "summary.json").read_text())
     summary["first"].pop("started")
     summary["convergence"] = {k: v for k, v in summary["convergence"].items() if "seconds" not in k}
-    with (folder / "metrics.csv").open(newline="") as file:
-        rows = [[row[name] for name in ("step", "epoch", "metric", "value")] for row in csv.DictReader(file)]
     files = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     best = folder / "checkpoints" / "best.ckpt"
     return {
         # A kill between the summary and the unlink leaves an empty lock that nobody holds.
         "files": sorted(name for name in files - {".lock"} if "tfevents" not in name),
         "summary": {key: value for key, value in summary.items() if key not in TIMES},
-        "rows": rows,
+        "rows": curve(folder),
         "events": events(folder),
         "test examples": (folder / "test_examples.npz").read_bytes(),
         "last.ckpt": checkpoint(folder / "checkpoints" / "last.ckpt"),
@@ -36,10 +34,8 @@ def results(folder: Path) -> dict[str, Any]:
 def events(folder: Path) -> dict[str, list[tuple[int, float]]]:
     """What TensorBoard draws: tag -> its points, each as often as it was written."""
     seen = EventAccumulator(str(folder), size_guidance={"scalars": 0}).Reload()
-    return {
-        tag: sorted((event.step, str(event.value)) for event in seen.Scalars(tag))
-        for tag in seen.Tags()["scalars"]
-    }
+    tags = seen.Tags()["scalars"]
+    return {tag: sorted((event.step, str(event.value)) for event in seen.Scalars(tag)) for tag in tags}
 
 
 def checkpoint(path: Path) -> dict[str, Any]:

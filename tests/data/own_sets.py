@@ -9,7 +9,6 @@ from torch.utils.data import (
     Dataset,
     IterableDataset,
     SubsetRandomSampler,
-    TensorDataset,
     WeightedRandomSampler,
     random_split,
 )
@@ -42,22 +41,6 @@ class Constant(Noisy):
     def __init__(self, split: str) -> None:
         super().__init__(split)
         self.labels = self.labels * (split != "train")
-
-
-class Counting(Dataset):
-    """60 items a split of whole 256ths, which every processor computes alike."""
-
-    classes = ("a", "b", "c")
-
-    def __init__(self, split: str) -> None:
-        values = torch.arange(60 * 3 * 8 * 8) * (7 + len(split)) % 256
-        self.x = values.view(60, 3, 8, 8) / 256
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, row: int) -> tuple[torch.Tensor, int]:
-        return self.x[row], row % 3
 
 
 class Edited(Dataset):
@@ -125,18 +108,6 @@ class WithoutTest(Module):
 class TwoLoaders(Module):
     def val_dataloader(self) -> list[DataLoader]:
         return [super().val_dataloader()] * 2
-
-
-class Tokens(pl.LightningDataModule):
-    """Text: windows of tokens and the tokens that follow."""
-
-    num_classes = 5
-
-    def loader(self) -> DataLoader:
-        tokens = torch.randint(5, (40, 9), generator=torch.Generator().manual_seed(0))
-        return DataLoader(TensorDataset(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous()))
-
-    train_dataloader = val_dataloader = test_dataloader = loader
 
 
 class Nameless(Noisy):

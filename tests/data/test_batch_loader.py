@@ -14,11 +14,8 @@ from normexp.data.rows import Rows
 def digits(*, rank: int = 0, world_size: int = 1, **options) -> Digits:
     """Digits of one process of several, in epoch 0 of a trainer."""
     data = Digits(**{"batch_size": 64, "eval_batch_size": 100, "val_size": 288} | options)
-    data.trainer = SimpleNamespace(
-        global_rank=rank,
-        world_size=world_size,
-        strategy=SimpleNamespace(root_device=torch.device("cpu")),
-    )
+    strategy = SimpleNamespace(root_device=torch.device("cpu"))
+    data.trainer = SimpleNamespace(global_rank=rank, world_size=world_size, strategy=strategy)
     data._progress = lambda: (0, 0)
     return data
 
@@ -56,26 +53,3 @@ def test_evaluation_covers_the_split_once_and_in_order_in_every_process(split):
 def test_evaluation_can_stop_at_a_limit():
     loader = digits().evaluation_loader("train", limit=250)
     assert [len(y) for _, y in loader] == [100, 100, 50]
-
-
-def test_resumed_loader_continues_where_its_state_says_and_only_once():
-    def loader():
-        return BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
-
-    whole = [y.tolist() for _, y in loader()]
-    interrupted = loader()
-    iterator = iter(interrupted)
-    for _ in range(3):
-        next(iterator)
-    resumed = loader()
-    resumed.load_state_dict(interrupted.state_dict())
-    assert [y.tolist() for _, y in resumed] == whole[3:]
-    assert [y.tolist() for _, y in resumed] == whole
-    assert len(resumed) == 10
-
-
-def test_state_of_a_finished_epoch_starts_the_next_one_at_its_first_batch():
-    loader = BatchLoader(Rows(torch.arange(40), torch.arange(40)), ShuffledOrder(40, 4, seed=0))
-    loader.load_state_dict({"epoch": 0, "batch": 10})
-    loader.epoch = 1
-    assert len(list(loader)) == 10

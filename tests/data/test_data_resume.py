@@ -62,17 +62,10 @@ class SaveAt(pl.Callback):
 
 
 def fit(data, module, limits, callback=None, resume=None):
-    trainer = pl.Trainer(
-        **limits,
-        accelerator="cpu",
-        val_check_interval=2,
-        num_sanity_val_steps=0,
-        callbacks=[callback] if callback else [],
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-    )
+    silent = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet = dict.fromkeys(silent, False)
+    paces, callbacks = {"val_check_interval": 2, "num_sanity_val_steps": 0}, [callback] if callback else []
+    trainer = pl.Trainer(accelerator="cpu", callbacks=callbacks, **limits, **paces, **quiet)
     trainer.fit(module, data, ckpt_path=resume, weights_only=True if resume else None)
     return module.seen
 

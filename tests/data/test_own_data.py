@@ -7,8 +7,12 @@ import numpy as np
 import own_sets
 import pytest
 import torch
+from refusals import refused
 
+from normexp.config.folder import allow_from
+from normexp.config.run_spec import specs
 from normexp.data import OwnData
+from normexp.training.build import build
 
 
 def own(target, options=None, **more) -> OwnData:
@@ -63,12 +67,6 @@ def test_reading_items_leaves_the_global_generators_alone():
     assert np.random.get_state()[1].tolist() == states[2]
 
 
-def test_fingerprints_tell_contents_apart():
-    prints = {own(own_sets.Noisy).fingerprint, own(own_sets.Noisy, seed=3, batch_size=4).fingerprint}
-    assert len(prints) == 1
-    assert own(own_sets.Noisy, {"size": 59}).fingerprint not in prints
-
-
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 @pytest.mark.parametrize("change", [{"label": (64, 2)}, {"label": (298, 2)}, {"pixel": 299}], ids=str)
 def test_every_item_of_a_split_counts(split, change):
@@ -76,7 +74,7 @@ def test_every_item_of_a_split_counts(split, change):
     first, changed = own(own_sets.Edited), own(own_sets.Edited, {"edited": split, **change})
     assert first.fingerprint != changed.fingerprint
     assert (first.test_set != changed.test_set) is (split == "test")
-    assert own(own_sets.Edited, workers=2).fingerprint == first.fingerprint
+    assert own(own_sets.Edited, workers=2, seed=3, batch_size=4).fingerprint == first.fingerprint
 
 
 def test_a_fingerprint_of_the_users_is_believed_and_reads_little():
@@ -90,40 +88,23 @@ def test_a_fingerprint_of_the_users_is_believed_and_reads_little():
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 def test_a_label_out_of_range_is_refused_before_training(split, label):
     """It ended in an IndexError, in the evaluation after all training."""
-    with pytest.raises(
-        ValueError, match=rf"data.path: Edited, {split}: .* a batch has labels .*, and 3"
-    ) as e:
+    with refused(rf"data.path: Edited, {split}: .* a batch has labels .*, and 3") as e:
         own(own_sets.Edited, {"edited": split, "label": (170, label)})
     assert str(e.value).endswith("classes are 0..2; repair them, or set data.classes=N)")
 
 
 def test_an_item_that_cannot_be_read_is_one_line_before_training():
     for workers in (0, 2):
-        with pytest.raises(
-            ValueError, match=r"Edited, val: an item cannot be read \(OSError: .*item 290\)"
-        ) as error:
+        with refused(r"Edited, val: an item cannot be read \(OSError: .*item 290\)"):
             own(own_sets.Edited, {"edited": "val", "broken": 290}, workers=workers)
-        assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("target", "options", "message"),
     [
-        (
-            own_sets.Nameless,
-            {},
-            r"data.classes is not set, and Nameless has no num_classes; add data.classes=N",
-        ),
-        (
-            own_sets.Noisy,
-            {"kind": "text"},
-            r"must give, for train and data.kind=text, int64 tokens .*; it gives float32",
-        ),
-        (
-            own_sets.Bytes,
-            {},
-            r"must give, for train .* float32 inputs .*; it gives uint8 \(1, 3, 8, 8\) and int64",
-        ),
+        (own_sets.Nameless, {}, "data.classes is not set, and Nameless has no num_classes; add data.classes=N"),
+        (own_sets.Noisy, {"kind": "text"}, "must give, for train and data.kind=text, int64 tokens .*gives float32"),
+        (own_sets.Bytes, {}, r"must give, for train .* float32 inputs .*gives uint8 \(1, 3, 8, 8\) and int64"),
         (own_sets.Constant, {}, "all samples of the training split have one class; give it two or more"),
         (own_sets.Broken, {}, "RuntimeError: is gone"),
         (own_sets.Stream, {}, "Stream.train_dataloader.*give one DataLoader of a Dataset with numbered"),
@@ -131,45 +112,30 @@ def test_an_item_that_cannot_be_read_is_one_line_before_training():
         (own_sets.WithoutTest, {}, "WithoutTest: .*test_dataloader"),
         (own_sets.TwoLoaders, {}, r"TwoLoaders.val_dataloader\(\): give one DataLoader"),
         (own_sets.Noisy, {"batch_size": 61}, "batch_size=61: the training split has 60 samples"),
+        # All items would be used: validation on samples that were trained.
+        (own_sets.SplitBySampler, {}, "chooses items by SubsetRandomSampler.*give a Dataset of these"),
+        (own_sets.WeightedTraining, {}, "chooses items by WeightedRandomSampler.*give a Dataset of these"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_trained_on_is_one_line(target, options, message):
-    with pytest.raises(ValueError, match=message) as error:
+    with refused(message):
         own(target, **options)
-    assert "\n" not in str(error.value)
 
 
 OVERRIDES = ["data=module", "data.path=own_sets.Noisy", "+data.module.size=70", "trainer=cpu", "monitor=none"]
 
 
 def test_a_run_on_own_data_is_found_by_name_and_must_be_allowed():
-    from normexp.config.folder import allow_from
-    from normexp.config.run_spec import specs
-    from normexp.training.build import build
-
-    overrides = OVERRIDES
-    with pytest.raises(ValueError, match=r"allow_targets=\[own_sets\]"):
-        build(specs(overrides)[0])
+    with refused(r"allow_targets=\[own_sets\]"):
+        build(specs(OVERRIDES)[0])
     allow_from(["allow_targets=[own_sets]"])
-    parts = build(specs(overrides)[0])
+    parts = build(specs(OVERRIDES)[0])
     assert len(parts.data.splits["train"]) == 70
     assert parts.choices["data"] == "module"
-    with pytest.raises(ValueError, match=r"data.path: is missing; add data.path=VALUE"):
+    with refused(r"data.path: is missing; add data.path=VALUE"):
         build(specs(["data=module"])[0])
-    with pytest.raises(ValueError, match=r"did you mean data.module.size"):
-        build(specs([*overrides, "+data.module.siz=1"])[0])
-
-
-@pytest.mark.parametrize(
-    ("target", "sampler"),
-    [(own_sets.SplitBySampler, "SubsetRandomSampler"), (own_sets.WeightedTraining, "WeightedRandomSampler")],
-)
-def test_items_that_a_sampler_chooses_are_refused(target, sampler):
-    """All items would be used: validation on samples that were trained."""
-    with pytest.raises(
-        ValueError, match=rf"train_dataloader\(\) chooses items by {sampler}.*give a Dataset of these"
-    ):
-        own(target)
+    with refused(r"did you mean data.module.size"):
+        build(specs([*OVERRIDES, "+data.module.siz=1"])[0])
 
 
 @pytest.mark.parametrize("target", [own_sets.DrawsItsSplit, own_sets.DrawsItsPart])
@@ -183,8 +149,6 @@ def test_a_split_that_is_drawn_without_a_seed_is_always_the_same(target):
     np.random.seed(7)
     third = own(target)
     assert first.fingerprint == second.fingerprint == third.fingerprint
-    images = {
-        split: {tuple(x.flatten().tolist()) for x in first.splits[split].x} for split in ("train", "val")
-    }
-    assert (len(images["train"]), len(images["val"])) == (40, 20)
-    assert not images["train"] & images["val"]
+    train, val = ({tuple(x.flatten().tolist()) for x in first.splits[split].x} for split in ("train", "val"))
+    assert (len(train), len(val)) == (40, 20)
+    assert not train & val

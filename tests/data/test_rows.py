@@ -2,25 +2,18 @@
 
 import pytest
 import torch
+from small_digits import digits
 
-from normexp.data import Digits, PythonDocs, rows
+from normexp.data import PythonDocs, rows
 from normexp.data.rows import PixelRows, Rows
 from normexp.data.text import vocabulary_of
 
 CPU = torch.device("cpu")
 
 
-def digits(**options) -> Digits:
-    data = Digits(**{"batch_size": 64, "eval_batch_size": 100, "val_size": 288} | options)
-    data.load()
-    return data
-
-
 def batches(data) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    loaders = [
-        data.train_dataloader(),
-        *(data.evaluation_loader(split) for split in ("train", "val", "test")),
-    ]
+    evaluated = [data.evaluation_loader(split) for split in ("train", "val", "test")]
+    loaders = [data.train_dataloader(), *evaluated]
     return [batch for loader in loaders for batch in loader]
 
 

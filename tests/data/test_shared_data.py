@@ -21,19 +21,17 @@ def nothing_is_named(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def assert_stratified(data) -> None:
-    for split, size in (("train", 5000), ("val", 5000), ("test", 10_000)):
-        counts = data.splits[split].y.bincount(minlength=10)
-        assert counts.sum() == size
-        assert counts.min() > 0.08 * size
-
-
 @needs("mnist")
 def test_mnist_is_found_and_cut_small():
     data = MNIST(**SMALL)
     data.load()
-    assert data.input_shape == (1, 28, 28)
-    assert_stratified(data)
+    assert (data.input_shape, data.fingerprint) == ((1, 28, 28), "")
+    for split, size in (("train", 5000), ("val", 5000), ("test", 10_000)):
+        counts = data.splits[split].y.bincount(minlength=10)
+        assert counts.sum() == size
+        assert counts.min() > 0.08 * size
+    assert data.mean.item() == pytest.approx(0.1307, abs=0.002)  # the values in every tutorial, of all 60,000
+    assert data.std.item() == pytest.approx(0.3081, abs=0.002)
     assert data.splits["test"].y[:5].tolist() == [7, 2, 1, 0, 4]
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refused
 from test_data_resume import Interrupted, Recorder, SaveAt, fit
 
 from normexp.config.run_spec import specs
@@ -11,15 +12,8 @@ from normexp.runs import read_summary
 from normexp.training.build import build
 from normexp.training.train import train
 
-SMALL = (
-    "data=digits",
-    "model=mlp",
-    "model.depth=1",
-    "model.width=8",
-    "monitor=none",
-    "trainer=cpu",
-    "batch_size=32",
-)
+SMALL = ("data=digits", "model=mlp", "model.depth=1", "model.width=8")
+SMALL += ("monitor=none", "trainer=cpu", "batch_size=32")
 SHORT = ("max_steps=5", "val_every_n_steps=2", "data.task_batches=2")  # ends in the third task
 
 
@@ -73,9 +67,8 @@ def test_a_resumed_run_goes_on_in_its_task(step, tmp_path):
     interrupted = Recorder()
     with pytest.raises(Interrupted):
         fit(digits(**options), interrupted, limits, SaveAt(tmp_path / "last.ckpt", "batch end", step))
-    assert (
-        interrupted.seen + fit(digits(**options), Recorder(), limits, resume=tmp_path / "last.ckpt") == whole
-    )
+    resumed = fit(digits(**options), Recorder(), limits, resume=tmp_path / "last.ckpt")
+    assert interrupted.seen + resumed == whole
 
 
 @pytest.mark.parametrize("kind", ["permuted", "relabeled"])
@@ -95,6 +88,6 @@ def test_every_number_of_a_run_is_that_of_its_task(kind, tmp_path):
 
 
 def test_permuted_images_have_no_mirror_image():
-    with pytest.raises(ValueError, match=r"data\.tta=flip: data\.tasks=permuted .* drop one"):
+    with refused(r"data\.tta=flip: data\.tasks=permuted .* drop one"):
         digits(tasks="permuted", tta="flip").load()
     digits(tasks="relabeled", tta="flip").load()

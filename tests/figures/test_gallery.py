@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.image import imread
+from refusals import refused
 
 from normexp.cli.main import run
 from normexp.figures.gallery import Lab, chosen, figures, make, write_page
@@ -66,28 +67,7 @@ def test_a_figure_draws_its_numbers(name, tmp_path):
     values += [z for panel in plot.panels if panel.map for row in panel.map.z for z in row]
     assert values
     assert sum(map(math.isfinite, values)) > 0.8 * len(values)
-    for ending in ("png",):
-        assert (tmp_path / f"{name}.{ending}").stat().st_size > 5000
-
-
-def test_sharpness_equals_the_largest_eigenvalue_of_the_whole_hessian():
-    from normexp.monitors.loss_landscape import hessian_product, lanczos
-
-    torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2)).double()
-    x, t = torch.randn(20, 4).double(), torch.randn(20, 2).double()
-    parameters = list(network.parameters())
-
-    def loss(flat):
-        parts = zip(network.named_parameters(), flat.split([p.numel() for p in parameters]), strict=True)
-        own = {name: part.view_as(p) for (name, p), part in parts}
-        return torch.square(torch.func.functional_call(network, own, x) - t).sum(1).mean() / 2
-
-    flat = torch.cat([p.detach().flatten() for p in parameters])
-    whole = torch.linalg.eigvalsh(torch.autograd.functional.hessian(loss, flat))[-1]
-    value = torch.square(network(x) - t).sum(1).mean() / 2
-    found = lanczos(hessian_product(value, parameters), torch.ones_like(flat), 37)[-1]
-    assert float(found) == pytest.approx(float(whole), rel=1e-6)
+    assert (tmp_path / f"{name}.png").stat().st_size > 5000
 
 
 def test_best_tanh_finds_the_curve_that_made_the_points():
@@ -149,13 +129,13 @@ def test_the_page_of_the_gallery_says_the_numbers_that_are_computed_today(name, 
 
 
 def test_unknown_name_and_help(capsys, tmp_path):
-    with pytest.raises(ValueError, match=f"^{tmp_path}: is a folder; `normexp report {tmp_path}` draws"):
+    with refused(f"^{tmp_path}: is a folder; `normexp report {tmp_path}` draws"):
         chosen([str(tmp_path)])
-    with pytest.raises(ValueError, match="rate: no such figure; did you mean rates"):
+    with refused("rate: no such figure; did you mean rates"):
         chosen(["rate"])
-    with pytest.raises(ValueError, match=r"^nosuch: no such figure"):
+    with refused(r"^nosuch: no such figure"):
         chosen(["all", "nosuch"])
-    with pytest.raises(ValueError, match=r"^name a figure, or all; choose from: bn_percentiles, "):
+    with refused(r"^name a figure, or all; choose from: bn_percentiles, "):
         chosen([])
     assert run("figure", ["--help"]) == 0
     shown = capsys.readouterr().out

@@ -5,17 +5,15 @@ import pytest
 from tests.frozen.verdicts import all_frozen, expected
 
 
+def moved(then, now):
+    """Key -> both values, where they differ."""
+    keys = sorted(then.keys() | now.keys())
+    return {key: (then.get(key), now.get(key)) for key in keys if then.get(key) != now.get(key)}
+
+
 @pytest.mark.integration
 def test_every_kept_verdict_comes_out_as_it_was():
     kept, now = expected(), all_frozen()
-
     assert now.keys() == kept.keys()
-    other = {name: verdict for name, verdict in now.items() if verdict != kept[name]}
-    assert not other, {
-        name: {
-            key: (kept[name].get(key), verdict.get(key))
-            for key in verdict.keys() | kept[name].keys()
-            if verdict.get(key) != kept[name].get(key)
-        }
-        for name, verdict in other.items()
-    }
+    other = {name: found for name in now if (found := moved(kept[name], now[name]))}
+    assert not other, other

@@ -32,11 +32,11 @@ def rounded(value: Any) -> Any:
 def all_frozen() -> dict[str, Any]:
     """Every claim of which the evidence has something, judged again."""
     verdicts = judge_all_again(load_claims(CONFIGS / "claims"))
-    return {
-        name: {key: rounded(value) for key, value in to_json(verdict).items() if key not in NOT_HELD}
-        | {"paragraph": paragraph(verdict)}
+    held = {
+        name: to_json(verdict) | {"paragraph": paragraph(verdict)}
         for name, verdict in sorted(verdicts.items())
     }
+    return {name: rounded({k: v for k, v in own.items() if k not in NOT_HELD}) for name, own in held.items()}
 
 
 def expected() -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""A twin of gpt in plain loops over tokens and heads, which reads the weights of the model by their names."""
+"""A twin of gpt, and of the image transformer's blocks, in plain loops over tokens and heads: it reads the weights of a
+model by their names."""
 
 import math
 
@@ -28,12 +29,8 @@ class SlowGPT:
     """Logits (T, num_classes) of one text under RMSNorm (`centered=False`) or LayerNorm."""
 
     def __init__(self, model, options, *, centered, eps=1e-5):
-        self.weights, self.options, self.centered, self.eps = (
-            dict(model.named_parameters()),
-            options,
-            centered,
-            eps,
-        )
+        self.weights, self.options = dict(model.named_parameters()), options
+        self.centered, self.eps = centered, eps
 
     def get(self, name, otherwise=None):
         return self.options.get(name, otherwise)
@@ -77,10 +74,9 @@ class SlowGPT:
             found = []
             for h in range(heads):
                 own = slice(h * d, (h + 1) * d)
-                scores = [
-                    self.get("attention_scale", 1.0) * (queries[t][own] @ keys[s][own]) / math.sqrt(d)
-                    for s in range(t + 1)
-                ]
+                seen = range(t + 1 if self.get("causal", True) else len(xs))
+                factor = self.get("attention_scale", 1.0) / math.sqrt(d)
+                scores = [factor * (queries[t][own] @ keys[s][own]) for s in seen]
                 total = sum(torch.exp(score) for score in scores)
                 if self.get("attention_sink"):
                     total = total + torch.exp(self.weights[f"{name}.sink"][h])
@@ -134,6 +130,13 @@ class SlowGPT:
         root = math.sqrt(table.shape[1])
         xs = [table[token] + self.ngrams(tokens[: t + 1].tolist()) for t, token in enumerate(tokens)]
         xs = [x * (root if self.get("embedding_scale") == "sqrt" else 1) for x in xs]
+        xs = self.stack(xs)
+        if self.get("tied_embedding"):
+            return torch.stack([table @ x + self.weights.get("output.bias", 0.0) for x in xs])
+        return torch.stack([self.linear("output", x) for x in xs])
+
+    def stack(self, xs):
+        """What the blocks make of embedded tokens, with positions and the last norm."""
         if self.get("position", "learned") == "learned":
             xs = [x + self.weights["stack.positions"][t] for t, x in enumerate(xs)]
         if self.get("embedding_scale") == "learned":
@@ -146,6 +149,4 @@ class SlowGPT:
         ends = self.get("norm_position", "pre") in ("post", "keel")
         if not ends if self.get("final_norm") is None else self.get("final_norm"):
             xs = [self.norm("stack.final_norm", x) for x in xs]
-        if self.get("tied_embedding"):
-            return torch.stack([table @ x + self.weights.get("output.bias", 0.0) for x in xs])
-        return torch.stack([self.linear("output", x) for x in xs])
+        return xs

@@ -50,12 +50,8 @@ MODELS = sorted({path.stem for path in (CONFIGS / "model").glob("*.yaml")} - OTH
 
 @cache
 def norm_factory(name: str):
-    root = {
-        "eps": 1e-5,
-        "seed": 0,
-        "batch_size": 4,
-        "norm": OmegaConf.load(CONFIGS / "norm" / f"{name}.yaml"),
-    }
+    norm = OmegaConf.load(CONFIGS / "norm" / f"{name}.yaml")
+    root = {"eps": 1e-5, "seed": 0, "batch_size": 4, "norm": norm}
     cfg = OmegaConf.create(root)
     if cfg.norm.get("virtual_batch_size"):
         cfg.norm.virtual_batch_size = 2  # of batches of 4
@@ -74,11 +70,8 @@ def model_factory(name: str, **options):
 
 
 # A model that was added and has no small version above is tested as its yaml has it.
-SMALL |= {
-    name: (TEXT if default_model_factory(name).func.accepts == "text" else IMAGE, {})
-    for name in MODELS
-    if name not in SMALL
-}
+for name in [name for name in MODELS if name not in SMALL]:
+    SMALL[name] = (TEXT if default_model_factory(name).func.accepts == "text" else IMAGE, {})
 
 
 def small_model(name: str, norm: str = "layernorm", seed: int = 0, **options) -> nn.Module:

@@ -6,10 +6,8 @@ import random
 import pytest
 import torch
 from slow_gpt import SlowGPT
-from small_models import model_factory, norm_factory, small_model
+from small_models import model_factory, norm_factory
 from torch import nn
-
-from normexp.models.attention import rotated
 
 VALUES = {
     "position": ["rope"],
@@ -72,84 +70,60 @@ def test_logits_and_gradients_match_a_twin_in_loops(options, norm):
     assert torch.allclose(logits, slow, rtol=1e-10, atol=1e-10)
     direction = torch.randn_like(logits)
     parameters = list(model.parameters())
-    own, twin = (
-        torch.autograd.grad((result * direction).sum(), parameters, allow_unused=True)
-        for result in (logits, slow)
-    )
+    losses = [(result * direction).sum() for result in (logits, slow)]
+    own, twin = (torch.autograd.grad(loss, parameters, allow_unused=True) for loss in losses)
     assert len(own) == len(parameters)
     for fast, exact in zip(own, twin, strict=True):
         assert (fast is None) == (exact is None)
         assert fast is None or torch.allclose(fast, exact, rtol=1e-9, atol=1e-9)
 
 
-def test_rotation_makes_products_depend_on_the_distance_alone():
-    q, k = torch.randn(2, 6, dtype=torch.float64)
-    products = rotated(q.expand(9, 6), 50.0) @ rotated(k.expand(9, 6), 50.0).T
-    for distance in range(9):
-        along = products.diagonal(distance)
-        assert torch.allclose(along, along[0], atol=1e-12)
-    assert products[0, 0].item() == pytest.approx((q @ k).item())
-    assert not torch.allclose(products[0, 1], products[0, 2])
-
-
-def test_sink_is_a_token_without_value_and_takes_its_share():
-    """Softmax with one more logit s: the plain result times sigmoid(log sum exp - s)."""
-    model, _ = gpt(attention_sink=True, depth=1)
-    attention = model.stack.blocks[0].attention.branch
-    q, k, v = torch.randn(3, 2, 2, 5, 4, dtype=torch.float64)
-    scores = (q @ k.transpose(-1, -2) / 2).masked_fill(~torch.ones(5, 5).tril().bool(), -math.inf)
-    share = torch.sigmoid(scores.logsumexp(-1) - attention.sink[:, None])
-    expected = scores.softmax(-1) @ v * share[..., None]
-    assert torch.allclose(attention.attend(q, k, v), expected, atol=1e-12)
-
-
-def test_image_transformer_takes_the_options_of_the_block():
-    """One block of it equals one of gpt with the same weights, but for the causal triangle: on one token."""
+@pytest.mark.parametrize("qk_norm", [True, False])
+def test_image_transformer_has_the_blocks_of_gpt_and_sees_all_patches(qk_norm):
     options = {
-        "norm_position": "output", "depth_scaling": True, "qk_norm": True, "qk_norm_over": "width",
-        "attention_sink": True, "activation": "swiglu", "bias": False,
-        "embedding_norm": True, "attention_scale": 2.0, "mlp_ratio": 2.5, "depth": 2, "width": 8, "heads": 2,
+        "norm_position": "output", "depth_scaling": True, "qk_norm": qk_norm, "qk_norm_over": "width",
+        "attention_sink": True, "activation": "swiglu", "bias": False, "embedding_norm": True,
+        "attention_scale": 2.0, "mlp_ratio": 2.5, "depth": 2, "width": 8, "heads": 2, "patch_size": 4,
     }  # fmt: skip
-    text = gpt(**options, position="learned")[0].stack
-    images = model_factory("transformer", **options)((1, 8, 8), 10, norm_factory("rmsnorm")).double().stack
-    weights = text.state_dict()
-    weights["positions"] = torch.cat([weights["positions"]] * 4)[:16]
-    images.load_state_dict(weights)
-    x = torch.randn(3, 1, 8, dtype=torch.float64)
-    assert torch.allclose(text(x), images(x), atol=1e-12)
-    several = torch.randn(3, 4, 8, dtype=torch.float64)
-    assert not torch.allclose(text(several), images(several), atol=1e-3)
+    model = model_factory("transformer", **options)((1, 8, 8), 10, norm_factory("rmsnorm")).double()
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.5)
+    x = torch.randn(1, 4, 8, dtype=torch.float64)
+    slow = SlowGPT(model, {**options, "causal": False}, centered=False)
+    assert torch.allclose(model.stack(x)[0], torch.stack(slow.stack(list(x[0]))), atol=1e-12)
 
 
-def test_tied_output_has_the_weights_of_the_embedding_through_training_and_saving():
+def test_patches_keep_their_pixels_together():
+    model = model_factory("transformer", patch_size=2, width=8)((2, 4, 8), 10, norm_factory("none"))
+    images, seen = torch.randn(3, 2, 4, 8), []
+    model.embedding.register_forward_pre_hook(lambda m, args: seen.append(args[0]))
+    model(images)
+    patches = [images[:, :, i : i + 2, j : j + 2].flatten(1) for i in (0, 2) for j in (0, 2, 4, 6)]
+    assert torch.equal(seen[0], torch.stack(patches, dim=1))  # (3, 8, 2*2*2)
+
+
+DEVIATIONS = {  # of block k of 3, 128 wide: queries, keys and values; attention's output; expansion; its output
+    "gpt2": lambda k: (0.02, 0.02 / math.sqrt(6), 0.02, 0.02 / math.sqrt(6)),
+    "xavier": lambda k: (math.sqrt(1 / 128),) * 2 + (math.sqrt(2 / 640),) * 2,
+    "plain": lambda k: (0.02,) * 4,
+    "scaled": lambda k: (0.02, 0.02 / math.sqrt(2 * k)) * 2,
+    "zero_projection": lambda k: (1 / math.sqrt(128), 0.0) * 2,
+}
+# Of embedding and output, of 100 tokens.
+ENDS = {"xavier": (1.0, math.sqrt(2 / 228)), "zero_projection": (1.0, 0.001)}
+
+
+@pytest.mark.parametrize("initialization", DEVIATIONS)
+def test_initial_weights_have_the_deviations_they_document(initialization):
     torch.manual_seed(0)
-    model = small_model("gpt", tied_embedding=True)
-    assert model.output.weight is model.embedding.weight
-    count = sum(p.numel() for p in small_model("gpt").parameters()) - 11 * 16
-    assert sum(p.numel() for p in model.parameters()) == count
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model(torch.randint(11, (2, 6))).square().sum().backward()
-    optimizer.step()
-    other = small_model("gpt", tied_embedding=True, seed=1)
-    other.load_state_dict(model.state_dict())
-    assert torch.equal(other.output.weight, model.embedding.weight)
-    assert other.output.weight is other.embedding.weight
-
-
-def test_initial_weights_have_the_deviations_they_document():
-    width, depth = 128, 3
-    for initialization, embedding, inner, stream, last in (
-        ("plain", 0.02, 0.02, [0.02] * 3, 0.02),
-        ("scaled", 0.02, 0.02, [0.02 / math.sqrt(2 * k) for k in (1, 2, 3)], 0.02),
-        ("zero_projection", 1.0, 1 / math.sqrt(width), [0.0] * 3, 0.001),
-    ):
-        options = {"depth": depth, "width": width, "heads": 2, "initialization": initialization}
-        model = model_factory("gpt", **options)((16,), 100, norm_factory("none"))
-        assert model.embedding.weight.std().item() == pytest.approx(embedding, rel=0.05)
-        assert model.output.weight.std().item() == pytest.approx(last, rel=0.05)
-        for block, expected in zip(model.stack.blocks, stream, strict=True):
-            attention, mlp = block.attention.branch, block.mlp.branch
-            for weight in (attention.qkv.weight, mlp.expand.weight):
-                assert weight.std().item() == pytest.approx(inner, rel=0.05)
-            for weight in (attention.output.weight, mlp.output.weight):
-                assert weight.std().item() == pytest.approx(expected, rel=0.05)
+    options = {"depth": 3, "width": 128, "heads": 2, "initialization": initialization}
+    model = model_factory("gpt", **options)((16,), 100, norm_factory("none"))
+    for k, block in enumerate(model.stack.blocks, start=1):
+        attention, mlp = block.attention.branch, block.mlp.branch
+        weights = [*attention.qkv.weight.chunk(3)]
+        weights += [attention.output.weight, mlp.expand.weight, mlp.output.weight]
+        inner, *others = DEVIATIONS[initialization](k)
+        assert [w.std().item() for w in weights] == pytest.approx([inner] * 3 + others, rel=0.05)
+    ends = [w.std().item() for w in (model.embedding.weight, model.output.weight)]
+    assert ends == pytest.approx(ENDS.get(initialization, (0.02, 0.02)), rel=0.05)
+    assert model.stack.positions.std().item() == pytest.approx(0.02, rel=0.1)

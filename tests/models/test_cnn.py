@@ -1,23 +1,25 @@
-"""The plain convolutional network."""
+"""The convolutional network, and what the fast recipe adds to it and to the loss: pooling before the norm, whitened
+patches, filters that pass on channels, smoothed labels, evaluation of mirror images."""
 
 import pytest
 import torch
 import torch.nn.functional as F
-from small_models import model_factory, norm_factory
+
+from normexp.models import CNN
+from normexp.models.cnn import Whitening
+from normexp.norms import BatchNorm, Identity
+from normexp.training.lit_model import EVALUATED_AT_ONCE, LitModel, loss_and_right
 
 
-def cnn(norm="none", input_shape=(1, 8, 8), **options):
-    return model_factory("cnn", **options)(input_shape, 10, norm_factory(norm))
-
-
-def convolutions(model):
-    return [site.module for site in model.sites() if site.kind == "linear"][:-1]
+def cnn(**options) -> CNN:
+    torch.manual_seed(0)
+    return CNN((3, 16, 16), 10, BatchNorm, depth=[1, 2], width=4, **options)
 
 
 def test_cnn_matches_its_formula():
-    model = cnn(depth=[1, 2], width=4).double()
+    model = CNN((1, 8, 8), 10, Identity, depth=[1, 2], width=4).double()
     images = torch.randn(3, 1, 8, 8, dtype=torch.float64)
-    first, second, third = convolutions(model)
+    first, second, third, _ = [site.module for site in model.sites() if site.kind == "linear"]
     x = F.conv2d(images, first.weight, padding=1).relu()
     x = x.unflatten(3, (4, 2)).unflatten(2, (4, 2)).amax(dim=(3, 5))  # the maximum of each 2x2 square
     x = F.conv2d(F.conv2d(x, second.weight, padding=1).relu(), third.weight, padding=1).relu()
@@ -25,16 +27,65 @@ def test_cnn_matches_its_formula():
     assert torch.allclose(model(images), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"depth": []}, r"depth=\[\]: give at least one stage"),
-        ({"depth": [1, 0]}, r"depth=\[1, 0\]: give at least one stage, each of at least 1 convolution"),
-        ({"depth": [1] * 5}, r"5 stages halve a side of 8 pixels to nothing; use fewer stages"),
-        ({"width": 0}, "width=0: too small; use 1 or more"),
-    ],
-)
-def test_bad_option_is_refused_in_one_line(options, message):
-    with pytest.raises(ValueError, match=message) as refusal:
-        cnn(**options)
-    assert "\n" not in str(refusal.value)
+def test_pool_first_halves_each_stage_before_its_first_norm_with_the_same_weights():
+    usual, first = cnn(), cnn(pool="first")
+    assert all(torch.equal(a, b) for a, b in zip(usual.parameters(), first.parameters(), strict=True))
+    sizes = []
+    for site in first.sites():
+        if site.kind == "norm":
+            site.module.register_forward_hook(lambda module, inputs, output: sizes.append(output.shape[-1]))
+    x = torch.randn(2, 3, 16, 16)
+    assert first(x).shape == (2, 10)
+    assert sizes == [8, 4, 4]
+    by_hand = F.max_pool2d(first.stages[0][0].linear[0](x), 2)
+    assert torch.equal(by_hand, first.stages[0][0].linear(x))
+
+
+def test_whitened_patches_of_the_training_images_are_uncorrelated_with_variance_one():
+    images = (torch.randn(200, 2, 9, 9) @ torch.randn(9, 9)).double()
+    layer = Whitening(2, eps=0.0).double()
+    layer.fit(images)
+    out = layer(images).transpose(0, 1).flatten(1)  # (16, positions)
+    assert torch.equal(out[:8], -out[8:])
+    moments = out[:8] @ out[:8].T / out.shape[1]
+    torch.testing.assert_close(moments, torch.eye(8, dtype=torch.float64), rtol=0, atol=1e-9)
+    assert not layer.weight.requires_grad
+
+
+def test_whitened_network_keeps_its_filters_in_the_state():
+    network = cnn(whiten=True)
+    assert "whitening.weight" in network.state_dict()
+    assert network(torch.randn(2, 3, 16, 16)).shape == (2, 10)
+    assert [site.layer for site in network.sites()] == [site.layer for site in cnn().sites()]
+
+
+def test_dirac_filters_pass_on_their_channels_and_the_others_are_those_of_he():
+    usual, dirac = cnn(initialization="he"), cnn(initialization="dirac")
+    assert torch.equal(usual.output.weight, dirac.output.weight)
+    layers = [[layer.linear for stage in net.stages for layer in stage] for net in (usual, dirac)]
+    for before, after in zip(*layers, strict=True):
+        fan_in = after.in_channels
+        x = torch.randn(2, fan_in, 8, 8)
+        torch.testing.assert_close(after(x)[:, :fan_in], x)
+        assert torch.equal(before.weight[fan_in:], after.weight[fan_in:])
+    assert after.out_channels == fan_in  # the last convolution does nothing, so an equality was tested
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_tta_flip_is_the_mean_of_the_logits_of_an_image_and_its_mirror_image(dtype):
+    network, images = cnn().eval().to(dtype), torch.randn(EVALUATED_AT_ONCE + 3, 3, 16, 16).to(dtype)
+    once, both = (LitModel(network, None, None, total_steps=1, tta=tta).eval() for tta in ("none", "flip"))
+    with torch.no_grad():
+        expected = torch.stack([network(x).double() for x in (images, images.flip(3))]).mean(0)
+        torch.testing.assert_close(both.evaluated(images), expected.float())
+        torch.testing.assert_close(once.evaluated(images), network(images))
+        assert not torch.allclose(both.evaluated(images), once.evaluated(images).float(), atol=0.01)
+
+
+def test_smoothed_loss_is_the_cross_entropy_with_smoothed_targets():
+    logits, targets = torch.randn(6, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 3, 0, 1])
+    smooth = 0.7 * F.one_hot(targets, 4) + 0.3 / 4
+    expected = -(smooth * logits.log_softmax(1)).sum(1).mean()
+    loss, right, count = loss_and_right(logits, targets, 0.3)
+    torch.testing.assert_close(loss, expected)
+    assert (int(right), count) == (int((logits.argmax(1) == targets).sum()), 6)

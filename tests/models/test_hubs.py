@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from refusals import refused
 from torch import nn
 
 import normexp
@@ -27,9 +28,8 @@ def test_torchvision_network_has_its_own_parameters():
     [("torchvision:resnet19", "did you mean resnet1"), ("torchvision:resnet18:x", "no such network")],
 )
 def test_wrong_name_is_one_line_with_the_nearest(word, message):
-    with pytest.raises(ValueError, match=message) as raised:
+    with refused(message):
         from_hub(word)
-    assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("word", "package"), [("timm:a", "timm"), ("hf:LlamaConfig", "transformers")])
@@ -100,7 +100,7 @@ def test_transformers_configuration_is_built_without_a_download(tmp_path, monkey
 def test_bad_name_of_a_configuration_runs_nothing(name, message, monkeypatch):
     pytest.importorskip("transformers")
     monkeypatch.setattr(builtins, "open", None)
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         from_hub(f"hf:{name}")
     assert torch.is_grad_enabled()
 
@@ -125,22 +125,14 @@ def test_name_of_a_hub_is_a_choice_of_model(word, expected):
 @pytest.mark.integration
 def test_network_of_a_hub_is_trained(tmp_path, monkeypatch):
     def create_model(name, pretrained, num_classes, in_chans):
-        layers = (
-            nn.Conv2d(in_chans, 4, 3),
-            nn.BatchNorm2d(4),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.LazyLinear(num_classes),
-        )
+        ends = (nn.ReLU(), nn.Flatten(), nn.LazyLinear(num_classes))
+        layers = (nn.Conv2d(in_chans, 4, 3), nn.BatchNorm2d(4), *ends)
         network = nn.Sequential(*layers)
         network(torch.zeros(1, in_chans, 8, 8))
         return network
 
-    fake = {
-        "list_models": lambda: ["tiny", "small"],
-        "create_model": create_model,
-        "is_model": lambda name: False,
-    }
+    fake = {"list_models": lambda: ["tiny", "small"], "is_model": lambda name: False}
+    fake["create_model"] = create_model
     monkeypatch.setitem(sys.modules, "timm", SimpleNamespace(**fake))
     monkeypatch.chdir(tmp_path)
     for name in ("tiny", "small"):

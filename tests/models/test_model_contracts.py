@@ -7,6 +7,7 @@ import pytest
 import torch
 from hydra.utils import get_class
 from omegaconf import OmegaConf
+from refusals import refused
 from small_models import (
     CONFIGS,
     IMAGE,
@@ -72,9 +73,7 @@ def test_sites_are_called_in_the_order_in_which_they_are_listed(name):
 @pytest.mark.parametrize("name", SMALL)
 def test_sites_name_every_linear_map_and_every_norm(name):
     model = small_model(name)
-    sites = {
-        kind: {site.module for site in model.sites() if site.kind == kind} for kind in ("linear", "norm")
-    }
+    sites = {kind: {s.module for s in model.sites() if s.kind == kind} for kind in ("linear", "norm")}
     assert sites["linear"] == {m for m in model.modules() if isinstance(m, nn.Linear | nn.Conv2d)}
     assert sites["norm"] == {m for m in model.modules() if type(m).__module__.startswith("normexp.norms")}
 
@@ -102,11 +101,8 @@ def test_weight_norm_gets_each_initialized_linear_map_and_its_result_is_used(nam
         plain, wrapped = small_model(name), small_model(name, weight_norm=Wrapped)
     except (TypeError, ValueError):
         pytest.skip("has no option weight_norm, or not with its other options")
-    pairs = [
-        (a.module, b.module)
-        for a, b in zip(plain.sites(), wrapped.sites(), strict=True)
-        if a.kind == "linear"
-    ]
+    sites = zip(plain.sites(), wrapped.sites(), strict=True)
+    pairs = [(a.module, b.module) for a, b in sites if a.kind == "linear"]
     assert all(torch.equal(module.weight, wrapper.at_wrapping) for module, wrapper in pairs)
     inputs, _ = small_batch(name)
     assert torch.equal(plain(inputs), wrapped(inputs))
@@ -174,3 +170,44 @@ def test_yaml_shows_every_option_of_its_model(path):
     keys = {key for key in OmegaConf.load(path) if not key.startswith("_") and key != "defaults"}
     signature = inspect.signature(get_class(OmegaConf.load(path)["_target_"]))
     assert keys == {p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY}
+
+
+TOO_SMALL = "too small; use 1 or more"
+REFUSED = [  # model, options, what is said
+    ("mlp", {"depth": 0}, f"depth=0: {TOO_SMALL}"),
+    ("mlp", {"width": -3}, f"width=-3: {TOO_SMALL}"),
+    ("mlp", {"activation": "swish"}, "activation=swish: unknown; use one of relu, gelu, tanh, "),
+    ("mlp", {"norm_position": "pre"}, "norm_position=pre: unknown; use one of pre_activation, post_activation"),
+    ("mlp", {"initialization": "lecun"}, "initialization=lecun: unknown; use one of he, xavier, "),
+    ("mlp", {"initialization": "dirac"}, "initialization=dirac: sets filters, and an MLP has none"),
+    ("cnn", {"depth": []}, r"depth=\[\]: give at least one stage"),
+    ("cnn", {"depth": [1, 0]}, r"depth=\[1, 0\]: give at least one stage, each of at least 1 convolution"),
+    ("cnn", {"depth": [1] * 5}, "5 stages halve a side of 8 pixels to nothing; use fewer stages"),
+    ("cnn", {"depth": [1] * 4, "pool": "first"}, "pool=first: 4 stages"),
+    ("cnn", {"width": 0}, f"width=0: {TOO_SMALL}"),
+    ("cnn", {"pool": "last"}, "pool=last: .*; use"),
+    ("resnet", {"depth": 18}, r"depth=18: must be 6n \+ 2; use 8, 14, 20"),
+    ("resnet", {"depth": 2}, r"depth=2: must be 6n \+ 2"),
+    ("resnet", {"width": 0}, f"width=0: {TOO_SMALL}"),
+    ("resnet", {"alpha": 0.0}, "alpha=0.0: must be positive; use 0.2"),
+    ("resnet", {"alpha": 0.2, "skip": False}, "alpha=0.2: scales what is added to .*; set skip=true"),
+    ("transformer", {"patch_size": 3}, "patch_size=3: patches of 3 pixels .* a 8x8 image; use one of 1, 2, 4, 8"),
+    ("transformer", {"patch_size": 0}, f"patch_size=0: {TOO_SMALL}"),
+    ("transformer", {"input_shape": (1, 30, 30)}, "patch_size=None: .* do not tile a 30x30 image; use one of 1, 2"),
+    ("transformer", {"heads": 3}, "heads=3: do not divide width=64; choose a divisor"),
+    ("transformer", {"heads": 0}, f"heads=0: {TOO_SMALL}"),
+    ("transformer", {"depth": 0}, f"depth=0: {TOO_SMALL}"),
+    ("transformer", {"width": 0}, f"width=0: {TOO_SMALL}"),
+    ("transformer", {"mlp_ratio": 0}, f"mlp_ratio=0: {TOO_SMALL}"),
+    ("transformer", {"dropout": 1.0}, "dropout=1.0: must be at least 0 and below 1"),
+    ("transformer", {"norm_position": "peri"}, "norm_position=peri: unknown; use one of pre, post, sandwich, "),
+    ("transformer", {"initialization": "he"}, "initialization=he: unknown; use one of gpt2, xavier, plain, "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "message"), REFUSED, ids=str)
+def test_bad_option_is_refused_in_one_line(name, options, message):
+    shape = options.get("input_shape", (1, 8, 8))
+    options = {key: value for key, value in options.items() if key != "input_shape"}
+    with refused(message):
+        model_factory(name, **options)(shape, 10, norm_factory("none"))

@@ -1,8 +1,7 @@
-"""Networks that keep state: modes, buffers, hooks. Training, evaluation and a resumed run agree on it."""
+"""What a run measures of a user's network, its losses in bfloat16, and the batches of a step."""
 
 import pandas as pd
 import pytest
-import torch
 
 from normexp.config.folder import allow_from
 from normexp.config.run_spec import specs
@@ -20,10 +19,6 @@ def parts_of(name: str, *overrides: str):
     allow_from(["allow_targets=[own_nets]"])
     (spec,) = specs([*SMALL, f"model.path=own_nets.{name}", *overrides])
     return build(spec)
-
-
-def state(folder):
-    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
 
 
 def test_functions_that_a_network_calls_are_measured_from_the_first_step(tmp_path, recwarn):

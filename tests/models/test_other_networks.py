@@ -4,6 +4,7 @@ import own_nets
 import pytest
 import torch
 import torchvision
+from refusals import refused
 from small_models import norm_factory
 from torch import nn
 from torchvision.models import list_models
@@ -70,9 +71,7 @@ def test_every_classification_network_of_torchvision_takes_the_norm(name):
     side = SIDES.get(name, 64)
     with torch.device("cpu" if name.startswith("regnet") else "meta"), torch.no_grad():
         if name in WITHOUT_NORMS:
-            with pytest.raises(
-                ValueError, match="no normalization layer to replace; use another network or norm=none"
-            ):
+            with refused("no normalization layer to replace; use another network or norm=none"):
                 network(name, "groupnorm")
         model = network(name, "none" if name in WITHOUT_NORMS else "layernorm_channels", (3, side, side))
         assert model(torch.empty(2, 3, side, side)).shape == (2, 10)
@@ -94,7 +93,7 @@ def test_own_network_is_given_what_its_constructor_takes():
 
 def test_own_network_trains_by_its_path_where_the_command_allows_it():
     overrides = ["model=module", "model.path=own_nets.Plain", "+model.module.width=4", "norm=rmsnorm"]
-    with pytest.raises(ValueError, match=r"add allow_targets=\[own_nets\]"):
+    with refused(r"add allow_targets=\[own_nets\]"):
         build(specs(overrides)[0])
     allow_from(["allow_targets=[own_nets]"])
     parts = build(specs(overrides)[0])
@@ -102,14 +101,14 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
     assert {site.kind for site in parts.module.model.sites()} == {"norm", "linear"}
     text = ["model=module", "model.path=own_nets.Words", "model.accepts=text", "data=python_docs"]
     assert build(specs(text)[0]).choices["model"] == "module"
-    with pytest.raises(ValueError, match="reads text data, and data=digits is image data"):
+    with refused("reads text data, and data=digits is image data"):
         build(specs([*text[:3]])[0])
-    with pytest.raises(ValueError, match="OwnNetwork fails with its options: KeyError: 'layers'"):
+    with refused("OwnNetwork fails with its options: KeyError: 'layers'"):
         build(specs(["model=module", "model.path=own_nets.Broken"])[0])
-    with pytest.raises(ValueError, match=r"model.path: Wide takes width; write \+model.module.width=VALUE"):
+    with refused(r"model.path: Wide takes width; write \+model.module.width=VALUE"):
         build(specs(["model=module", "model.path=own_nets.Wide"])[0])
     allow_from(["allow_targets=[own_nets,torch]"])
-    with pytest.raises(ValueError, match="Tensor is no torch"):
+    with refused("Tensor is no torch"):
         build(specs(["model=module", "model.path=own_nets.torch.Tensor"])[0])
 
 
@@ -117,5 +116,5 @@ def test_own_network_trains_by_its_path_where_the_command_allows_it():
 def test_a_network_that_writes_into_its_inputs_is_refused(name):
     """Evaluation hands out views of the split, so each validation would see other images."""
     allow_from(["allow_targets=[own_nets]"])
-    with pytest.raises(ValueError, match=r"^model: writes into its inputs.* work on a copy"):
+    with refused(r"^model: writes into its inputs.* work on a copy"):
         build(specs(["model=module", f"model.path=own_nets.{name}"])[0])

@@ -23,14 +23,8 @@ def _factory(name: str, overrides: tuple[str, ...]):
     root = OmegaConf.create(
         {"eps": 1e-5, "seed": 0, "batch_size": 4, "norm": OmegaConf.load(CONFIGS / f"{name}.yaml")}
     )
-    small = {
-        "virtual_batch_size": 2,
-        "warmup_steps": 1,
-        "r_steps": 3,
-        "d_steps": 3,
-        "freeze_after": 2,
-        "fraction": 0.5,
-    }
+    small = {"virtual_batch_size": 2, "warmup_steps": 1, "r_steps": 3, "d_steps": 3}
+    small |= {"freeze_after": 2, "fraction": 0.5}
     root.norm.update({key: value for key, value in small.items() if root.norm.get(key) not in (None, 1.0)})
     root.norm.merge_with_dotlist(list(overrides))
     return hydra.utils.instantiate(root.norm)

@@ -24,11 +24,8 @@ def sites(x, kind, groups=1):
         return [[(i, c, p) for i in range(samples) for p in range(places)] for c in range(channels)]
     if kind == "channels":
         return [[(i, c, p) for c in range(channels)] for i in range(samples) for p in range(places)]
-    return [
-        [(i, c, p) for c in range(g * size, (g + 1) * size) for p in range(places)]
-        for i in range(samples)
-        for g in range(groups)
-    ]
+    members = [range(g * size, (g + 1) * size) for g in range(groups)]
+    return [[(i, c, p) for c in own for p in range(places)] for i in range(samples) for own in members]
 
 
 def normalized(x, kind, *, eps, correction=0, outside=False, groups=1, spread=None, detach=""):
@@ -144,13 +141,8 @@ class PowerNormReference:
     """Algorithms 1 and 2 of the PowerNorm paper for one layer, step by step, with the gradient they define."""
 
     def __init__(self, phi, nu, *, eps, keep, gradient_keep):
-        self.phi, self.nu, self.eps, self.keep, self.gradient_keep = (
-            phi.clone(),
-            nu.clone(),
-            eps,
-            keep,
-            gradient_keep,
-        )
+        self.phi, self.nu, self.eps = phi.clone(), nu.clone(), eps
+        self.keep, self.gradient_keep = keep, gradient_keep
 
     def step(self, x, gradient, warm):
         """z = x / psi and the gradient of x, from the gradient of z; x is (N, C, P)."""

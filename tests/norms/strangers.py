@@ -136,11 +136,6 @@ class ReLUBatchNorm(nn.BatchNorm2d):
         return F.relu(super().forward(x))
 
 
-class ResidualBatchNorm(nn.BatchNorm2d):
-    def forward(self, x):
-        return x + super().forward(x)
-
-
 class ConditionalBatchNorm(nn.BatchNorm2d):
     def __init__(self, size):
         super().__init__(size, affine=False)
@@ -148,11 +143,6 @@ class ConditionalBatchNorm(nn.BatchNorm2d):
 
     def forward(self, x, label):
         return super().forward(x) * self.embedding(label)[:, :, None, None]
-
-
-class HalfGroupNorm(nn.GroupNorm):
-    def forward(self, x):
-        return 0.5 * super().forward(x)
 
 
 class RenamedBatchNorm(nn.BatchNorm2d):

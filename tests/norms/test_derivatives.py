@@ -17,9 +17,8 @@ def as_function(layer, x):
     names = [name for name, p in layer.named_parameters() if p.requires_grad]
 
     def function(x, *parameters):
-        state = {name: buffer.clone() for name, buffer in layer.named_buffers()} | dict(
-            zip(names, parameters, strict=True)
-        )
+        state = {name: buffer.clone() for name, buffer in layer.named_buffers()}
+        state |= dict(zip(names, parameters, strict=True))
         return functional_call(layer, state, (x,))
 
     parameters = [layer.get_parameter(name).detach().clone().requires_grad_() for name in names]
@@ -37,13 +36,6 @@ def test_gradcheck_in_training_and_eval(name, layout):
             assert gradcheck(*as_function(layer, values(SMALL[layout])), fast_mode=True)
 
 
-@pytest.mark.parametrize("name", ["batchnorm_eps_outside", "layernorm_eps_outside", "layernorm_annotated"])
-@pytest.mark.parametrize("eps", [0.3, 1e-5])
-def test_full_gradcheck_of_the_kernels_with_a_small_and_a_large_eps(name, eps):
-    for layout, shape in SMALL.items():
-        assert gradcheck(*as_function(build(name, layout, f"eps={eps}"), values(shape)))
-
-
 @pytest.mark.parametrize(("name", "layout"), DIFFERENTIATED)
 def test_second_derivatives_are_right_with_native_kernels_too(name, layout):
     """If the gradient of a kernel is differentiated again, the formula takes over."""
@@ -59,9 +51,8 @@ def test_formula_has_forward_mode_derivatives(name):
     function, (x, *parameters) = as_function(layer, sample(layout))
     direction, g = values(x.shape, seed=2), values(x.shape, seed=3)
     with forward_ad.dual_level():
-        tangent = forward_ad.unpack_dual(
-            function(forward_ad.make_dual(x.detach(), direction), *parameters)
-        ).tangent
+        y = function(forward_ad.make_dual(x.detach(), direction), *parameters)
+        tangent = forward_ad.unpack_dual(y).tangent
     (gradient,) = torch.autograd.grad(function(x, *parameters), x, g)
     torch.testing.assert_close((tangent * g).sum(), (gradient * direction).sum())
 

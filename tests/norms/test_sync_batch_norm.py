@@ -10,12 +10,9 @@ SCRIPT = Path(__file__).with_name("synchronized.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["batchnorm_sync"])
-def test_two_processes_compute_batch_norm_of_the_joined_batch(name, tmp_path):
-    command = [sys.executable, str(SCRIPT)]
-    store = str(tmp_path / "store")
-    processes = [
-        subprocess.Popen([*command, str(rank), store], stderr=subprocess.PIPE, text=True) for rank in range(2)
-    ]
+def test_two_processes_compute_batch_norm_of_the_joined_batch(tmp_path):
+    command, store = [sys.executable, str(SCRIPT)], str(tmp_path / "store")
+    pipes = {"stderr": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([*command, str(rank), store], **pipes) for rank in range(2)]
     errors = [process.communicate(timeout=120)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], "\n".join(errors)

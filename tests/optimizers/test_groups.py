@@ -4,6 +4,7 @@ import functools
 
 import pytest
 import torch
+from refusals import refused
 from torch import nn
 
 from normexp.config.identity import config_hash
@@ -51,17 +52,14 @@ def test_muon_gets_the_hidden_maps_of_a_model_and_no_embedding_or_output():
 
 @pytest.mark.parametrize("decay", ["gains", "{input_norms: true}"])
 def test_other_words_are_refused_in_one_line(decay):
-    with pytest.raises(ValueError, match=r"optimizer.decay=.*; use one of matrices, all") as caught:
+    with refused(r"optimizer.decay=.*; use one of matrices, all"):
         specs([f"optimizer.decay={decay}"])
-    assert len(str(caught.value).splitlines()) == 1
 
 
 def test_the_default_is_no_part_of_the_identity_and_another_choice_is():
     plain, other = (specs(["optimizer=adamw", *more])[0] for more in ([], ["optimizer.decay=all"]))
-    before = {
-        **plain.config,
-        "optimizer": {k: v for k, v in plain.config["optimizer"].items() if k != "decay"},
-    }
+    optimizer = {key: value for key, value in plain.config["optimizer"].items() if key != "decay"}
+    before = {**plain.config, "optimizer": optimizer}
     assert config_hash(before) == config_hash(plain.config) != config_hash(other.config)
 
 

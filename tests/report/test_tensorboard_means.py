@@ -35,9 +35,7 @@ def test_one_seed_has_no_mean_and_what_was_written_before_goes(tmp_path):
     assert not old.exists()
 
 
-def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_cannot_read(
-    tmp_path, monkeypatch
-):
+def test_a_sweep_writes_them_again_and_is_silent_on_what_it_cannot_read(tmp_path, monkeypatch):
     root = write_study(tmp_path / "s", ("none", "batchnorm"), (2,), seeds=3)
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     for _ in range(2):
@@ -54,9 +52,8 @@ def test_a_sweep_writes_them_again_beside_its_runs_and_says_nothing_of_what_it_c
 @pytest.mark.integration
 def test_levels_sort_as_numbers_and_no_more_runs_are_written_than_tensorboard_ticks(tmp_path):
     sizes = tuple(range(2, 2 * MOST_MEANS, 2))
-    folder = write_mean_runs(
-        open_study(write_study(tmp_path / "s", ("none", "rmsnorm"), sizes, seeds=2)), tmp_path
-    )
+    study = open_study(write_study(tmp_path / "s", ("none", "rmsnorm"), sizes, seeds=2))
+    folder = write_mean_runs(study, tmp_path)
     assert len(list(folder.rglob("events*"))) == 2 * (MOST_MEANS // 2)
     names = sorted(path.name for path in folder.iterdir())
     assert names[0] == "batch size 02"

@@ -1,10 +1,14 @@
-"""A file is replaced whole or not at all."""
+"""A file is replaced whole or not at all; `summary.json` is one."""
 
+import json
 import os
 import stat
 
 import pytest
+from fabricated import write_run
+from refusals import refused
 
+from normexp.runs import read_summary, write_summary
 from normexp.runs.files import atomic_write, remove_unfinished
 
 
@@ -53,3 +57,26 @@ def test_what_killed_writers_left_goes_and_nothing_else(tmp_path):
         (tmp_path / name).write_text("")
     remove_unfinished(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [".hidden", "last.ckpt", "mine.new"]
+
+
+def test_summary_reads_back_and_leaves_no_other_file(tmp_path):
+    whole = read_summary(write_run(tmp_path / "run", "none", 8, 0))
+    (tmp_path / "new").mkdir()
+    assert read_summary(tmp_path / "new") is None
+    write_summary(tmp_path / "new", whole)
+    assert read_summary(tmp_path / "new") == whole
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["summary.json"]
+
+
+def test_values_that_are_not_finite_become_null_in_strict_json(tmp_path):
+    write_summary(tmp_path, {"status": "diverged", "metrics": {"a": float("nan"), "b": [float("inf"), 1.0]}})
+    text = (tmp_path / "summary.json").read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["metrics"] == {"a": None, "b": [None, 1.0]}
+
+
+@pytest.mark.parametrize("text", ["", '{"status": "comp', "[]", "{}", "\x00\x01", "[" * 10**6])
+def test_damaged_summary_is_one_line_with_file_and_remedy(tmp_path, text):
+    (tmp_path / "summary.json").write_text(text)
+    with refused(r"damaged \(.+\); remove the folder") as caught:
+        read_summary(tmp_path)
+    assert str(tmp_path / "summary.json") in str(caught.value)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from fabricated import STEPS, edit_summary, write_run, write_study
+from refusals import refused
 
 from normexp.cli.report import runs
 from normexp.runs import load, load_summaries
@@ -43,15 +44,14 @@ def test_run_being_written_is_not_yet_in_the_table(study):
 def test_damage_is_one_line_that_names_the_file(study, file, change, message):
     path = one(study) / file
     path.write_text(change(path.read_text()))
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(message) as caught:
         load(study)
     assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_is_absent_or_no_file_is_one_line(study):
     (one(study) / "metrics.csv").unlink()
-    with pytest.raises(ValueError, match="damaged"):
+    with refused("damaged"):
         load(study)
     (one(study) / "metrics.csv").mkdir()
     (one(study) / "summary.json").unlink()
@@ -77,7 +77,7 @@ def test_some_metrics_are_read_alone(study):
 def test_a_damaged_run_is_named_and_the_others_are_listed(study, capsys, change, why):
     bad, *others = sorted(path for path in study.glob("mlp/*"))
     edit_summary(bad, **change)
-    with pytest.raises(ValueError, match=rf"damaged \({why}"):
+    with refused(rf"damaged \({why}"):
         load_summaries(study)
     runs(study)
     told = capsys.readouterr()

@@ -5,6 +5,7 @@ import shutil
 import pandas as pd
 import pytest
 from fabricated import LAYERS, STEPS, edit_summary, write_run, write_study
+from refusals import refused
 
 from normexp.runs import load, load_summaries
 from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns
@@ -64,25 +65,19 @@ def test_column_appears_where_runs_differ(tmp_path):
 
 def test_grid_selects_its_cells_in_its_order(study):
     table = load_summaries(study, {"norm": ["batchnorm"], "batch_size": [8, 2], "seed": [1, 0]})
-    assert [tuple(row) for row in table[["batch_size", "seed"]].to_numpy()] == [
-        (8, 1),
-        (8, 0),
-        (2, 1),
-        (2, 0),
-    ]
+    cells = table[["batch_size", "seed"]].to_numpy().tolist()
+    assert cells == [[8, 1], [8, 0], [2, 1], [2, 0]]
 
 
 def test_missing_cells_are_named(study):
     shutil.rmtree(next(study.glob("mlp/none-bs2-s1-*")))
-    with pytest.raises(ValueError, match="1 of 8 cells have no finished run: norm=none batch_size=2 seed=1;"):
+    with refused("1 of 8 cells have no finished run: norm=none batch_size=2 seed=1;"):
         load(study, GRID)
 
 
 def test_cell_with_two_runs_names_what_differs(study):
     write_run(study, "none", 2, 0, lr=0.3)
-    with pytest.raises(
-        ValueError, match="cell norm=none batch_size=2 seed=0 holds 2 runs, which differ in lr"
-    ):
+    with refused("cell norm=none batch_size=2 seed=0 holds 2 runs, which differ in lr"):
         load_summaries(study, GRID)
 
 
@@ -94,20 +89,18 @@ def test_diverged_run_stays_in_the_table(study):
 
 
 def test_unknown_metric_gets_the_nearest_names(study):
-    with pytest.raises(
-        ValueError, match="metric=val/acc: recorded by none of these runs; the nearest are val/acc"
-    ):
+    with refused("metric=val/acc: recorded by none of these runs; the nearest are val/acc"):
         load(study, metrics=["val/acc"])
 
 
 def test_path_without_runs_says_so(tmp_path):
-    with pytest.raises(ValueError, match="no such folder"):
+    with refused("no such folder"):
         load(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"holds no finished run$"):
+    with refused(r"holds no finished run$"):
         load_summaries(tmp_path)
     folder = write_run(tmp_path, "none", 2, 0)
     (folder / "summary.json").unlink()
-    with pytest.raises(ValueError, match="1 unfinished: the same command resumes them"):
+    with refused("1 unfinished: the same command resumes them"):
         load_summaries(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from normexp.runs import TestExamples, load_test_examples, write_test_examples
 
@@ -25,9 +26,8 @@ def test_what_is_read_is_what_was_written(examples, tmp_path):
 
 
 def test_an_answer_takes_a_bit(tmp_path):
-    write_test_examples(
-        tmp_path, TestExamples(np.random.default_rng(0).random(10_000) < 0.5, np.zeros(10_000), "")
-    )
+    right = np.random.default_rng(0).random(10_000) < 0.5
+    write_test_examples(tmp_path, TestExamples(right, np.zeros(10_000), ""))
     assert 1250 <= (tmp_path / "test_examples.npz").stat().st_size < 2500
 
 
@@ -41,12 +41,11 @@ def test_a_file_that_was_cut_is_said_in_one_line(share, examples, tmp_path):
     write_test_examples(tmp_path, examples)
     path = tmp_path / "test_examples.npz"
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(ValueError, match=r"test_examples.npz: damaged .* run it again") as error:
+    with refused(r"test_examples.npz: damaged .* run it again"):
         load_test_examples(tmp_path)
-    assert "\n" not in str(error.value)
 
 
 def test_objects_are_not_unpickled(tmp_path):
     np.savez(tmp_path / "test_examples.npz", shape=np.array([{}], dtype=object))
-    with pytest.raises(ValueError, match="damaged"):
+    with refused("damaged"):
         load_test_examples(tmp_path)

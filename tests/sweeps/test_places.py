@@ -5,23 +5,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked import until
 
 from normexp.runs import load_summaries
 
 ROOT = Path(__file__).parents[2]
 LOCAL = os.environ | {"RAY_ADDRESS": "local"}
 RUN = ["name=runs", "model.width=16", "batch_size=32", "monitor=none", "trainer=cpu", "val_every_n_steps=100"]
-PLACES = {
-    "here": ["--workers", "1"],
-    "inside": ["--workers", "0"],
-    "local": ["--place", "local", "--workers", "1"],
-    "ray": ["--place", "ray", "--workers", "1"],
-}
+PLACES = {"here": ["--workers", "1"], "inside": ["--workers", "0"]}
+PLACES |= {place: ["--place", place, "--workers", "1"] for place in ("local", "ray")}
 PACKAGES = {"local": "submitit", "ray": "ray"}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -36,13 +31,6 @@ def end(process: subprocess.Popen) -> tuple[int, str]:
     """The exit status of a command, and what it printed."""
     out, _ = process.communicate()
     return process.returncode, out
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 300
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def saved(outputs: Path) -> list[Path]:
@@ -86,10 +74,8 @@ def test_a_sweep_that_is_interrupted_goes_on_by_the_same_command_and_then_has_no
     assert (status, states(tmp_path)) == (0, ["completed"] * 2), out
     assert "2 runs, skipped" in end(start(tmp_path, *arguments))[1]
     assert end(start(tmp_path / "whole", "--workers", "2", *arguments[-2:]))[0] == 0
-    losses = [
-        load_summaries(folder / "runs", {"seed": [0, 1]})["test/loss"].tolist()
-        for folder in (tmp_path, tmp_path / "whole")
-    ]
+    tables = [load_summaries(place / "runs", {"seed": [0, 1]}) for place in (tmp_path, tmp_path / "whole")]
+    losses = [table["test/loss"].tolist() for table in tables]
     assert losses[0] == losses[1]
 
 

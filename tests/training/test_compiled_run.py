@@ -1,22 +1,15 @@
 """`compile=true` through a whole run."""
 
-import csv
-
 import pytest
 import torch
+from recorded import points
+
+# Statistics of the third and fourth power, and of random samples, magnify rounding.
+CHOSEN = ("activation_mean", "activation_std", "norm_output_std", "gradient_norm")
 
 
-def rows(folder):
-    """(step, metric) -> value of what the monitors measured."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        lines = list(csv.DictReader(file))
-    # statistics of the third and fourth power, and of random samples, magnify rounding
-    chosen = ("activation_mean", "activation_std", "norm_output_std", "gradient_norm")
-    return {
-        (row["step"], row["metric"]): float(row["value"])
-        for row in lines
-        if row["metric"].split("/")[0] in chosen
-    }
+def chosen(folder):
+    return {key: value for key, value in points(folder).items() if key[1].startswith(CHOSEN)}
 
 
 @pytest.mark.slow
@@ -27,15 +20,14 @@ def test_compiled_run_equals_the_plain_one_up_to_rounding(train, tmp_path):
     compiled, folder = train(*options, "compile=true")
     assert compiled["hash"] == plain["hash"]
     assert compiled["metrics"] == pytest.approx(plain["metrics"], rel=1e-9)
-    assert rows(folder).keys() == rows(plain_folder).keys()
-    assert rows(folder) == pytest.approx(rows(plain_folder), rel=1e-6, abs=1e-9)
+    assert chosen(folder).keys() == chosen(plain_folder).keys()
+    assert chosen(folder) == pytest.approx(chosen(plain_folder), rel=1e-6, abs=1e-9)
 
 
 def test_run_compiles_the_network_and_says_so(train, tmp_path, monkeypatch):
     compiled = []
-    monkeypatch.setattr(
-        torch.nn.Module, "compile", lambda module, mode: compiled.append((type(module).__name__, mode))
-    )
+    note = lambda module, mode: compiled.append((type(module).__name__, mode))  # noqa: E731
+    monkeypatch.setattr(torch.nn.Module, "compile", note)
     summary, _ = train("compile=true")
     assert compiled == [("MLP", "default")]
     assert summary["execution"]["mode"] == "compiled"

@@ -1,17 +1,17 @@
 """A run over two processes on the CPU: monitors measure both, and it survives the death of either."""
 
-import csv
 import math
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
+from forked import until
+from recorded import points
 
 from normexp.config.folder import CONFIGS
 
@@ -31,24 +31,10 @@ def finish(process: subprocess.Popen) -> str:
     return output
 
 
-def wait_for(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
-    return found
-
-
 def worker_of(process: subprocess.Popen) -> int | None:
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     commands = {int(pid): Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
     return next((pid for pid, command in commands.items() if b"train.py" in command), None)
-
-
-def rows(outputs: Path) -> dict[tuple[str, str], float]:
-    (path,) = outputs.rglob("metrics.csv")
-    with path.open(newline="") as file:
-        return {(row["step"], row["metric"]): float(row["value"]) for row in csv.DictReader(file)}
 
 
 def close(a: float, b: float) -> bool:
@@ -57,18 +43,13 @@ def close(a: float, b: float) -> bool:
 
 @pytest.mark.parametrize("norm", ["layernorm", "batchnorm_sync"])
 def test_monitors_of_two_processes_measure_what_one_does(norm, tmp_path):
-    options = [
-        f"norm={norm}",
-        "max_steps=5",
-        "monitor=full",
-        "log_every_n_steps=2",
-        "trainer.precision=64-true",
-    ]
+    options = ["max_steps=5", "monitor=full", "log_every_n_steps=2", "trainer.precision=64-true"]
+    options.append(f"norm={norm}")
     full = yaml.safe_load((CONFIGS / "monitor" / "full.yaml").read_text())
     options += [f"monitor.{name}.every_n_steps=2" for name in full if name != "defaults"]
     finish(start(tmp_path / "one", *options))
     finish(start(tmp_path / "two", *options, "trainer=ddp"))
-    one, two = rows(tmp_path / "one"), rows(tmp_path / "two")
+    one, two = points(tmp_path / "one"), points(tmp_path / "two")
     assert one.keys() == two.keys()
     assert len(one) > 500
     assert {key: (one[key], two[key]) for key in one if not close(one[key], two[key])} == {}
@@ -82,14 +63,14 @@ def test_run_whose_process_was_stopped_goes_on_as_if_nothing_had_happened(signum
     options = ["trainer=ddp", "max_epochs=12", "model=transformer", "model.depth=1", "model.dropout=0.2"]
     finish(start(tmp_path / "whole", *options))
     process = start(tmp_path / "stopped", *options)
-    wait_for(lambda: list(tmp_path.glob("stopped/*/*/*/checkpoints/last.ckpt")))
+    until(lambda: list(tmp_path.glob("stopped/*/*/*/checkpoints/last.ckpt")))
     os.kill(worker_of(process) if to_worker else process.pid, signum)
     output = process.communicate(timeout=120)[0]
     assert process.returncode not in (0, None)
     if not to_worker and signum != signal.SIGKILL:
         assert "checkpoint kept; the same command goes on from there" in output
     assert "resuming from checkpoints/last.ckpt" in finish(start(tmp_path / "stopped", *options))
-    assert rows(tmp_path / "stopped") == rows(tmp_path / "whole")
+    assert points(tmp_path / "stopped") == points(tmp_path / "whole")
     last = [next((tmp_path / name).rglob("last.ckpt")) for name in ("whole", "stopped")]
     whole, stopped = (torch.load(path, weights_only=True)["state_dict"] for path in last)
     assert all(torch.equal(whole[name], value) for name, value in stopped.items())

@@ -7,7 +7,6 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import normexp
-from normexp.config.run_spec import specs
 from normexp.training.lightning import denormals, flushed
 from normexp.training.lit_model import LitModel
 
@@ -66,10 +65,3 @@ def test_a_run_flushes_and_its_caller_does_not(tmp_path, monkeypatch, asked, exp
     assert set(seen) == {expected}
     assert not flushed()
     assert run.summary["numerics"] == normexp.NUMERICS
-
-
-def test_flushing_is_the_default_and_part_of_a_runs_identity_elsewhere():
-    plain, same, other = (
-        specs(words)[0].digest for words in ([], ["flush_denormal=true"], ["flush_denormal=false"])
-    )
-    assert plain == same != other

@@ -2,23 +2,17 @@
 
 import pytest
 import torch
+from crash.results import difference
 from pytorch_lightning import Callback
-from test_one_run import curve
+from recorded import curve
 
 from normexp.training.epoch_loop import PlainEpochLoop
 
 HOOKS = [
-    "on_train_epoch_start",
-    "on_train_batch_start",
-    "on_before_zero_grad",
-    "on_before_backward",
-    "on_after_backward",
-    "on_before_optimizer_step",
-    "on_train_batch_end",
-    "on_validation_start",
-    "on_validation_end",
+    "on_train_epoch_start", "on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward",
+    "on_before_optimizer_step", "on_train_batch_end", "on_validation_start", "on_validation_end",
     "on_train_epoch_end",
-]
+]  # fmt: skip
 
 
 class Order(Callback):
@@ -48,16 +42,6 @@ def outcome(train, options, outputs):
     return order.seen, saved, curve(folder), summary["metrics"]
 
 
-def same(a, b):
-    if isinstance(a, torch.Tensor):
-        return torch.equal(a, b)
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    return a == b
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize(
     "options",
@@ -75,5 +59,5 @@ def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, option
     expected_hooks, expected, *others = outcome(train, options, tmp_path / "lightning")
     assert hooks == expected_hooks
     for part in ("state_dict", "optimizer_states", "lr_schedulers", "loops"):
-        assert same(saved[part], expected[part]), part
+        assert difference(saved[part], expected[part], part) is None
     assert [rows, metrics] == others

@@ -16,10 +16,8 @@ def test_nan_in_data_that_are_not_trained_on_makes_no_run_diverged(make_parts, c
     summary = launch(parts)
     assert (summary["status"], summary["failed"]) == ("completed", False)
     assert summary["not_finite"] == [f"{split}/loss", f"{split}/loss_reestimated"]
-    assert (
-        f"completed, but {split}/loss is not finite: look for NaN in the {split} data"
-        in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert f"completed, but {split}/loss is not finite: look for NaN in the {split} data" in said
     saved = read_summary(parts.spec.folder)  # whoever reads it knows why the number is absent
     assert saved["metrics"][f"{split}/loss"] is None
     assert saved["metrics"]["train/loss"] == summary["metrics"]["train/loss"]

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from normexp.training.folder import RunFolder
 
@@ -45,13 +46,13 @@ def test_folder_of_another_program_is_still_refused(tmp_path):
     for name in (".hydra/config.yaml", "main.log"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    with pytest.raises(ValueError, match="holds files that are no run of normexp"):
+    with refused("holds files that are no run of normexp"):
         folder(tmp_path)
 
 
 @pytest.mark.parametrize("key", ["run_dir", "outputs"])
 def test_place_that_cannot_be_written_is_one_line_naming_the_key(train, key):
-    with pytest.raises(ValueError, match=f"{key}=/dev/null/x: cannot be written .+; choose another folder"):
+    with refused(f"{key}=/dev/null/x: cannot be written .+; choose another folder"):
         train(f"{key}=/dev/null/x")
 
 
@@ -62,7 +63,5 @@ def test_finished_run_says_that_it_was_recorded_otherwise(train, capsys):
     assert "finished with" not in capsys.readouterr().out
     train("monitor=gradients", "accuracies=[0.5]", "log_every_n_steps=7")
     found = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("finished with"))
-    assert (
-        found == "finished with other log_every_n_steps, accuracies, monitor; name=<another> trains it again"
-    )
+    assert found.startswith("finished with other log_every_n_steps, accuracies, monitor; name=<another>")
     assert json.loads((path / "summary.json").read_text())["config"]["log_every_n_steps"] == 20

@@ -14,14 +14,8 @@ SMALL = {
 @pytest.mark.parametrize("norm", ["batchnorm_unbiased", "layernorm_annotated", "rmsnorm"])
 def test_gpu_run_is_the_cpu_run(train, tmp_path, model, norm):
     # sgd: adam makes steps out of the rounding noise of gradients that are zero
-    options = [
-        f"model={model}",
-        *SMALL[model],
-        f"norm={norm}",
-        "monitor=light",
-        "max_epochs=1",
-        "optimizer=sgd",
-    ]
+    options = ["monitor=light", "max_epochs=1", "optimizer=sgd", f"model={model}", f"norm={norm}"]
+    options += SMALL[model]
     on_gpu, cpu = (
         train("trainer=float64", f"trainer.accelerator={device}", f"outputs={tmp_path / device}", *options)[0]
         for device in ("gpu", "cpu")

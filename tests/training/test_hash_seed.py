@@ -1,18 +1,15 @@
 """Python draws the order of sets anew in every process: neither a result nor the order of rows may hang on it."""
 
-import csv
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from forked import started
+from recorded import curve
 
 from normexp.config.folder import CONFIGS
 
-ROOT = Path(__file__).parents[2]
 RUN = [
     "trainer=cpu", "norm=batchnorm", "monitor=full", "monitor.charts=null", "model.width=8", "model.depth=3",
     "max_steps=4", "batch_size=256", "log_every_n_steps=2", "val_every_n_steps=2",
@@ -23,33 +20,21 @@ CODE = "import sys; from normexp.config.run_spec import specs; from normexp.trai
 CODE += "print({'order of a set': list(set(map(str, range(20))))}); train(*specs(sys.argv[1:]))"
 
 
-def start(outputs: Path, hash_seed: str) -> subprocess.Popen:
-    command = [sys.executable, "-c", CODE, *RUN, f"outputs={outputs}"]
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
 def found(outputs: Path) -> tuple[list[tuple[str, ...]], dict]:
-    (path,) = outputs.rglob("metrics.csv")
-    with path.open(newline="") as file:
-        rows = [
-            tuple(row[name] for name in ("step", "epoch", "metric", "value")) for row in csv.DictReader(file)
-        ]
-    summary = json.loads((path.parent / "summary.json").read_text())
-    return rows, {key: summary[key] for key in ("hash", "metrics", "convergence", "config")}
+    (path,) = outputs.rglob("summary.json")
+    summary = json.loads(path.read_text())
+    return curve(outputs), {key: summary[key] for key in ("hash", "metrics", "convergence", "config")}
 
 
 @pytest.mark.slow
 def test_rows_and_results_are_the_same_under_every_hash_seed(tmp_path):
-    processes = {seed: start(tmp_path / seed, seed) for seed in ("1", "2")}
     said = {}
-    for seed, process in processes.items():
-        said[seed], errors = process.communicate()
-        assert process.returncode == 0, errors
+    for seed in ("1", "2"):
+        done = started("-c", CODE, *RUN, f"outputs={tmp_path / seed}", PYTHONHASHSEED=seed)
+        assert done.returncode == 0, done.stderr
+        said[seed] = done.stdout
     assert said["1"].split("\n")[0] != said["2"].split("\n")[0]
-    (rows, summary), (other_rows, other_summary) = (found(tmp_path / seed) for seed in processes)
+    (rows, summary), (other_rows, other_summary) = (found(tmp_path / seed) for seed in said)
     assert len({metric for _, _, metric, _ in rows}) > 50
     assert rows == other_rows
     for part in (summary, other_summary):

@@ -1,15 +1,16 @@
 """Where the numbers of a run go: exact rows, TensorBoard's tags, services; and that a run is the same run whatever logs
 it."""
 
-import csv
 import importlib.util
 import json
 import signal
 from collections import Counter
 
 import pytest
+from crash.results import events
 from forked import started
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from recorded import points, rows
+from refusals import refused
 from test_one_run import AtStep
 from test_resume import boom, interrupted
 
@@ -23,9 +24,8 @@ SMALL = ["model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu", "threa
 noload = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")
 
 
-def values_of(path):
-    with path.open(newline="") as file:
-        return [float(row["value"]) for row in csv.DictReader(file)]
+def values_of(folder):
+    return [float(row["value"]) for row in rows(folder)]
 
 
 def test_rows_read_back_exactly(tmp_path):
@@ -36,7 +36,7 @@ def test_rows_read_back_exactly(tmp_path):
     header, *rows = [line.split(",") for line in (tmp_path / "metrics.csv").read_text().splitlines()]
     assert tuple(header) == COLUMNS
     assert [row[:3] for row in rows] == [["7", "0.5", "1.25"]] * 2
-    assert values_of(tmp_path / "metrics.csv") == [0.1 + 0.2, 1e-30]
+    assert values_of(tmp_path) == [0.1 + 0.2, 1e-30]
 
 
 def test_resume_keeps_rows_until_the_checkpoint_and_drops_later_and_broken_ones(tmp_path):
@@ -49,28 +49,19 @@ def test_resume_keeps_rows_until_the_checkpoint_and_drops_later_and_broken_ones(
     logger.close()
     path.write_text(path.read_text() + "40,0,0,tr")  # killed while writing
     resumed = MetricsCSV(path, keep=kept)
-    assert values_of(path) == [1.0, 2.0]  # on the disk at once: a kill right now loses nothing
+    assert values_of(tmp_path) == [1.0, 2.0]  # on the disk at once: a kill right now loses nothing
     resumed.log_metrics({"train/loss": 99.0}, step=30)
     resumed.close()
-    assert values_of(path) == [1.0, 2.0, 99.0]
+    assert values_of(tmp_path) == [1.0, 2.0, 99.0]
     MetricsCSV(path).close()
-    assert values_of(path) == []
-
-
-def scalars(folder):
-    seen = EventAccumulator(str(folder)).Reload()
-    return {tag: [(e.step, e.value) for e in seen.Scalars(tag)] for tag in seen.Tags()["scalars"]}
+    assert values_of(tmp_path) == []
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("stop", ["between steps", "killed in the next epoch"])
 def test_tensorboard_has_each_number_of_a_resumed_run_once(train, tmp_path, stop):
-    options = [
-        "monitor=gradients",
-        "log_every_n_steps=4",
-        "max_epochs=3",
-        "monitor.gradients.every_n_steps=5",
-    ]
+    options = ["monitor=gradients", "monitor.gradients.every_n_steps=5"]
+    options += ["max_epochs=3", "log_every_n_steps=4"]
     _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
     if stop == "between steps":
         interrupted(train, *options, step=20)
@@ -79,7 +70,7 @@ def test_tensorboard_has_each_number_of_a_resumed_run_once(train, tmp_path, stop
             train(*options, callbacks=[AtStep(26, boom)])
     _, folder = train(*options)
     assert len(list(folder.glob("events*"))) == 2
-    assert scalars(folder) == scalars(whole)
+    assert events(folder) == events(whole)
     assert not (folder / "hparams.yaml").exists()
 
 
@@ -91,14 +82,13 @@ def test_a_logger_is_no_part_of_a_run(train, tmp_path):
     _, alone = train("logger=csv", f"outputs={tmp_path / 'alone'}")
     assert list(both.glob("events*"))
     assert not list(alone.glob("events*"))
-    assert values_of(both / "metrics.csv") == values_of(alone / "metrics.csv")
+    assert values_of(both) == values_of(alone)
     assert both.name == alone.name
 
 
 @pytest.mark.parametrize(
     ("logger", "message"),
     [
-        ("tensorbord", "logger='tensorbord': choose from tensorboard"),
         ("wandb", r"logger=wandb: wandb is not installed; .*\[wandb\]"),
         ("[tensorboard,mlflow]", r"mlflow is not installed; .*\[mlflow\]"),
         ("3", "logger=3: choose from tensorboard, csv, wandb, mlflow"),
@@ -108,7 +98,7 @@ def test_a_mistake_is_one_line_before_anything_is_written(logger, message, monke
     absent = {"wandb": None, "mlflow": None}
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: absent.get(name, found("json")))
-    with pytest.raises(ValueError, match=message):
+    with refused(message):
         resolved(compose([f"logger={logger}"])[0])
 
 
@@ -139,11 +129,6 @@ def command(folder, *overrides, kill: bool = False):
     return started(*call, *words, folder=folder, WANDB_MODE="offline")
 
 
-def rows_of(folder):
-    with (folder / "metrics.csv").open() as file:
-        return {(row["metric"], int(row["step"]), float(row["value"])) for row in csv.DictReader(file)}
-
-
 @noload
 @pytest.mark.slow
 def test_mlflow_has_the_numbers_after_a_kill(tmp_path):
@@ -159,12 +144,12 @@ def test_mlflow_has_the_numbers_after_a_kill(tmp_path):
     runs = client.search_runs([client.get_experiment_by_name("study").experiment_id])
     (run,) = [run for run in runs if run.info.status == "FINISHED"]
     assert run.data.params["norm"] == "layernorm"
-    points = {
-        (m.key, m.step, m.value)
-        for key in run.data.metrics
-        for m in client.get_metric_history(run.info.run_id, key)
-    }
-    assert {point for point in points if not point[0].startswith("final/")} <= rows_of(folder)
+    known = {(metric, int(step), value) for (step, metric), value in points(folder).items()}
+    logged = {key for key in run.data.metrics if not key.startswith("final/")}
+    assert logged
+    for key in logged:
+        history = client.get_metric_history(run.info.run_id, key)
+        assert {(point.key, point.step, point.value) for point in history} <= known
     summary = json.loads((folder / "summary.json").read_text())
     assert run.data.metrics["final/test_accuracy"] == summary["metrics"]["test/accuracy"]
 

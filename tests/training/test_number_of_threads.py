@@ -1,9 +1,6 @@
 """A small network trains on one thread, alone and in a sweep, with equal bits; threads sleep where others work."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +10,6 @@ from normexp import machine
 from normexp.config import process
 from normexp.training.threads import PASSES, SMALL, set_threads, work_of
 
-ROOT = Path(__file__).parents[2]
 LARGE = ["model.depth=2", "model.width=512", "batch_size=64"]
 
 
@@ -50,20 +46,6 @@ def test_a_run_alone_has_the_bits_of_one_thread(train, two_threads, tmp_path, wo
         found.append(weights(folder))
     assert found[0].keys() == found[1].keys()
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
-
-
-@pytest.mark.integration
-def test_commands_alone_and_in_a_sweep_write_equal_weights(tmp_path):
-    words = ["max_steps=5", "monitor=none", "trainer=cpu", "data.train_size=100"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    environment.pop("OMP_NUM_THREADS")
-    states = []
-    for name, more in (("alone", ["norm=layernorm"]), ("sweep", ["-m", "norm=layernorm,none"])):
-        command = [sys.executable, "-m", "normexp", "train", *more, *words, f"outputs={tmp_path / name}"]
-        subprocess.run(command, check=True, env=environment, capture_output=True)
-        (last,) = (tmp_path / name).rglob("layernorm-*/checkpoints/last.ckpt")
-        states.append(weights(last.parents[1]))
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
 def test_what_others_use_of_these_cores_is_read_off_the_system(monkeypatch, tmp_path):

@@ -1,11 +1,12 @@
 """One run from parts to folder: what it leaves, and what its numbers are."""
 
-import csv
 import json
 
 import pytest
 import torch
 from pytorch_lightning import Callback
+from recorded import curve
+from refusals import refused
 
 from normexp.runs import load
 
@@ -23,12 +24,6 @@ class AtStep(Callback):
 
 def weights(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
-
-
-def curve(folder):
-    """All rows of metrics.csv but their seconds."""
-    with (folder / "metrics.csv").open(newline="") as file:
-        return [(row["step"], row["epoch"], row["metric"], row["value"]) for row in csv.DictReader(file)]
 
 
 def test_run_leaves_what_the_contract_names(train):
@@ -93,35 +88,11 @@ def test_zero_steps_measure_the_network_at_initialization(train, make_parts):
 
 def test_two_launches_of_one_run_do_not_mix(train, tmp_path):
     def second_launch():
-        with pytest.raises(ValueError, match="another process is training this run"):
+        with refused("another process is training this run"):
             train()
 
     summary, _ = train(callbacks=[AtStep(3, second_launch)])
     assert summary["status"] == "completed"
-
-
-def test_precise_batchnorm_is_evaluated_with_the_training_splits_own_statistics(train, make_parts):
-    _, folder = train("norm=batchnorm_precise", "model.activation=identity")
-    parts = make_parts("norm=batchnorm_precise", "model.activation=identity")
-    model = parts.module.model
-    parts.module.load_state_dict(weights(folder))
-    x, _ = parts.data.rows("train", torch.device("cpu"))
-    layer = model.layers[0]
-    with torch.no_grad():
-        before_norm = layer.linear(x.flatten(1))
-    torch.testing.assert_close(layer.norm.running_mean, before_norm.mean(0), atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(layer.norm.running_var, before_norm.var(0), atol=1e-4, rtol=1e-3)
-
-
-def test_evaluating_again_gives_the_recorded_numbers(train, make_parts):
-    from normexp.training.result import final_metrics
-
-    summary, folder = train("norm=batchnorm")
-    parts = make_parts("norm=batchnorm")
-    parts.module.load_state_dict(weights(folder))
-    trainer = parts.make_trainer(enable_checkpointing=False)
-    parts.data.trainer = trainer
-    assert final_metrics(parts, trainer)[0] == summary["metrics"]
 
 
 # 20 batches, 7 steps
@@ -160,3 +131,16 @@ def test_the_last_step_of_an_epoch_averages_the_batches_it_has(train, make_parts
     saved = weights(folder)
     for name, value in module.state_dict().items():
         torch.testing.assert_close(saved[name], value, rtol=1e-9, atol=1e-12)
+
+
+def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
+    summary, folder = train("max_epochs=60", "early_stopping=2", "norm=batchnorm", "lr=0.01")
+    accuracies = [float(value) for _, _, metric, value in curve(folder) if metric == "val/accuracy"]
+    assert summary["stopped_early"] is True
+    assert summary["status"] == "completed"
+    assert len(accuracies) < 60
+    assert max(accuracies[-2:]) <= max(accuracies[:-2])
+    for end in range(3, len(accuracies)):  # and not before
+        assert max(accuracies[end - 2 : end]) > max(accuracies[: end - 2])
+    whole, _ = train("max_epochs=2")
+    assert "stopped_early" not in whole

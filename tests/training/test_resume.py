@@ -6,14 +6,16 @@ import json
 import os
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from config.hostile import Trap, write_trap
-from forked import begun, run_script
-from test_one_run import AtStep, curve, weights
+from crash.results import difference
+from forked import begun, run_script, until
+from recorded import curve
+from refusals import refused
+from test_one_run import AtStep, weights
 
 from normexp.config.errors import one_line_errors
 from normexp.training import checkpoint
@@ -33,29 +35,17 @@ def loops(folder):
     return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["loops"]
 
 
-def other_counts(one, other, where=""):
-    if isinstance(one, dict):
-        return [found for key in one for found in other_counts(one[key], other[key], f"{where}/{key}")]
-    return [] if one == other else [f"{where}: {one} and {other}"]
-
-
 def check_equal(folder, whole):
     assert curve(folder) == curve(whole)
     assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
-    assert other_counts(loops(folder), loops(whole)) == []
+    assert difference(loops(folder), loops(whole)) is None
 
 
 @pytest.mark.integration
 def test_interrupted_run_resumes_as_if_nothing_had_happened(train, tmp_path):
     """In the middle of an epoch, at its end, and in the next one."""
     # dropout and augmentation draw random numbers at every step
-    options = [
-        "model=transformer",
-        "model.depth=1",
-        "model.width=16",
-        "model.dropout=0.2",
-        "data.augment=true",
-    ]
+    options = ["model=transformer", "model.depth=1", "model.dropout=0.2", "data.augment=true"]
     options += ["log_every_n_steps=4", "schedule=warmup_cosine"]
     _, whole = train(*options, f"outputs={tmp_path / 'whole'}")
     for step, signum in ((5, signal.SIGINT), (17, signal.SIGTERM), (23, signal.SIGINT)):
@@ -138,9 +128,7 @@ def test_interruption_keeps_a_checkpoint_and_no_summary(train, tmp_path, signum)
 def test_ctrl_c_in_a_command_says_that_a_checkpoint_is_kept_and_no_more(tmp_path):
     words = ["trainer=cpu", "model.width=16", "max_epochs=100000", f"outputs={tmp_path}"]
     with begun(run_script, [str(ROOT / "train.py"), *words]) as (process, done):
-        end = time.monotonic() + 120
-        while not list(tmp_path.rglob("last.ckpt")) and time.monotonic() < end:
-            time.sleep(0.1)
+        until(lambda: list(tmp_path.rglob("last.ckpt")))
         os.kill(process, signal.SIGINT)
         found = done()
     assert found.returncode == 130
@@ -217,9 +205,7 @@ def test_a_checkpoint_of_other_numerics_or_of_something_else_is_refused(train, t
     if not change:
         content.pop("run")
     torch.save(content, path)
-    with pytest.raises(
-        ValueError, match=r"last\.ckpt: damaged \((was computed with numerics=0|it is no checkpoint)"
-    ):
+    with refused(r"last\.ckpt: damaged \((was computed with numerics=0|it is no checkpoint)"):
         train("lr=0.01")
 
 
@@ -246,11 +232,10 @@ def test_damaged_file_is_one_line_that_names_it_and_the_remedy(train, tmp_path, 
     (path,) = (tmp_path / "outputs" / "runs" / "mlp").iterdir()
     damage(path / file)
     capsys.readouterr()
-    with pytest.raises(ValueError, match="damaged") as caught:
+    with refused("damaged") as caught:
         train(*options)
     assert str(caught.value).startswith(f"{path / file}: damaged (")
     assert str(caught.value).endswith(f"; remove the folder {path} and run it again")
-    assert "\n" not in str(caught.value)
     assert "goes on from there" not in capsys.readouterr().out
     shutil.rmtree(path)
     assert train(*options)[0]["steps"] == 3 * 17
@@ -265,10 +250,9 @@ def test_nothing_in_a_strangers_checkpoint_runs(write, train, tmp_path):
     interrupted(train, step=3)
     (path,) = tmp_path.rglob("last.ckpt")
     write(path, tmp_path / "sprung")
-    with pytest.raises(ValueError, match=r"last\.ckpt: damaged") as caught:
+    with refused(r"last\.ckpt: damaged"):
         load_checkpoint(path)
-    assert len(str(caught.value).splitlines()) == 1
-    with pytest.raises(ValueError, match=r"last\.ckpt: damaged"):
+    with refused(r"last\.ckpt: damaged"):
         train()
     assert not (tmp_path / "sprung").exists()
 
