@@ -1,7 +1,6 @@
 """The tables of the pages on chosen networks are computed from docs/evidence: each printed number is its value, rounded
 once."""
 
-import itertools
 import json
 import math
 import re
@@ -203,7 +202,7 @@ def test_the_study_of_noise_in_a_network_of_relu():
     table = study_values("N5", NOISE)
     assert table.shape == (4, 6)
     check_arms("studies/noise/README.md", "arm, ReLU | accuracy", table, "BatchNorm")
-    page = text_of("docs/studies/noise/README.md").partition("N5")[2]
+    page = text_of("docs/studies/noise/README.md").partition("N5, a ReLU")[2].partition("N6, a CNN")[0]
     text = text_of("docs/covariate_shift.md")
     norm, noise, none = (table[name] for name in ("BatchNorm", "BatchNorm, then noise", "no norm"))
     says(page, "the network is # points better", (noise - norm).mean())
@@ -223,47 +222,33 @@ def test_the_study_of_noise_in_a_network_of_relu():
     says(text, "with statistics of the noise it would lose #", (noise - mixed).mean())
 
 
+def test_the_study_of_noise_in_a_network_of_convolutions():
+    table = study_values("N6", dict([*NOISE.items()][:3]))
+    assert table.shape == (3, 3)
+    check_arms("studies/noise/README.md", "arm, CNN | accuracy", table, "no norm")
+    page = text_of("docs/studies/noise/README.md").partition("N6, a CNN")[2]
+    text = text_of("docs/covariate_shift.md")
+    none, norm, noise = (table[name] for name in table)
+    says(page, "Noise costs # points, ... (# to #)", *student(norm - noise))
+    runs = chosen_runs("N6")
+    moved = runs.groupby("arm").mean(numeric_only=True)
+    arms = moved["logged/middle:wasserstein_drift/*"][["noise", "batchnorm", "none"]]
+    says(page, "move # deviations ... noise, # with BatchNorm and # without", *arms)
+    whole = moved["logged/wasserstein_drift/*"]
+    says(page, "moves them # times as far", whole["noise"] / whole["batchnorm"])
+    mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
+    says(page, "accuracy is #%, # points lower (# to #)", mixed.mean(), *student(noise - mixed))
+    assert (noise > mixed).all()  # "lower in each seed"
+    says(text, "A CNN (...) keeps # of # points", (noise - none).mean(), (norm - none).mean())
+    of_mlps = [study_values(claim, NOISE) for claim in ("N1", "N5")]
+    costs = [(one["BatchNorm"] - one["BatchNorm, then noise"]).mean() for one in (*of_mlps, table)]
+    says(text_of("README.md"), "two MLPs and a CNN at most # points", max(costs))
+
+
 WEIGHTS = {
     "Xavier's, BatchNorm": "batchnorm", "Xavier's times 4": "times_4", "Xavier's times 4, centered": "centered",
     "each unit fitted to one batch": "units",
 }  # fmt: skip
-
-
-def test_the_study_of_noise_in_a_network_of_convolutions():
-    arms = dict(itertools.islice(NOISE.items(), 3))
-    table = study_values("N6", arms)
-    assert table.shape == (3, 3)
-    check_arms("studies/noise/README.md", "arm, CNN | accuracy", table, "no norm")
-    page = " ".join((ROOT / "docs/studies/noise/README.md").read_text().partition("**N6")[2].split())
-    noise, norm = table["BatchNorm, then noise"], table["BatchNorm"]
-    found = numbers(page, r"Noise costs ([\d.]+) points, .*? \((-[\d.]+) to ([\d.]+)\)")
-    check(" ".join(found), student(norm - noise))
-    runs = chosen_runs("N6")
-    moved = runs.groupby("arm").mean(numeric_only=True)
-    middle = moved["logged/middle:wasserstein_drift/*"]
-    found = numbers(page, r"move ([\d.]+) deviations .*? noise, ([\d.]+) with BatchNorm and ([\d.]+) without")
-    check(" ".join(found), tuple(middle[["noise", "batchnorm", "none"]]))
-    whole = moved["logged/wasserstein_drift/*"]
-    check(*numbers(page, r"moves them ([\d.]+) times as far"), (whole["noise"] / whole["batchnorm"],))
-    mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
-    found = numbers(page, r"accuracy is ([\d.]+)%, ([\d.]+) points lower \((-[\d.]+) to ([\d.]+)\)")
-    check(" ".join(found), (mixed.mean(), *student(noise - mixed)))
-    assert (noise > mixed).all()  # "lower in each seed"
-    text = " ".join((ROOT / "docs" / "covariate_shift.md").read_text().replace("*", "").split())
-    kept, whole = numbers(text, r"A CNN \(.*?\) keeps ([\d.]+) of ([\d.]+) points")
-    check(kept, ((noise - table["no norm"]).mean(),))
-    check(whole, ((norm - table["no norm"]).mean(),))
-    costs = [
-        (one["batchnorm"] - one["noise"]).mean()
-        for one in (
-            100 * best_runs(name).pivot(index="seed", columns="arm", values="accuracy")
-            for name in ("N1", "N5", "N6")
-        )
-    ]
-    check(
-        *numbers((ROOT / "README.md").read_text(), r"two MLPs and a CNN at most ([\d.]+) points"),
-        (max(costs),),
-    )
 
 
 def test_the_study_of_initial_weights():
