@@ -33,7 +33,7 @@ def conclude(evidence: Evidence, registries: Sequence[Path] | None = None) -> Co
     """Judge a claim. Rows are looked for in `registries`, by default the user's own and that of the evidence. Raises
     ValueError if runs of versions that compute other bits would be compared."""
     claim = evidence.claim
-    if claim.settings:
+    if claim.cells:
         judge = _over_runs if claim.evidence == "training" else _over_networks
         table, verdict = judge(evidence, registries)
     elif claim.evidence == "training":
@@ -90,7 +90,7 @@ def _over_networks(evidence: Evidence, registries: Sequence[Path] | None) -> Con
     if row and evidence.row is not None and row.number != evidence.row:
         why = f"gathered before row {row.number}"
         row = None
-    repeated = len(claim.settings) - len(found)
+    repeated = len(claim.cells) - len(found)
     return values, judge_settings(claim, found, row=row, unregistered_because=why, repeated=repeated)
 
 

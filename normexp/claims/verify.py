@@ -109,14 +109,14 @@ def computed(claim: Claim) -> Evidence:
     from normexp.claims.evidence.initial import gather, initial_table  # loads torch
     from normexp.claims.evidence.search import search
 
-    make = initial_table if claim.settings else search if claim.search else gather
+    make = initial_table if claim.cells else search if claim.search else gather
     return Evidence(claim, make(claim))
 
 
 def _whole(claim: Claim, folder: Path | None) -> Evidence | None:
     """The kept evidence of a training claim over settings, if nothing of it is missing; then nothing of what trains is
     loaded. What a cell leaves out is found in its data, so such a claim is looked at later."""
-    over_settings = claim.evidence == "training" and claim.settings
+    over_settings = claim.evidence == "training" and claim.cells
     if folder is None or not over_settings or not all(cell.is_complete for cell in claim.cells.values()):
         return None
     found = kept(claim, folder)

@@ -53,7 +53,7 @@ def read(text: str, folder: Path):
 def test_the_claims_that_are_broken_below_are_good(tmp_path):
     claim = read(GOOD, tmp_path)
     assert (claim.covers, claim.seeds, claim.comparisons[0].margin) == (["X91"], 10, 0.1)
-    assert list(read(OVER, tmp_path).settings) == ["x", "deep"]
+    assert list(read(OVER, tmp_path).cells) == ["x", "deep"]
     assert read(LAW, tmp_path).comparisons[0].at_most == 1
 
 

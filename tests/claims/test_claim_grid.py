@@ -197,7 +197,7 @@ def test_the_evidence_has_each_run_once_with_the_words_that_train_it():
 def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
     claim = CLAIMS[name]
     kept = kept_grid(claim, runs_in(EVIDENCE))
-    if set(kept["setting"]) != set(claim.settings):
+    if set(kept["setting"]) != set(claim.cells):
         return
     found = gathered(claim, EVIDENCE, DiskRuns(claim, Path("absent")))
     assert found.is_whole

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from committed import altered
 
-from normexp.claims.evidence.metric import check_metric, column_of, read_logged, with_values
+from normexp.claims.evidence.metric import check_metric, numbers_of, read_logged, with_values
 from normexp.claims.spec.claim import Claim
 
 ROWS = [
@@ -64,12 +64,12 @@ RUNS = pd.DataFrame({
     ],
 )
 def test_the_numbers_of_a_metric_in_a_table(metric, values):
-    assert column_of(metric, RUNS).tolist() == pytest.approx(values)
+    assert numbers_of(metric, RUNS).tolist() == pytest.approx(values)
 
 
 def test_a_metric_that_the_table_lacks_is_an_error():
     with pytest.raises(ValueError, match="metric=test/loss: no run of this table has it"):
-        column_of("test/loss", RUNS)
+        numbers_of("test/loss", RUNS)
 
 
 CONFIG = {"accuracies": [0.5, 0.9, 0.97], "monitor": {}}

@@ -11,7 +11,7 @@ from committed import CLAIMS, altered
 from normexp.claims.evidence import table
 from normexp.claims.evidence.disk import DiskRuns, complete_cells, overrides_of, row_of
 from normexp.claims.evidence.grid import grid_of
-from normexp.claims.evidence.metric import column_of, late_gain, steps_to
+from normexp.claims.evidence.metric import late_gain, numbers_of, steps_to
 from normexp.claims.evidence.rates import first_rates
 from normexp.claims.evidence.registry import evidence_tag
 from normexp.claims.evidence.settings import failed_runs, unfitted_arms
@@ -131,7 +131,7 @@ def test_nothing_counts_where_nobody_looked():
     with pytest.raises(
         ValueError, match=r"steps_to_0.9: 1 of 2 runs did not look for this target; evidence="
     ):
-        column_of("convergence/steps_to_0.9", runs)
+        numbers_of("convergence/steps_to_0.9", runs)
 
 
 def test_what_a_run_did_not_look_for_is_in_its_validations(tmp_path):

@@ -18,6 +18,7 @@ from normexp.claims.evidence.metric import (
     SPEED,
     STEPS_TO,
     check_metric,
+    column_of,
     late_gain,
     read_logged,
     steps_to,
@@ -58,7 +59,7 @@ class DiskRuns:
             for spec in specs(overrides, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
                 self._specs[text, spec.config["seed"], spec.config["lr"] if rates else None] = spec
             for arm in rows["arm"].unique():
-                for metric in self._metrics(arm):
+                for metric in self.claim.metrics_of(arm):
                     check_metric(self.claim, metric, spec.config)
         return [self._specs[key] for key in keys]
 
@@ -82,13 +83,13 @@ class DiskRuns:
         """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""
         more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
         more |= {"answers": math.nan, "late_gain": math.nan}
-        for metric in {metric for arm in arms for metric in self._metrics(arm)}:
-            name = metric.removeprefix("convergence/")
+        for metric in {metric for arm in arms for metric in self.claim.metrics_of(arm)}:
+            name = column_of(metric)
             if name.startswith(STEPS_TO):  # also a target that the evidence has no column for
                 known = summary["convergence"]
                 target = float(name.removeprefix(STEPS_TO))
                 more[name] = _steps(name, known) if name in known else steps_to(folder, target)
-            elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.settings:
+            elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.cells:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
             elif metric.startswith("logged/"):
@@ -96,10 +97,6 @@ class DiskRuns:
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
-
-    def _metrics(self, arm: str) -> list[str]:
-        """What the claim reads of an arm's runs."""
-        return [metric for metric in (self.claim.metric_of(arm), self.claim.check_of(arm)) if metric]
 
     def name_of(self, row: Any) -> str:
         """What a run of a grid is called on the screen."""

@@ -72,11 +72,11 @@ def initial_table(claim: Claim) -> pd.DataFrame:
     """The table of a claim's networks, made anew: one row per part, setting, arm, level and seed."""
     functions = {"": claim.function} | ({NETWORK: DIRECTIONS} if claim.drawn else {})
     tables = []
-    for (part, function), (name, setting) in itertools.product(functions.items(), claim.settings.items()):
-        overrides, options = split_options(setting)
+    for (part, function), cell in itertools.product(functions.items(), claim.cells.values()):
+        overrides, options = split_options(cell.overrides)
         changes = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": claim.options | options}
         table = gather(claim.model_copy(update=changes | {"function": function}))
-        tables.append(table.assign(setting=name, part=part))
+        tables.append(table.assign(setting=cell.name, part=part))
     return pd.concat(tables, ignore_index=True)
 
 

@@ -18,7 +18,7 @@ Arm = tuple[str, object, str]  # arm, level, overrides
 
 def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The grid with the runs that its finished ones ask for; the grid itself where they ask for no more."""
-    if not claim.settings:
+    if not claim.cells:
         return grid
     added = []
     for name, runs in with_values(claim, runs_of(grid, table)).groupby("setting", sort=False):

@@ -66,7 +66,7 @@ def limits_of(claim: "Claim") -> Limits:
     number of updates."""
     arms = [arm for arm in claim.arms.values() if isinstance(arm, list)]
     chosen = [[*claim.fixed, *arm, *claim.factor_of(level)] for arm in arms for level in claim.levels]
-    settings = list(claim.settings.values()) or [[]]
+    settings = [cell.overrides for cell in claim.cells.values()] or [()]
     runs = [[*setting, *overrides] for setting in settings for overrides in chosen]
     labels = [claim.labels_in(cell.labels) for cell in claim.cells.values()] or list(map(labels_of, runs))
     sizes = {name: numbers_in(key, runs) for key, name in SIZES.items()}
@@ -75,7 +75,7 @@ def limits_of(claim: "Claim") -> Limits:
     return Limits(
         evidence=claim.evidence,
         drawn=claim.drawn,
-        chosen=bool(claim.settings) and not claim.drawn,
+        chosen=bool(claim.cells) and not claim.drawn,
         models=_names(labels, "model"),
         data=_names(labels, "data"),
         sizes={name: max(numbers) for name, numbers in sizes.items() if numbers},

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from normexp.claims.judge.comparison import Comparison, Number
+from normexp.claims.judge.comparison import Comparison
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.cell import (
     EARLY,
@@ -24,6 +24,7 @@ from normexp.claims.spec.cell import (
     labels_of,
     value_of,
 )
+from normexp.claims.spec.population import Range
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
 
@@ -43,19 +44,6 @@ class Sample(Strict):
             key: tuple(map(str, value if isinstance(value, list) else [value]))
             for key, value in self.where.items()
         }
-
-
-class Range(Strict):
-    """Numbers between two ends."""
-
-    low: Number
-    high: Number
-
-    @model_validator(mode="after")
-    def _rise(self) -> "Range":
-        if self.high < self.low:
-            raise ValueError(f"high={self.high} is below low={self.low}; swap them")
-        return self
 
 
 class Search(Strict):
@@ -126,15 +114,11 @@ class Document(Strict):
 class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     """A document with its settings."""
 
-    cells: dict[str, BankCell] = Field(default={})  # its settings by name; empty for one setting
+    # Its settings by name, whose overrides come before those of `fixed` and `arms`; empty for one setting.
+    cells: dict[str, BankCell] = Field(default={})
     bank: str = SMALL  # the bank that gives them in place of the claim's own
     first: int = 0  # so many are asked of a written seed; 0: a list that somebody chose, which makes no word
     drawn_from: Bank | None = None  # whose population they are a sample of
-
-    @property
-    def settings(self) -> dict[str, list[str]]:
-        """Name -> overrides of each setting, which come before those of `fixed` and `arms`."""
-        return {name: list(cell.overrides) for name, cell in self.cells.items()}
 
     @property
     def where(self) -> Mapping[str, tuple[str, ...]]:
@@ -172,8 +156,11 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     def check_of(self, arm: str) -> str | None:
         """The metric of the manipulation check, None in an arm that the check does not compare."""
         check = self.manipulation
-        compared = check and arm in (check.comparison.arm, check.comparison.baseline)
-        return check.metric if check and compared else None
+        return check.metric if check and arm in (check.comparison.arm, check.comparison.baseline) else None
+
+    def metrics_of(self, arm: str) -> list[str]:
+        """What is read of an arm's runs."""
+        return [metric for metric in (self.metric_of(arm), self.check_of(arm)) if metric]
 
     def fixed_of(self, arm: str) -> list[str]:
         """`fixed`, without monitors in an arm that only a manipulation check of others would read."""
