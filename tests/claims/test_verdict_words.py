@@ -16,18 +16,9 @@ from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.one_setting import judge_comparisons, judge_values
 from normexp.claims.judge.settings_count import count
 from normexp.claims.judge.verdict import Few, Limits, RunsBeforeRegistration
+from normexp.claims.numbers import by_arm, numbers_of
 from normexp.claims.record import from_json, table_of_settings, to_json
-from normexp.claims.words import (
-    by_arm,
-    does_not_show,
-    few_settings,
-    lateness,
-    note,
-    note_of_values,
-    numbers_of,
-    paragraph,
-    scope,
-)
+from normexp.claims.words import does_not_show, few_settings, lateness, note, note_of_values, paragraph, scope
 
 ZERO = [0.0] * 8
 SENTENCES = ("scope", "note", "does_not_show", "method")  # of a file

@@ -1,11 +1,13 @@
 """What every verdict has, whatever its evidence: the claim that it is of, what this looked at, beyond which it shows
 nothing, the means of its arms, and its failed runs."""
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.judge.verdict import Failures, Few, Limits
 from normexp.claims.spec.cell import labels_of, value_of
 
@@ -16,16 +18,18 @@ SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates",
 FEW_SETTINGS = 24  # drawn settings
 
 
-def head(claim: "Claim") -> dict[str, Any]:
-    """The fields of a verdict that its claim gives."""
+def head(claim: "Claim", settings: Sequence[Setting]) -> dict[str, Any]:
+    """The fields of a verdict that its claim gives, and the means of its arms."""
     same = (
         "id", "name", "sentence", "measure", "source", "evidence", "kind", "paper_effect", "bank", "expected",
+        "withdrawn",
     )  # fmt: skip
     return {
         **{name: getattr(claim, name) for name in same},
         "covers": tuple(claim.covers),
         "means": claim.note,
         "limits": limits_of(claim),
+        "arms": arm_means(settings),
     }
 
 
@@ -40,15 +44,13 @@ def arm_means(settings: Sequence[Setting]) -> dict[str, dict[str, float]]:
     return means
 
 
-def lost_runs(settings: Sequence[Setting]) -> dict[str, Failures]:
-    """Arm -> its runs, and how many of them failed, over all levels and settings."""
-    lost: dict[str, Failures] = {}
-    for setting in settings:
-        for (arm, _), outcomes in setting.outcomes.items():
-            before = lost.get(arm, Failures(failed=0, of=0))
-            failed = before.failed + int(outcomes.failed.sum())
-            lost[arm] = Failures(failed=failed, of=before.of + len(outcomes.seeds))
-    return lost
+def lost_runs(settings: Iterable[Mapping[Arm, Outcomes]]) -> dict[str, Failures]:
+    """Arm -> its runs, and how many of them failed, over all levels and the outcomes of several settings."""
+    failed, of = Counter[str](), Counter[str]()
+    for (arm, _), runs in itertools.chain(*(outcomes.items() for outcomes in settings)):
+        failed[arm] += int(runs.failed.sum())
+        of[arm] += len(runs.seeds)
+    return {arm: Failures(failed=failed[arm], of=of[arm]) for arm in of}
 
 
 def few_of(claim: "Claim") -> Few | None:

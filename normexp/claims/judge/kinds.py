@@ -66,7 +66,7 @@ class Kind:
         """Lines with key, value and remedy for what does not belong together."""
         if asked.arm is None:
             yield f"kind={self.name}: name the arm"
-        if asked.bounded:
+        if asked.bounds:
             yield f"kind={self.name}: has no at_most, at_least or equals; give a margin"
         if asked.baseline is not None and asked.target is not None:
             yield f"target={asked.target}: there is baseline={asked.baseline} too; keep one"
@@ -177,7 +177,7 @@ class Every(Kind):
     universal: ClassVar = True
 
     def mistakes(self, asked: "Comparison") -> Iterator[str]:
-        if not asked.bounded:
+        if not asked.bounds:
             yield "kind=every: give at_most, at_least or equals"
         if asked.baseline or asked.target or asked.margin or asked.log:
             yield "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"

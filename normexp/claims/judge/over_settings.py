@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from normexp.claims.judge.estimate import ALPHA, p_of_share
-from normexp.claims.judge.head import arm_means, few_of, head, lost_runs
+from normexp.claims.judge.head import few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import count, word_of
 from normexp.claims.judge.verdict import (
@@ -45,7 +45,7 @@ def judge_settings(
         manipulation: the settings with the values of the manipulation check.
     """
     confidence, needed = 1 - (row.alpha if row else ALPHA), claim.first - repeated
-    check = _check(claim, manipulation, confidence) if manipulation else None
+    check = _check(claim, manipulation, confidence)
     begun = claim.drawn and len(settings) < needed
     counts = [count(settings, comparison, confidence) for comparison in claim.comparisons]
     if claim.drawn and not begun:
@@ -56,11 +56,10 @@ def judge_settings(
     elif claim.withdrawn:
         word, p = Word.WITHDRAWN, None
     return Verdict(
-        **head(claim),
+        **head(claim, settings),
         word=word,
         confidence=confidence,
-        arms=arm_means(settings),
-        failures=lost_runs(settings),
+        failures=lost_runs(setting.outcomes for setting in settings),
         counts=tuple(counts),
         drawn=claim.drawn,
         early=claim.early,
@@ -69,7 +68,6 @@ def judge_settings(
         repeated=repeated,
         few=few_of(claim),
         manipulation=check,
-        withdrawn=claim.withdrawn,
         registered=Registered(row=row.number, date=row.date, alpha=row.alpha) if row else None,
         unregistered_because=unregistered_because,
         before_registration=before_registration,
@@ -88,7 +86,7 @@ def _with_word(result: Count, check: Check | None) -> Count:
 def _check(claim: "Claim", settings: Sequence[Setting], confidence: float) -> Check | None:
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
     cause = claim.manipulation
-    if cause is None:
+    if not (cause and settings):
         return None
     result = count(settings, cause.comparison, confidence)
     held = result.share_interval[0] > 0.5 if claim.drawn else result.holds == result.n

@@ -14,6 +14,7 @@ import numpy as np
 
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
+from normexp.claims.judge.head import lost_runs
 from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import (
@@ -49,9 +50,6 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     sides: set[str] = {*comparison.sides(mean.effect, margin, with_guesses or {})} if mean else {FAILED}
     side = sides.pop() if len(sides) == 1 else FAILED
     mean = None if side == FAILED else mean
-    failures = Counter[str]()
-    for (arm, _), outcomes in by_arm.items():
-        failures[arm] += int(outcomes.failed.sum())
     return SettingRow(
         name=setting.name,
         number=mean.effect if mean else None,
@@ -60,7 +58,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
         side=side,
         trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
-        failures=dict(failures),
+        failures={arm: lost.failed for arm, lost in lost_runs([by_arm]).items()},
         holds=side == comparison.rule.true_side,
         labels=dict(setting.labels),
         learned=setting.learned,
@@ -103,12 +101,10 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
     asked = [row for row in rows if row.side != FAILED]
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
-    failures, runs, unreached = Counter[str](), Counter[str](), Counter[str]()
-    for setting, row in zip(settings, rows, strict=True):
-        read = comparison.reads(setting.outcomes)
-        failures.update(row.failures)
-        runs.update(arm for (arm, _), outcomes in read.items() for _ in outcomes.seeds)
-        unreached.update(unreached_runs(read))
+    read = [comparison.reads(setting.outcomes) for setting in settings]
+    lost, unreached = lost_runs(read), Counter[str]()
+    for outcomes in read:
+        unreached.update(unreached_runs(outcomes))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     sides = Counter(row.side for row in rows)
     return Count(
@@ -127,9 +123,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         ceiling=ceiling(settings, rows, comparison),
         moderators=moderators([row.holds for row in asked], [row.labels for row in asked]),
         trained=trained(settings, rows, comparison),
-        failures=dict(failures),
-        runs=dict(runs),
-        unfitted={arm: unfitted[arm] for arm in failures if arm in unfitted},
+        failures={arm: own.failed for arm, own in lost.items()},
+        runs={arm: own.of for arm, own in lost.items()},
+        unfitted={arm: unfitted[arm] for arm in lost if arm in unfitted},
         unreached=dict(unreached),
         settings=tuple(rows),
     )

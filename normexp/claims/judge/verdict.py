@@ -97,9 +97,7 @@ class Count(Share):
     beyond: int  # settings in which the effect lies beyond the margin, as the sentence says
     within: int  # settings in which it lies within
     opposite: int  # settings in which it lies beyond the margin the other way
-    failed: (
-        int  # settings without a number, or with a bound that decides nothing, in which it cannot be asked
-    )
+    failed: int  # in which it cannot be asked: without a number, or with a bound that decides nothing
     median: float | None  # of the effects; None without one
     median_interval: Ends | None  # of the sign test
     direction: Signs | None  # None for a sentence that claims no sign

@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -136,18 +135,16 @@ def explain(axes: Axes, counts: dict[str, int], last: Line, confidence: float, *
         for kind, count in counts.items()
     ]
     if last.summary:
-        look: dict[str, Any] = {"marker": "D", "markersize": 5, "linewidth": 4}
         text = f"median, {100 * confidence:.4g}% interval"
-        handles.append(Line2D([], [], color=COLORS[last.kind], label=text, **look))
+        color = COLORS[last.kind]
+        handles.append(Line2D([], [], color=color, label=text, marker="D", markersize=5, linewidth=4))
     handles.append(Patch(color=BAND, label="too small to matter"))
-    title = "settings; bars: one standard error"
-    legend: Callable[..., Any] = axes.legend
-    place: dict[str, Any] = {}
-    if not inside:
-        legend, place = axes.figure.legend, {"loc": "outside lower right", "ncols": len(handles)}
-    legend(
-        handles=handles, title=title, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white", **place
-    )
+    target: Any = axes if inside else axes.figure
+    place = {} if inside else {"loc": "outside lower right", "ncols": len(handles)}
+    target.legend(
+        handles=handles, title="settings; bars: one standard error", fontsize=8, title_fontsize=8, framealpha=0.9,
+        edgecolor="white", **place,
+    )  # fmt: skip
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: Verdict) -> None:

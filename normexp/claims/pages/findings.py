@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.claims import units, words
+from normexp.claims import numbers, units, words
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.judge.settings_count import word_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Verdict, Word
@@ -77,7 +77,7 @@ def answer(verdict: Verdict) -> str:
     """What is known, in a few words, of several comparisons each: where networks learn, and over all drawn settings."""
     if not verdict.counts:
         return capital(verdict.word)
-    answers, where_learned = [], words.learned_words(verdict)
+    answers, where_learned = [], numbers.learned_words(verdict)
     for result in verdict.counts:
         learned, every = result.learned, result.word
         in_all = f"{result.holds} of {result.asked}"
@@ -92,10 +92,7 @@ def answer(verdict: Verdict) -> str:
             answers.append(
                 f"{word} where {where_learned} ({in_learned}), {every} over all settings ({in_all})"
             )
-    if len(answers) == 1:
-        return capital(answers[0])
-    names = [effect_name(result.comparison) for result in verdict.counts]
-    return capital("; ".join(f"{name}: {text}" for name, text in zip(names, answers, strict=True)))
+    return capital("; ".join(numbers.named(verdict, answers)))
 
 
 def counts(verdict: Verdict) -> str:
@@ -104,7 +101,7 @@ def counts(verdict: Verdict) -> str:
     if not verdict.counts:
         return ""
     several, rows = len(verdict.counts) > 1, []
-    learned = words.learned_words(verdict).replace("networks", "that networks")
+    learned = numbers.learned_words(verdict).replace("networks", "that networks")
     for result in verdict.counts:
         every = "all drawn" if verdict.drawn else "all hand-picked"
         for stratum, count in {learned: result.learned, "others": result.others, every: result}.items():
@@ -121,13 +118,13 @@ def effects(verdict: Verdict) -> list[str]:
     values."""
     measured = f"*Measured*: {verdict.measure}."
     if not verdict.counts:
-        values, how = words.numbers_of(verdict, asked=False), words.method(verdict.deciding)
+        values, how = numbers.numbers_of(verdict, asked=False), words.method(verdict.deciding)
         return [f"{measured} *Seen*: {values}, {how}."]
     lines = []
     for result in verdict.counts:
         line = f"{measured} *Claimed*: {units.question(result.comparison, verdict.measure)}."
         if result.median is not None:
-            line += f" *Median over settings*: {words.median(result, verdict.measure)}."
+            line += f" *Median over settings*: {numbers.median(result, verdict.measure)}."
         lines.append(line)
     return lines
 
@@ -137,7 +134,7 @@ def beside(verdict: Verdict) -> list[str]:
     lines = [] if verdict.counts else [capital(words.scope(verdict))]
     for result in verdict.counts:
         name = f"{effect_name(result.comparison)}: " if len(verdict.counts) > 1 else ""
-        parts = words.beside_count(result, drawn=verdict.drawn)
+        parts = numbers.beside_count(result, drawn=verdict.drawn)
         lines += [name + (part if name else capital(part)) for part in parts]
     lines.append(capital(words.note(verdict)))
     if verdict.before_registration:
@@ -154,7 +151,7 @@ def where(claim: Claim, verdict: Verdict) -> str:
         return "A property of the layer or of a network's start, whatever it is trained on."
     parts = [", ".join(sorted({row[key] for row in labels if key in row})) for key in ("data", "model")]
     for name in SPANS:
-        if numbers := [float(row[name]) for row in labels if name in row]:
-            ends = dict.fromkeys((min(numbers), max(numbers)))
+        if sizes := [float(row[name]) for row in labels if name in row]:
+            ends = dict.fromkeys((min(sizes), max(sizes)))
             parts.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
     return f"{'; '.join(filter(None, parts))}."

@@ -9,10 +9,11 @@ from pathlib import Path
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.settings_count import word_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Count, Verdict, Word
+from normexp.claims.numbers import by_arm, numbers_of
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
-from normexp.claims.words import by_arm, note, numbers_of, with_scope
+from normexp.claims.words import note, with_scope
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
 from normexp.runs.files import write_text
