@@ -9,13 +9,7 @@ import pandas as pd
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.registry import before, protocol_of, registration
-from normexp.claims.evidence.settings import (
-    compared_runs,
-    different,
-    finished_settings,
-    settings,
-    settings_of_values,
-)
+from normexp.claims.evidence.settings import compared_runs, different, finished_settings, settings
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
@@ -85,7 +79,7 @@ def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Conclud
 
 def _over_networks(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
     claim, values = evidence.claim, evidence.table
-    found = different(claim, values) if claim.drawn else settings_of_values(claim, values)
+    found = different(claim, values)
     row, why = registration(claim, registries)
     if row and evidence.row is not None and row.number != evidence.row:
         why = f"gathered before row {row.number}"

@@ -99,20 +99,10 @@ def table_of_settings(verdict: Verdict) -> pd.DataFrame:
 
 def from_json(node: Mapping[str, Any]) -> Verdict:
     """The verdict that a `verdict.json` holds. Raises ValueError for one that lacks a field, as older ones do."""
-    results = [
-        {"word": result.get("verdict")} | result | {"comparison": Comparison.of_shown(result["comparison"])}
-        for result in node["comparisons"]
-    ]
-    check, late = node.get("manipulation"), node.get("late")
-    read = {
-        **node,
-        "word": node["verdict"],
-        "confidence": node["level"],
-        "counts" if "share" in node else "judgements": results,
-    }
-    if check:
-        read["manipulation"] = {**check, "comparison": Comparison.of_shown(check["comparison"])}
-    if late:
+    results = [{"word": result.get("verdict")} | result for result in node["comparisons"]]
+    read = {**node, "word": node["verdict"], "confidence": node["level"]}
+    read["counts" if "share" in node else "judgements"] = results
+    if late := node.get("late"):
         read["before_registration"] = {"started": late.get("early"), "of": late.get("of")}
     return _adapter().validate_python(read)
 

@@ -135,7 +135,6 @@ LENGTH = TINY["length"]
     [
         ({"settings": 0}, "settings=0: must be at least 1"),
         ({"strata": {}}, "strata=.*: must be a list of at least 1"),
-        ({"strata": {"mlp": {"share": 0}}}, "strata.mlp.share=0: must be at least 1"),
         ({"strata": {"mlp": {"share": 1}}}, "strata.mlp.choose must choose model"),
         ({"choose": TINY["choose"] | {"w": {"key": "a", "low": 0, "high": 2}}}, "choose.w.low=0: must be above 0"),
         (chosen(w={"key": "a", "low": 4, "high": 2}), "choose.w: high=2 is below low=4; swap them"),
@@ -149,9 +148,7 @@ LENGTH = TINY["length"]
         (chosen(w={"by": "optimizer", "SGD": {"a": []}}), "by=optimizer: no choice for AdamW"),
         ({"length": LENGTH | {"early": 1}}, "length.early=1: must be above 1"),
         ({"length": LENGTH | {"updates": 0.4}}, "length.updates=0.4: must be a whole number"),
-        ({"length": LENGTH | {"gain": 0}}, "length.gain=0: must be above 0"),
         ({"rates": TINY["rates"] | {"SGD": [0.3, 0.1, 0.03]}}, "rates.SGD=.*: must be three or more that rise"),
-        ({"rates": TINY["rates"] | {"SGD": [0, 0.1, 0.3]}}, "rates.*=0: must be above 0"),
         ({"other": 1}, "other: no such key"),
     ],
 )  # fmt: skip

@@ -90,7 +90,7 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path):
 )
 def test_a_network_is_the_same_only_with_equal_values_and_directions(initial, second, network, names):
     cells = {name: BankCell(name=name, overrides=()) for name in "ab"}
-    claim = altered(initial, cells=cells, arms={"x": []}, seeds=1)
+    claim = altered(initial, cells=cells, arms={"x": []}, seeds=1, first=2)
     rows = [("", "a", 1.0), ("", "b", second), (NETWORK, "a", 2.0), (NETWORK, "b", network)]
     table = pd.DataFrame(rows, columns=["part", "setting", "value"]).assign(arm="x", factor="", seed=0)
     assert [own.name for own in different(claim, table)] == names

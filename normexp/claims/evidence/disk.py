@@ -12,16 +12,12 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import cells_of
 from normexp.claims.evidence.metric import (
-    ANEW,
-    FINAL,
-    NEVER,
-    SPEED,
-    STEPS_TO,
+    NUMBERS,
     check_metric,
     column_of,
     late_gain,
-    read_logged,
-    steps_to,
+    read_recorded,
+    speed_of,
 )
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import CPU, NO_RUNS
@@ -35,8 +31,6 @@ if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
 
 READ = ("monitor", "accuracies", "log_every_n_steps")  # keys of what a run records that a metric may read
-METRICS = [metric for metric in (*FINAL, *ANEW) if "error" not in metric]
-NUMBERS = [metric.replace("/", "_") for metric in METRICS]
 
 
 class DiskRuns:
@@ -84,16 +78,11 @@ class DiskRuns:
         more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
         more |= {"answers": math.nan, "late_gain": math.nan}
         for metric in {metric for arm in arms for metric in self.claim.metrics_of(arm)}:
-            name = column_of(metric)
-            if name.startswith(STEPS_TO):  # also a target that the evidence has no column for
-                known = summary["convergence"]
-                target = float(name.removeprefix(STEPS_TO))
-                more[name] = _steps(name, known) if name in known else steps_to(folder, target)
+            if metric.startswith(("logged/", "convergence/steps_to_")):
+                more[column_of(metric)] = read_recorded(metric, summary, folder)
             elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.cells:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
-            elif metric.startswith("logged/"):
-                more[metric] = read_logged(metric, summary, folder)
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
@@ -133,9 +122,8 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "key": summary["hash"],
         "norm": summary["choices"]["norm"],
         **{name: summary[name] for name in ("status", "steps", "finished")},
-        **{metric.replace("/", "_"): _number(summary["metrics"].get(metric)) for metric in METRICS},
-        "auc": _number(summary["convergence"].get("auc")),
-        **{name: _steps(name, summary["convergence"]) for name in SPEED if name.startswith(STEPS_TO)},
+        **{name: _number(summary["metrics"].get(metric)) for name, metric in NUMBERS.items()},
+        **speed_of(summary["convergence"]),
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
         "device": str(execution.get("device", CPU)).partition(":")[0],
@@ -145,12 +133,6 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "torch": summary["versions"]["torch"],
         "numerics": summary.get("numerics", 1),
     }
-
-
-def _steps(name: str, convergence: Mapping[str, Any]) -> float:
-    """The steps to a target; infinity if it was never reached, nan if the run did not look for it."""
-    steps = convergence.get(name, math.nan)
-    return NEVER if steps is None else float(steps)
 
 
 def _number(value: float | None) -> float:

@@ -13,6 +13,7 @@
 import fnmatch
 import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
 ANEW = [f"{metric}_{REESTIMATED}" for metric in FINAL if not metric.startswith("train/")]
 KNOWN = [*FINAL, *ANEW, "failed", *(f"convergence/{name}" for name in SPEED)]
+NUMBERS = {metric.replace("/", "_"): metric for metric in FINAL + ANEW if "error" not in metric}  # by column
 STEPS_TO = "steps_to_"
 TARGET = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names one
 NEVER = math.inf  # steps to a target that was never reached; nan: nobody looked for it
@@ -89,6 +91,27 @@ def numbers_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     return 1 - numbers if metric in FINAL + ANEW and "/error" in metric else numbers
 
 
+def speed_of(convergence: Mapping[str, Any]) -> dict[str, float]:
+    """The columns of speed, of a run's summary."""
+    auc = convergence.get("auc")
+    steps = {name: _steps(name, convergence) for name in SPEED if name.startswith(STEPS_TO)}
+    return {"auc": math.nan if auc is None else float(auc), **steps}
+
+
+def _steps(name: str, convergence: Mapping[str, Any]) -> float:
+    """The steps to a target; infinity if it was never reached, nan if the run did not look for it."""
+    steps = convergence.get(name, math.nan)
+    return NEVER if steps is None else float(steps)
+
+
+def read_recorded(metric: str, summary: Mapping[str, Any], folder: Path) -> float:
+    """The number of a `logged/` metric, or the steps to a target, also of one that the evidence has no column for."""
+    if metric.startswith("logged/"):
+        return read_logged(metric, summary, folder)
+    name, known = column_of(metric), summary["convergence"]
+    return _steps(name, known) if name in known else steps_to(folder, float(name.removeprefix(STEPS_TO)))
+
+
 def steps_to(folder: Path, target: float) -> float:
     """The steps to a target by the validations that a run wrote down. Raises ValueError if it wrote none."""
     rows = _logged(folder)
@@ -118,7 +141,7 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
             raise ValueError(f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed")
 
 
-def read_logged(metric: str, summary: dict[str, Any], folder: Path) -> float:
+def read_logged(metric: str, summary: Mapping[str, Any], folder: Path) -> float:
     """The number of a `logged/` metric; nan of a diverged run. Raises ValueError where nothing of the name was logged:
     with nan instead, every run would count as diverged."""
     globs = metric.removeprefix("logged/").split(" - ")

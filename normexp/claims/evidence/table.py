@@ -27,19 +27,16 @@ def read(
     number of the claim counts as none."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
-    asked = kept["asked_by"].astype(str)
-    for_claim = asked_for(claim, kept)
-    kept = kept[for_claim | ~_lacks(claim, grid, kept)]
-    order = 2 * for_claim[kept.index] + asked[kept.index].str.contains(OF_BANK)
-    kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
-    read_here = {metric for arm in claim.arms for metric in claim.metrics_of(arm)}
-    columns = {column_of(metric) for metric in read_here & {*ANEW}}
+    order = {"mine": asked_for(claim, kept), "of_bank": kept["asked_by"].astype(str).str.contains(OF_BANK)}
+    kept = kept.assign(**order)[order["mine"] | ~_lacks(claim, grid, kept)]
+    kept = kept.sort_values([*order], ascending=False, kind="stable").drop(columns=[*order])
+    asked = {metric for arm in claim.arms for metric in claim.metrics_of(arm)}
+    columns = sorted(column_of(metric) for metric in asked & {*ANEW})
     whole = [
-        table[(table["status"] != "completed") | table.reindex(columns=sorted(columns)).notna().all(axis=1)]
+        table[(table["status"] != "completed") | table.reindex(columns=columns).notna().all(axis=1)]
         for table in (kept, disk)
     ]
-    tables = [table for table in whole if len(table)]
-    runs = pd.concat(tables, ignore_index=True) if tables else kept
+    runs = pd.concat([table for table in whole if len(table)] or whole[:1], ignore_index=True)
     return runs.drop_duplicates(RUN, ignore_index=True)
 
 

@@ -1,22 +1,13 @@
 """The verdict of a claim over settings: its counts, the word of each, and whether the sentence has one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from normexp.claims.judge.estimate import ALPHA, p_of_share
+from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.head import few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.settings_count import count, word_of
-from normexp.claims.judge.verdict import (
-    FEWEST_SETTINGS,
-    Check,
-    Count,
-    Registered,
-    RunsBeforeRegistration,
-    Verdict,
-    Word,
-)
+from normexp.claims.judge.settings_count import count, with_word
+from normexp.claims.judge.verdict import Check, Registered, RunsBeforeRegistration, Verdict, Word
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.registry import Row
@@ -49,7 +40,7 @@ def judge_settings(
     begun = claim.drawn and len(settings) < needed
     counts = [count(settings, comparison, confidence) for comparison in claim.comparisons]
     if claim.drawn and not begun:
-        counts = [_with_word(result, check) for result in counts]
+        counts = [with_word(result, caused=not check or check.held) for result in counts]
     word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (Word.COUNTED, None)
     if begun:
         word = Word.BEGUN
@@ -72,15 +63,6 @@ def judge_settings(
         unregistered_because=unregistered_because,
         before_registration=before_registration,
     )
-
-
-def _with_word(result: Count, check: Check | None) -> Count:
-    """The count of a comparison over drawn settings with its word. Without the cause that it names there is none."""
-    if result.asked < FEWEST_SETTINGS:
-        return result
-    if check and not check.held:
-        return replace(result, word=Word.UNDECIDED)
-    return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
 
 
 def _check(claim: "Claim", settings: Sequence[Setting], confidence: float) -> Check | None:

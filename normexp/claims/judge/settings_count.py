@@ -18,7 +18,6 @@ from normexp.claims.judge.head import lost_runs
 from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import (
-    FAILED,
     FEWEST_SETTINGS,
     Count,
     SettingRow,
@@ -47,9 +46,8 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     mean = _mean(with_guesses, setting, comparison) if with_guesses else None
     seeds = _seeds(by_arm)
     margin = comparison.margin_in(with_guesses or {}, setting.quantity)
-    sides: set[str] = {*comparison.sides(mean.effect, margin, with_guesses or {})} if mean else {FAILED}
-    side = sides.pop() if len(sides) == 1 else FAILED
-    mean = None if side == FAILED else mean
+    sides = comparison.sides(mean.effect, margin, with_guesses or {}) if mean else set()
+    side, mean = (sides.pop(), mean) if len(sides) == 1 else ("failed", None)
     return SettingRow(
         name=setting.name,
         number=mean.effect if mean else None,
@@ -98,7 +96,7 @@ def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparis
 def count(settings: Sequence[Setting], comparison: Comparison, confidence: float) -> Count:
     """One comparison over settings."""
     rows = [number_in(setting, comparison) for setting in settings]
-    asked = [row for row in rows if row.side != FAILED]
+    asked = [row for row in rows if row.number is not None]
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
     read = [comparison.reads(setting.outcomes) for setting in settings]
@@ -113,7 +111,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         beyond=sides["beyond"],
         within=sides["within"],
         opposite=sides["opposite"],
-        failed=sides[FAILED],
+        failed=sides["failed"],
         **vars(share_of(asked, confidence)),
         median=float(np.median(numbers)) if asked else None,
         median_interval=median_interval(numbers, confidence) if asked else None,
@@ -184,6 +182,16 @@ def ceiling(settings: Sequence[Setting], rows: Sequence[SettingRow], comparison:
         differences = (pairs[:, 0] - pairs[:, 1]) / math.sqrt(len(arms[0]))
         expected += float((np.abs(differences) <= row.margin).mean())
     return expected
+
+
+def with_word(result: Count, *, caused: bool) -> Count:
+    """The count of a comparison over drawn settings with its word; undecided if the cause that it names was not
+    `caused`, as its manipulation check says."""
+    if result.asked < FEWEST_SETTINGS:
+        return result
+    if not caused:
+        return replace(result, word=Word.UNDECIDED)
+    return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
 
 
 def word_of(share: tuple[float, float]) -> Word:

@@ -1,6 +1,6 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from normexp.claims.judge.settings_count import word_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Verdict, Word
 from normexp.claims.pages.figure import draw
 from normexp.claims.pages.markdown import markdown_page, markdown_table
-from normexp.claims.pages.verdicts import Family
+from normexp.claims.pages.verdicts import Tested, family_of, stays_in_words
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, effect_name
 from normexp.runs.files import write_text
@@ -30,35 +30,29 @@ SPANS = ("updates", "batch size", "depth", "width")
 
 def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[str, Verdict]) -> str:
     """Write the page and its figures. Returns a line on it."""
-    judged = {
-        name: verdict
-        for name, verdict in verdicts.items()
-        if verdict.word not in (Word.BEGUN, Word.WITHDRAWN)
-    }
+    no_answer = (Word.BEGUN, Word.WITHDRAWN)
+    judged = {name: verdict for name, verdict in verdicts.items() if verdict.word not in no_answer}
     chosen = [judged[name] for name in QUESTIONS if name in judged][:MOST_FINDINGS]
-    family = Family.of(verdicts)
-    rows = [
-        finding(claims[verdict.id], verdict) | {"holm": capital(family.in_words(verdict))}
-        for verdict in chosen
-    ]
+    family = family_of(verdicts)
+    rows = [finding(claims[verdict.id], verdict, family) for verdict in chosen]
     for verdict in chosen + [judged[name] for name in DRAWN_TOO if name in judged]:
         claim = claims[verdict.id]
         table = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, claim)
         if table is not None:
             figure = path.parent / "images" / f"finding_{claim.id}.png"
             draw(table, verdict, figure, next(iter(claim.factor), ""))
-    withdrawn = [name for name in QUESTIONS if name in claims and claims[name].withdrawn]
-    missing = [name for name in QUESTIONS if name not in judged and name not in withdrawn]
-    pages = {name: claims[name].answered_in for name in missing if name in claims}
+    withdrawn = [name for name in QUESTIONS if claims[name].withdrawn]
+    missing = [claims[name] for name in QUESTIONS if name not in judged and name not in withdrawn]
     linked = [
-        f"{name} ([asked of chosen networks]({pages[name]}))" if pages.get(name) else name for name in missing
+        f"{claim.id} ([asked of chosen networks]({claim.answered_in}))" if claim.answered_in else claim.id
+        for claim in missing
     ]
     write_text(path, markdown_page("findings.md.j2", rows=rows, missing=linked, withdrawn=withdrawn))
     found = f"{len(rows)} findings, {sum(verdict.drawn for verdict in chosen)} over drawn settings"
     return f"{path}: {found}; {len(missing)} questions not judged yet"
 
 
-def finding(claim: Claim, verdict: Verdict) -> dict[str, Any]:
+def finding(claim: Claim, verdict: Verdict, family: Sequence[Tested]) -> dict[str, Any]:
     """The parts of a finding in words."""
     return {
         "id": claim.id,
@@ -70,6 +64,7 @@ def finding(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         "limit": claim.does_not_show,
         "where": where(claim, verdict),
         "source": claim.source,
+        "holm": capital(stays_in_words(verdict, family)),
     }
 
 

@@ -8,7 +8,8 @@ from typing import Any
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import key_of, last_of_each, value_of
-from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.document import Manipulation
 from normexp.claims.units import SHARES, STEPS
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
