@@ -34,8 +34,7 @@ def verified(
     that trains nothing the evidence is computed now. `command` is what was typed."""
     start, folder = time.perf_counter(), out / claim.id
     table, verdict = conclude(evidence or computed(claim), registries)
-    seconds = round(time.perf_counter() - start, 2)
-    verdict = replace(verdict, seconds=seconds, command=command)
+    verdict = replace(verdict, seconds=round(time.perf_counter() - start, 2), command=command)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)

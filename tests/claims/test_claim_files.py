@@ -5,15 +5,14 @@ import re
 
 import pandas as pd
 import pytest
-from asked import over_settings
 from committed import CLAIMS, ROOT, TRAINED, altered
 from forked import forked
 from test_broken_claims import GOOD, HEAD, line
 
+from normexp.claims.conclude import conclude
 from normexp.claims.evidence.initial import gather, law, plain
-from normexp.claims.evidence.search import search
-from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.spec.find import arxiv_id, find, own_claims, select
+from normexp.claims.verify import computed
 from normexp.claims.words import note
 from normexp.cli.main import run
 
@@ -59,15 +58,11 @@ def test_theory_decides_the_initialization_claim(claim):
 
 
 def check(claim):
-    if claim.cells:
-        verdict = over_settings(claim, ROOT)[1]
-        if not claim.drawn:  # counts, and no word
-            assert verdict.counts[0].holds == (verdict.counts[0].n if claim.expected == "supported" else 0)
-            return
+    verdict = conclude(computed(claim))[1]
+    if claim.cells and not claim.drawn:  # counts, and no word
+        assert verdict.counts[0].holds == (verdict.counts[0].n if claim.expected == "supported" else 0)
     else:
-        table = search(claim) if claim.search else gather(claim)
-        verdict = judge_values(claim, table)
-    assert verdict.word == claim.expected, note(verdict)
+        assert verdict.word == claim.expected, note(verdict)
 
 
 def test_selection_by_id_name_cover_glob_and_kind():

@@ -26,26 +26,21 @@ LAW = altered(CLAIMS["S05"], expected=None)
 TRAINED = altered(CLAIMS["P14"], comparisons=[MORE], measure="share of answers", cells={}, factor={})
 
 
-@pytest.mark.parametrize(("expected", "said"), [("supported", False), ("refuted", True), (None, False)])
-def test_a_word_that_mathematics_contradicts_is_unexpected(expected, said):
-    more = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
-    table = table_of({"a": spread(1.0, 0.1), "b": ZERO})
-    verdict = judge_values(altered(LAW, comparisons=[more], expected=expected), table)
-    assert verdict.word == "supported"
-    assert verdict.as_expected == (None if expected is None else expected == "supported")
-    assert ("UNEXPECTED: mathematics says" in paragraph(verdict)) == said
-
-
 @pytest.mark.parametrize(
-    ("mean", "expected", "word", "as_expected"),
-    [(1.0, "supported", "holds here", True), (1.0, "refuted", "holds here", False),
-     (0.1, "supported", "not shown here", None)],
+    ("of", "mean", "expected", "word", "as_expected"),
+    [
+        (LAW, 1.0, "supported", "supported", True), (LAW, 1.0, "refuted", "supported", False),
+        (LAW, 1.0, None, "supported", None), (TRAINED, 1.0, "supported", "holds here", True),
+        (TRAINED, 1.0, "refuted", "holds here", False), (TRAINED, 0.1, "supported", "not shown here", None),
+    ],
 )  # fmt: skip
-def test_networks_in_one_setting_show_what_was_expected_or_nothing(mean, expected, word, as_expected):
-    claim = altered(TRAINED, expected=expected)
-    verdict = judge_values(claim, table_of({"a": spread(mean, 0.1), "b": ZERO}))
+def test_a_word_is_what_mathematics_says_or_unexpected_or_nothing(of, mean, expected, word, as_expected):
+    claim = altered(of, comparisons=[MORE], expected=expected)
+    table = table_of({"a": spread(mean, 0.1), "b": ZERO})
+    verdict = judge_values(claim, table)
     assert (verdict.word, verdict.as_expected) == (word, as_expected)
-    verdict = judge_values(altered(claim, withdrawn="why"), table_of({"a": spread(mean, 0.1), "b": ZERO}))
+    assert ("UNEXPECTED: mathematics says" in paragraph(verdict)) == (as_expected is False)
+    verdict = judge_values(altered(claim, withdrawn="why"), table)
     assert (verdict.word, verdict.as_expected, note(verdict)) == ("withdrawn", None, "withdrawn: why")
     assert to_json(from_json(to_json(verdict))) == to_json(verdict)
 

@@ -11,17 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.grid import cells_of
-from normexp.claims.evidence.metric import (
-    NUMBERS,
-    check_metric,
-    column_of,
-    late_gain,
-    read_recorded,
-    speed_of,
-)
+from normexp.claims.evidence.metric import NUMBERS, check_metric, column_of, late_gain, read_recorded, speeds
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import CPU, NO_RUNS
-from normexp.claims.spec.cell import BankCell, key_of
+from normexp.claims.spec.cell import BankCell, key_of, with_assumed
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
@@ -106,12 +99,10 @@ def overrides_of(text: str, cache: Path) -> list[str]:
     needs a run that recorded it, so runs that record something else lie in a folder of their own."""
     # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
     overrides = [override.replace("${seed}", r"$\{seed\}") for override in text.split("\n") if override]
-    named = {key_of(override).partition(".")[0] for override in overrides}
     recorded = [override for override in overrides if key_of(override).startswith(READ)]
     digest = hashlib.sha256("\n".join(recorded).encode()).hexdigest()[:8]
     study = f"watched-{digest}" if recorded else "runs"
-    unnamed = [text for text in ("recipe=plain", "monitor=none") if key_of(text) not in named]
-    return [*unnamed, f"name={study}", f"outputs={cache}", *overrides]
+    return [f"name={study}", f"outputs={cache}", *with_assumed(overrides)]
 
 
 def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +114,7 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "norm": summary["choices"]["norm"],
         **{name: summary[name] for name in ("status", "steps", "finished")},
         **{name: _number(summary["metrics"].get(metric)) for name, metric in NUMBERS.items()},
-        **speed_of(summary["convergence"]),
+        **speeds(summary["convergence"]),
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
         "device": str(execution.get("device", CPU)).partition(":")[0],

@@ -91,7 +91,7 @@ def numbers_of(metric: str, runs: pd.DataFrame) -> pd.Series:
     return 1 - numbers if metric in FINAL + ANEW and "/error" in metric else numbers
 
 
-def speed_of(convergence: Mapping[str, Any]) -> dict[str, float]:
+def speeds(convergence: Mapping[str, Any]) -> dict[str, float]:
     """The columns of speed, of a run's summary."""
     auc = convergence.get("auc")
     steps = {name: _steps(name, convergence) for name in SPEED if name.startswith(STEPS_TO)}

@@ -31,7 +31,7 @@ def read(
     kept = kept.assign(**order)[order["mine"] | ~_lacks(claim, grid, kept)]
     kept = kept.sort_values([*order], ascending=False, kind="stable").drop(columns=[*order])
     asked = {metric for arm in claim.arms for metric in claim.metrics_of(arm)}
-    columns = sorted(column_of(metric) for metric in asked & {*ANEW})
+    columns = sorted({column_of(metric) for metric in asked & {*ANEW}})
     whole = [
         table[(table["status"] != "completed") | table.reindex(columns=columns).notna().all(axis=1)]
         for table in (kept, disk)

@@ -25,9 +25,8 @@ def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame
         cell = claim.cells[str(name)]
         arms = arms_in(claim, cell)
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
-        more = [rows for arm in arms for rows in wider_rates(claim, cell, [arm], runs)] if cell.draw else (
-            wider_rates(claim, cell, arms, runs)
-        )  # fmt: skip
+        sharing = [[arm] for arm in arms] if cell.draw else [arms]
+        more = [rows for own in sharing for rows in wider_rates(claim, cell, own, runs)]
         if not more and not runs["status"].isna().any():
             more = more_seeds(claim, cell, arms, runs)
         added += more

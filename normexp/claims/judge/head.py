@@ -5,24 +5,22 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
 from normexp.claims.judge.verdict import Failures, Few, Limits
 from normexp.claims.spec.cell import labels_of, value_of
-
-if TYPE_CHECKING:
-    from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.claim import Claim
 
 SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates", "max_epochs": "epochs"}
 FEW_SETTINGS = 24  # drawn settings
 
 
-def head(claim: "Claim", settings: Sequence[Setting]) -> dict[str, Any]:
+def head(claim: Claim, settings: Sequence[Setting]) -> dict[str, Any]:
     """The fields of a verdict that its claim gives, and the means of its arms."""
     same = (
         "id", "name", "sentence", "measure", "source", "evidence", "kind", "paper_effect", "bank", "expected",
-        "withdrawn",
+        "withdrawn", "drawn", "early",
     )  # fmt: skip
     return {
         **{name: getattr(claim, name) for name in same},
@@ -53,7 +51,7 @@ def lost_runs(settings: Iterable[Mapping[Arm, Outcomes]]) -> dict[str, Failures]
     return {arm: Failures(failed=failed[arm], of=of[arm]) for arm in of}
 
 
-def few_of(claim: "Claim") -> Few | None:
+def few_of(claim: Claim) -> Few | None:
     """Of a claim with fewer drawn settings than most: how many there are."""
     bank = claim.drawn_from
     if bank is None or len(claim.cells) >= FEW_SETTINGS:
@@ -62,7 +60,7 @@ def few_of(claim: "Claim") -> Few | None:
     return Few(bank=bank.name, cells=len(bank.cells), fitting=fitting, where=claim.where, first=claim.first)
 
 
-def limits_of(claim: "Claim") -> Limits:
+def limits_of(claim: Claim) -> Limits:
     """The limits of a claim, from its own overrides and those of its settings. The updates of drawn settings are left
     out where the claim chooses the batch size: a run takes as many passes over the data as its setting, so another
     number of updates."""

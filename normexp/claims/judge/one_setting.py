@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,13 +12,11 @@ from normexp.claims.judge.estimate import ALPHA, SeedMean, holm
 from normexp.claims.judge.head import head, lost_runs
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import Case, Judgement, Verdict, Word, deciding
+from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_SEEDS
 
-if TYPE_CHECKING:
-    from normexp.claims.spec.claim import Claim
 
-
-def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
+def judge_values(claim: Claim, table: pd.DataFrame) -> Verdict:
     """The verdict of a claim in one setting, from a table with the columns arm, factor, seed and value. Cases never
     support a universal sentence that mathematics does not prove; it then has "no counterexample" among them. Networks
     show what holds in them, and no more."""

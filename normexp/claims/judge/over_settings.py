@@ -8,14 +8,14 @@ from normexp.claims.judge.head import few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
 from normexp.claims.judge.settings_count import count, with_word
 from normexp.claims.judge.verdict import Check, Registered, RunsBeforeRegistration, Verdict, Word
+from normexp.claims.spec.claim import Claim
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.registry import Row
-    from normexp.claims.spec.claim import Claim
 
 
 def judge_settings(
-    claim: "Claim",
+    claim: Claim,
     settings: Sequence[Setting],
     *,
     row: "Row | None" = None,
@@ -52,8 +52,6 @@ def judge_settings(
         confidence=confidence,
         failures=lost_runs(setting.outcomes for setting in settings),
         counts=tuple(counts),
-        drawn=claim.drawn,
-        early=claim.early,
         needed=needed,
         p=p,
         repeated=repeated,
@@ -65,7 +63,7 @@ def judge_settings(
     )
 
 
-def _check(claim: "Claim", settings: Sequence[Setting], confidence: float) -> Check | None:
+def _check(claim: Claim, settings: Sequence[Setting], confidence: float) -> Check | None:
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
     cause = claim.manipulation
     if not (cause and settings):

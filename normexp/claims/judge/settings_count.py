@@ -17,15 +17,7 @@ from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share,
 from normexp.claims.judge.head import lost_runs
 from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
-from normexp.claims.judge.verdict import (
-    FEWEST_SETTINGS,
-    Count,
-    SettingRow,
-    Share,
-    Signs,
-    Trained,
-    Word,
-)
+from normexp.claims.judge.verdict import FEWEST_SETTINGS, Count, SettingRow, Share, Signs, Trained, Word
 
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
