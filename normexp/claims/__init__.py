@@ -8,5 +8,5 @@
 - `verify`: all of it, from selected claims to verdicts on disk; `train` trains what they lack
 - `gather`: the evidence that exists; `conclude`: its verdict
 - `record`: a verdict as `verdict.json`
-- `words`, `units`: verdicts, and their numbers, in English
+- `words`, `numbers`, `units`: verdicts, the numbers behind them and each in its unit, in English
 """

@@ -9,13 +9,7 @@ import pandas as pd
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
 from normexp.claims.evidence.registry import before, protocol_of, registration
-from normexp.claims.evidence.settings import (
-    compared_runs,
-    different,
-    finished_settings,
-    settings,
-    settings_of_values,
-)
+from normexp.claims.evidence.settings import compared_runs, different, finished_settings, settings
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
@@ -33,7 +27,7 @@ def conclude(evidence: Evidence, registries: Sequence[Path] | None = None) -> Co
     """Judge a claim. Rows are looked for in `registries`, by default the user's own and that of the evidence. Raises
     ValueError if runs of versions that compute other bits would be compared."""
     claim = evidence.claim
-    if claim.settings:
+    if claim.cells:
         judge = _over_runs if claim.evidence == "training" else _over_networks
         table, verdict = judge(evidence, registries)
     elif claim.evidence == "training":
@@ -85,12 +79,12 @@ def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Conclud
 
 def _over_networks(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
     claim, values = evidence.claim, evidence.table
-    found = different(claim, values) if claim.drawn else settings_of_values(claim, values)
+    found = different(claim, values)
     row, why = registration(claim, registries)
     if row and evidence.row is not None and row.number != evidence.row:
         why = f"gathered before row {row.number}"
         row = None
-    repeated = len(claim.settings) - len(found)
+    repeated = len(claim.cells) - len(found)
     return values, judge_settings(claim, found, row=row, unregistered_because=why, repeated=repeated)
 
 

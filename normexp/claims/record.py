@@ -13,17 +13,15 @@ from pydantic import TypeAdapter
 from normexp.claims import words
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.verdict import Check, Count, Judgement, Verdict
+from normexp.claims.units import effect_name
 
 OVER_SETTINGS = {  # fields that a verdict in one setting has not
     "drawn", "early", "needed", "repeated", "few", "manipulation", "withdrawn", "registered", "unregistered_because",
     "late",
 }  # fmt: skip
 IN_ONE_SETTING = {"cases", "searched"}
-KEYS = {
-    "before_registration": "late",
-    "started": "early",
-    "confidence": "level",
-}  # fields that have another name in the file
+# Fields that have another name in the file.
+KEYS = {"before_registration": "late", "started": "early", "confidence": "level"}
 
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
@@ -66,9 +64,8 @@ def _of_comparison(result: Count | Judgement) -> dict[str, Any]:
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    return {
-        KEYS.get(field.name, field.name): getattr(value, field.name) for field in dataclasses.fields(value)
-    }
+    names = [field.name for field in dataclasses.fields(value)]
+    return {KEYS.get(name, name): getattr(value, name) for name in names}
 
 
 def plain(value: Any) -> Any:
@@ -95,27 +92,17 @@ def table_of_settings(verdict: Verdict) -> pd.DataFrame:
             failed = {f"failed {arm}": n for arm, n in row.failures.items()}
             numbers = {"effect": row.number, "standard error": row.error, "low": low, "high": high}
             sides = {"margin": row.margin, "side": row.side, "holds": row.holds, "seeds": row.seeds}
-            name = {"comparison": words.effect_name(result.comparison), "setting": row.name}
+            name = {"comparison": effect_name(result.comparison), "setting": row.name}
             rows.append(name | numbers | sides | failed | {"learned": row.learned} | dict(row.labels))
     return pd.DataFrame(rows)
 
 
 def from_json(node: Mapping[str, Any]) -> Verdict:
     """The verdict that a `verdict.json` holds. Raises ValueError for one that lacks a field, as older ones do."""
-    results = [
-        {"word": result.get("verdict")} | result | {"comparison": Comparison.of_shown(result["comparison"])}
-        for result in node["comparisons"]
-    ]
-    check, late = node.get("manipulation"), node.get("late")
-    read = {
-        **node,
-        "word": node["verdict"],
-        "confidence": node["level"],
-        "counts" if "share" in node else "judgements": results,
-    }
-    if check:
-        read["manipulation"] = {**check, "comparison": Comparison.of_shown(check["comparison"])}
-    if late:
+    results = [{"word": result.get("verdict")} | result for result in node["comparisons"]]
+    read = {**node, "word": node["verdict"], "confidence": node["level"]}
+    read["counts" if "share" in node else "judgements"] = results
+    if late := node.get("late"):
         read["before_registration"] = {"started": late.get("early"), "of": late.get("of")}
     return _adapter().validate_python(read)
 

@@ -120,14 +120,10 @@ def question(comparison: Comparison, measure: str) -> str:
 
 def bounds(comparison: Comparison, arm: str | None = None) -> str:
     """The bounds of a universal sentence, or those of one arm: `at least 0.1`."""
-    given = {
-        "at most": comparison.at_most, "at least": comparison.at_least, "equal to": comparison.equals,
-    }  # fmt: skip
     parts = []
-    for text, bound in given.items():
-        if bound is not None:
-            bound = bound[arm] if arm is not None and isinstance(bound, dict) else bound
-            parts.append(f"{text} {_bound(bound)}")
+    for key, bound in comparison.bounds.items():
+        own = bound[arm] if arm is not None and isinstance(bound, dict) else bound
+        parts.append(f"{'equal to' if key == 'equals' else key.replace('_', ' ')} {_bound(own)}")
     within = f" within {comparison.tolerance:g}" if comparison.tolerance else ""
     return " and ".join(parts) + within
 

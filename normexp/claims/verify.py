@@ -34,8 +34,7 @@ def verified(
     that trains nothing the evidence is computed now. `command` is what was typed."""
     start, folder = time.perf_counter(), out / claim.id
     table, verdict = conclude(evidence or computed(claim), registries)
-    seconds = round(time.perf_counter() - start, 2)
-    verdict = replace(verdict, seconds=seconds, command=command)
+    verdict = replace(verdict, seconds=round(time.perf_counter() - start, 2), command=command)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / VERDICT, to_json(verdict))
     table.to_csv(folder / "evidence.csv", index=False)
@@ -109,14 +108,14 @@ def computed(claim: Claim) -> Evidence:
     from normexp.claims.evidence.initial import gather, initial_table  # loads torch
     from normexp.claims.evidence.search import search
 
-    make = initial_table if claim.settings else search if claim.search else gather
+    make = initial_table if claim.cells else search if claim.search else gather
     return Evidence(claim, make(claim))
 
 
 def _whole(claim: Claim, folder: Path | None) -> Evidence | None:
     """The kept evidence of a training claim over settings, if nothing of it is missing; then nothing of what trains is
     loaded. What a cell leaves out is found in its data, so such a claim is looked at later."""
-    over_settings = claim.evidence == "training" and claim.settings
+    over_settings = claim.evidence == "training" and claim.cells
     if folder is None or not over_settings or not all(cell.is_complete for cell in claim.cells.values()):
         return None
     found = kept(claim, folder)

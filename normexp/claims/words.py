@@ -1,212 +1,18 @@
-"""A verdict in English: effects and questions, what stands beside a word, scope and note, the title and the paragraph.
-Nothing else in `claims` makes sentences, and nothing reads them."""
+"""A verdict in English: the word with its scope, what limits it, what it does not show, title and paragraph. The
+numbers behind it are in `numbers`. Nothing else in `claims` makes sentences, and nothing reads them."""
 
 import math
-import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from normexp.claims.judge.estimate import ALPHA, Ends
-from normexp.claims.judge.verdict import (
-    FEWEST_SETTINGS,
-    Check,
-    Count,
-    Few,
-    Judgement,
-    Limits,
-    Share,
-    Verdict,
-    Word,
-)
-from normexp.claims.units import (
-    bounds,
-    capital,
-    effect_name,
-    ends,
-    holds_in,
-    never_reached,
-    number,
-    question,
-    stated,
-)
-from normexp.format import pluralize
+from normexp.claims.judge.estimate import ALPHA
+from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Few, Judgement, Limits, Verdict, Word
+from normexp.claims.numbers import by_arm, named, numbers_of, told
+from normexp.claims.units import capital, ends, holds_in, never_reached, number
 from normexp.runs.table import FEWEST_SEEDS
 
 WIDTH = 110  # of a paragraph in a file; a narrower screen has narrower lines
-ROUNDING = 1e-12  # relative changes below are those of float64
 MOST_NAMED = 5  # models, data sets
-MOST_CASES = 8  # named cases of a universal sentence that are told one by one
-
-
-def over_settings(result: Count, verdict: Verdict) -> str:
-    """What came out over settings beside the count in which it holds, which the scope says: of drawn settings the
-    median, the share and where networks learn; then `beside_count`."""
-    parts = []
-    if verdict.drawn and result.median is not None:
-        parts += [
-            f"median over settings: {median(result, verdict.measure)}",
-            f"share {result.share:.2f}{ends(result.share_interval, '.2f')}",
-        ]
-    if verdict.drawn and result.learned and result.others:
-        others = "they do not" if result.learned.asked else "networks do not learn"
-        strata = {learned_words(verdict): result.learned, others: result.others}
-        parts += [f"where {who} {among(stratum)}" for who, stratum in strata.items() if stratum.asked]
-    if verdict.drawn and verdict.confidence != 1 - ALPHA:
-        parts.append(f"intervals of {100 * verdict.confidence:.4g}%, as the protocol was amended")
-    return "; ".join(parts + beside_count(result, drawn=verdict.drawn))
-
-
-def learned_words(verdict: Verdict) -> str:
-    """What is meant by settings that have learned."""
-    return "networks learn at full length" if verdict.early else "networks learn"
-
-
-def median(result: Count, measure: str) -> str:
-    """The median effect over settings with its interval."""
-    return stated(result.comparison, measure, result.median, result.median_interval)
-
-
-def beside_count(result: Count, *, drawn: bool) -> list[str]:
-    """What stands beside the count in which it holds: what is seen in the other settings (`too little to matter in
-    11`), the sign, the count of two equal arms, on what it depends, which runs failed, which arms are not fitted."""
-    if result.comparison.rule.within:
-        sides = {"higher": result.beyond, "lower": result.opposite}
-    else:
-        sides = {"too little to matter": result.within, "the other way": result.opposite}
-    not_held = [f"{word} in {n}" for word, n in sides.items() if n]
-    parts = [f"where it does not hold: {', '.join(not_held)}"] if not_held else []
-    if result.clear:
-        there, elsewhere, neither = result.clear
-        parts.append(
-            f"by the seeds of each setting clear in {there}, clearly not in {elsewhere}, open in {neither}"
-        )
-    if signs := result.direction:
-        p = "< 0.001" if signs.p < 0.001 else f"{signs.p:.2g}"
-        parts.append(f"the sign is the claimed one in {signs.claimed} of {signs.of} (p {p})")
-    if result.ceiling is not None:
-        most = f"{result.ceiling:.0f} of {result.asked}"
-        parts.append(f"one arm at two different seeds would hold in about {most}")
-    if drawn and result.moderators:
-        parts.append(dependence(result))
-    lost = {arm: n for arm, n in result.failures.items() if n}
-    if failed := [f"{n} of {result.runs[arm]} with {arm}" for arm, n in lost.items()]:
-        text = f"failed runs: {', '.join(failed)}"
-        if result.trained.n:
-            text += f" (at seeds where all trained it holds in {result.trained.holds} of {result.trained.n})"
-        parts.append(text)
-    if result.unreached:
-        parts.append(never_reached(result.unreached))
-    if result.unfitted:
-        *first, (last, n) = result.unfitted.items()
-        arms = ", ".join([*(f"{arm} in {k}" for arm, k in first), f"{last} in {pluralize(n, 'setting')}"])
-        parts.append(f"not trained to the end, so more updates may lower the error: {arms}")
-    return parts
-
-
-def dependence(result: Count) -> str:
-    """On which moderators a claim depends, of those that could show it."""
-    depends = [
-        f"{tested.name} ({', '.join(f'{side} {k} of {n}' for side, (k, n) in tested.groups.items())})"
-        for tested in result.moderators
-        if tested.depends
-    ]
-    if depends:
-        return f"depends on {', '.join(depends)}"
-    *names, last = (tested.name for tested in result.moderators)
-    return f"no dependence on {' or '.join(filter(None, (', '.join(names), last)))} was found"
-
-
-def among(counted: Share) -> str:
-    """`20 of 25 (0.59 to 0.93)`"""
-    return f"{counted.holds} of {counted.asked}{ends(counted.share_interval, '.2f')}"
-
-
-def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
-    """The numbers behind a word, and with `asked` the question, to stand behind a colon: only its later sentences begin
-    with a capital. None before all drawn settings are finished."""
-    measure = verdict.measure
-    universal = not verdict.counts and all(one.comparison.rule.universal for one in told(verdict))
-    if verdict.word == Word.BEGUN:
-        lines = ["nothing is counted before all settings are finished"]
-    elif verdict.counts:
-        lines = [over_settings(result, verdict) for result in verdict.counts]
-        if len(lines) > 1:
-            names = [effect_name(result.comparison) for result in verdict.counts]
-            lines = [f"{name}: {text}" for name, text in zip(names, lines, strict=True) if text]
-    elif of_arms := by_arm(verdict, asked=asked):
-        return "; ".join(of_arms)
-    elif universal:
-        lines = [values_of(verdict)]
-    else:
-        lines = ["; ".join(_number_of(one, verdict) for one in told(verdict))]
-    if asked:
-        several = not universal and len(verdict.counts or told(verdict)) > 1
-        questions = dict.fromkeys(
-            (f"{effect_name(result.comparison)}: " if several else "") + question(result.comparison, measure)
-            for result in verdict.comparisons
-        )
-        lines.append(f"the claim: {', '.join(questions)}")
-    first, *more = filter(None, lines) if any(lines) else [""]
-    return ". ".join([first, *map(capital, more)])
-
-
-def told(verdict: Verdict) -> Sequence[Judgement]:
-    """The judgements whose numbers are told: of networks all of them; of exact values the one that decides."""
-    return (verdict.deciding,) if verdict.evidence == "law" else verdict.judgements
-
-
-def _number_of(judged: Judgement, verdict: Verdict) -> str:
-    """The effect of a mean, or the values of which a universal sentence beside it speaks."""
-    if not judged.comparison.rule.universal:
-        return stated(judged.comparison, verdict.measure, judged.effect, judged.interval)
-    return f"{effect_name(judged.comparison)} {span(verdict, *judged.interval)}"
-
-
-def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
-    """Of universal sentences about several arms a line for each: its values, and with `asked` its own bound."""
-    judged = [judgement for judgement in verdict.judgements if judgement.comparison.rule.universal]
-    if len({arm for judgement in judged for arm in judgement.ranges}) < 2:
-        return []
-    lines = []
-    for judgement in judged:
-        level = judgement.comparison.at
-        at = "" if level is None else f" at {level}"
-        for arm, ranges in judgement.ranges.items():
-            claimed = f"; claimed: {bounds(judgement.comparison, arm)}" if asked else ""
-            lines.append(f"{arm}{at}: {', '.join(_levels(verdict, ranges))}{claimed}")
-    for one in told(verdict):  # of a sentence with means beside
-        if not one.comparison.rule.universal:
-            claimed = f"; claimed: {question(one.comparison, verdict.measure)}" if asked else ""
-            lines.append(f"{_number_of(one, verdict)}{claimed}")
-    return lines
-
-
-def _levels(verdict: Verdict, ranges: Mapping[str, Ends]) -> list[str]:
-    """The values of an arm at each of a few levels, or at all."""
-    if 1 < len(ranges) <= MOST_CASES:
-        return [f"{span(verdict, *both)} at {level}" for level, both in ranges.items()]
-    lows, highs = zip(*ranges.values(), strict=True)
-    return [span(verdict, min(lows), max(highs))]
-
-
-def values_of(verdict: Verdict) -> str:
-    """The values of a universal sentence about one arm: the mean of each of a few named cases, or the ends of all."""
-    cases = [case for means in verdict.arms.values() for case in means.items()]
-    if 1 < len(cases) <= MOST_CASES and all(re.search("[a-df-z]", level) for level, _ in cases):
-        return ", ".join(f"{rounded(verdict, value)} for {level}" for level, value in cases)
-    low, high = verdict.deciding.interval
-    text = span(verdict, low, high)
-    return f"all values from {text}" if " to " in text else f"all values {text}"
-
-
-def span(verdict: Verdict, low: float, high: float) -> str:
-    """`0.2 to 3`; one number where both ends read the same."""
-    return " to ".join(dict.fromkeys(rounded(verdict, end) for end in (low, high)))
-
-
-def rounded(verdict: Verdict, value: float) -> str:
-    """A value with three digits; 0 where a relative change is that of float64."""
-    return "0" if verdict.measure.startswith("relative") and abs(value) < ROUNDING else number(value)
 
 
 def scope(verdict: Verdict) -> str:
@@ -220,7 +26,10 @@ def scope(verdict: Verdict) -> str:
         what = f"{len(verdict.settings)} of {verdict.needed} drawn settings are finished"
     else:
         kind = "drawn" if verdict.drawn else "hand-picked"
-        what = "; ".join(held_in(result, kind, several=len(verdict.counts) > 1) for result in verdict.counts)
+        several = len(verdict.counts) > 1
+        what = "; ".join(
+            named(verdict, [held_in(result, kind, several=several) for result in verdict.counts])
+        )
     return ", ".join(filter(None, (what, lateness(verdict))))
 
 
@@ -232,12 +41,11 @@ def lateness(verdict: Verdict) -> str:
 
 
 def held_in(result: Count, kind: str, *, several: bool) -> str:
-    """In how many settings a comparison holds; of several with its name and word."""
-    name = f"{effect_name(result.comparison)}: " if several else ""
+    """In how many settings a comparison holds; of several with its word."""
     word = f"{result.word}, " if several and result.word != Word.COUNTED else ""
     cannot = f", cannot be asked in {result.failed}" if result.failed else ""
     where = f"{holds_in(result.comparison)} in {result.holds} of {result.asked} {kind} settings"
-    return f"{name}{word}{where}{cannot}"
+    return f"{word}{where}{cannot}"
 
 
 def note(verdict: Verdict) -> str:
@@ -247,8 +55,8 @@ def note(verdict: Verdict) -> str:
         parts.append(f"withdrawn: {verdict.withdrawn}")
     if not verdict.counts:
         return "; ".join(filter(None, [*parts, note_of_values(verdict.deciding)]))
-    if (check := verdict.manipulation) and not check.held:
-        parts.append(not_held(check))
+    if verdict.manipulation:
+        parts.append(not_held(verdict.manipulation))
     if verdict.drawn and not begun:
         if verdict.repeated:
             draws = verdict.repeated + len(verdict.settings)
@@ -257,11 +65,11 @@ def note(verdict: Verdict) -> str:
             parts.append(f"no word is possible with fewer than {FEWEST_SETTINGS} settings")
         if verdict.few:
             parts.append(few_settings(verdict.few))
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def not_held(check: Check) -> str:
-    """That a manipulation check failed, and what follows."""
+    """That a manipulation check failed, and what follows; empty if it held."""
     if check.held:
         return ""
     text = f"the manipulation check holds in {check.holds} of {check.asked}"
@@ -361,10 +169,9 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
     if word == Word.COUNTED:
         return where
     if word in (Word.HOLDS_HERE, Word.NOT_SHOWN_HERE):
-        where = f"{verdict.n_seeds} seeds"
-        effect = f"{number(verdict.effect)}{ends(verdict.interval)}, "
         # On the screen the line of the effect follows.
-        where = f"over {where}" if upper else f"{effect}{where}"
+        before = "over " if upper else f"{number(verdict.effect)}{ends(verdict.interval)}, "
+        where = f"{before}{verdict.n_seeds} seeds"
     says = word.upper() if upper else word
     margin = verdict.comparison.size
     if margin < 0:  # the sentence alone would say more
@@ -390,8 +197,8 @@ def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
         lines.append(f"{verdict.measure}: {numbers_of(verdict)}.")
     lines.append(" ".join(filter(None, rests)))
     if verdict.as_expected is False:
-        expected = f"mathematics says {verdict.expected}"
-        lines.append(f"UNEXPECTED: {expected}; look for an error before you believe this.")
+        error = "look for an error before you believe this."
+        lines.append(f"UNEXPECTED: mathematics says {verdict.expected}; {error}")
     lines += [does_not_show(verdict.limits), f"source: {verdict.source}"]
 
     def filled(line: str) -> str:

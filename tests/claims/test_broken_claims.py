@@ -53,73 +53,147 @@ def read(text: str, folder: Path):
 def test_the_claims_that_are_broken_below_are_good(tmp_path):
     claim = read(GOOD, tmp_path)
     assert (claim.covers, claim.seeds, claim.comparisons[0].margin) == (["X91"], 10, 0.1)
-    assert list(read(OVER, tmp_path).settings) == ["x", "deep"]
+    assert list(read(OVER, tmp_path).cells) == ["x", "deep"]
     assert read(LAW, tmp_path).comparisons[0].at_most == 1
+    large = check("kind: smaller, arm: a, baseline: b, margin: 1.5")  # of a metric that is no share
+    assert read(line(large, OVER), tmp_path).manipulation.comparison.margin == 1.5
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("covers: X91", "covers='X91': must be a list"),
-        ("seeds: [5, 10]", r"seeds=\[5, 10\]: must be a whole number"),
-        ("seeds: five", "seeds='five': must be a whole number"),
-        ("seeds: true", "seeds=True: must be a whole number"),
-        ("first_seed: -1", "first_seed=-1: must be at least 0"),
-        ("id: my claim/1  # mine", "id=my claim/1: must be of letters"),
-        ("id: ..", "id=..: must be of letters"),
-        ("id: cache", "id=cache: must be of letters, .* and not cache"),
-        ("first_seed: 99999999999", "first_seed=99999999999: must be below 2147483648"),
-        ("seeds: 2", "seeds=2: fewer than 5 seeds rank nothing; ask for 5 or more"),
-        ("arms: [a, b]", r"arms=\['a', 'b'\]: must be keys with values"),
-        ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
-        ("arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
-        ("misure: m", r"misure: no such key; did you mean measure\?"),
-        ('arms: {"a\\nb": [norm=none], b: [norm=rmsnorm]}', "arms: 'a.nb' is no name of one line; rename it"),
-        ("seconds: soon", "seconds='soon': must be a number"),
-        ("better: more", "better='more': choose from lower, higher"),
-        ("kind: own", "kind='own': choose from verbatim"),
-        ("evidence: guess", "evidence='guess': choose from law"),
-        ("name: 3", "name=3: must be text"),
-        ("factor: {batch_size: 2}", "factor.batch_size=2: must be a list"),
-        ("factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
-        ("arms: {a: [norm=none, seed=3], b: [norm=rmsnorm]}", "arms.a=.*: sets the seed"),
-        ("fixed: [+seed=3]", "fixed=.*: sets the seed"),
-        ("settings: [{a: [model=mlp, seed=3]}]", "settings.a=.*: sets the seed"),
-        ("arms: {a: [batch_size=4], b: [norm=rmsnorm]}", "arms.a=.*: the factor sets batch_size in every arm"),
-        ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
-        ("metric: {a: test/loss}", "metric=.*: has none for arm b"),
-        ("metric: {a: test/loss, b: test/loss, c: test/loss}", "metric=.*: c is none of the arms a, b"),
-        ("function: a.b", "function=a.b: evidence=training reads none"),
-        ("evidence: law\nfunction: a.b", "metric=test/accuracy: evidence=law reads none"),
-        ("options: {batch_size: 4}", "options=.*: the factor sets batch_size in every arm"),
-        ("fixed: [run_dir=here]", "fixed=.*: run_dir says where a run lies"),
-        ("arms: {a: [norm=none], b: [norm=rmsnorm, ++outputs=x]}", "arms.b=.*: outputs says where a run lies"),
-        ("metric: {a: logged/val/loss, b: logged/val/accuracy}", "compares accuracy with loss; give"),
-        ("metric: {a: logged/last:mine_error_64/*, b: test/loss}", "compares error with loss; give"),
-        ("metric: logged/sharpness - val/loss", "compares logged with loss; give metrics of one unit"),
-        ("metric: logged/val/loss\nbetter: higher", "better=higher: of loss it is the other way; change"),
-        ("metric: logged/last:val/loss\nmeasure: test accuracy", "measure=.* gives losses, not shares; say"),
-        ("measure: steps until 90%", "measure=.*: metric=test/accuracy gives shares, not steps; say what it is"),
-        ("metric: logged/train/loss\nmeasure: share of answers", "measure=.* gives losses, not shares; say"),
-        ("metric: convergence/steps_to_0.9\nmeasure: accuracy", "measure=.* gives steps, not shares; say"),
-        ("comparison: greater", "comparison.0.='greater': must be keys with values"),
-        ("comparison: {arm: a}", "comparison.0..kind: is missing; give"),
-        ("fixed: [batch_size=8]", "fixed=.*: the factor sets batch_size in every arm"),
-        ("fixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
-        ("arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}", "arms: data.train_size differs"),
-        ("arms: {a: [norm=none, data=mnist], b: [norm=rmsnorm]}", "arms: data differs between them, and arms share"),
-        ("arms: {on: [norm=none], off: [norm=rmsnorm]}", "arms: YAML reads on, yes or true as no text; quote it: 'on'"),
-        ('sentence: ""', "sentence='': must be text, not empty"),
-        ("rate: middle", "rate: is for claims of trained networks over several settings"),
-        ("factor: {}\noptions: {batch_size: 4}", "options=.*: evidence=training reads none"),
-        ("search: {cases: 5}", "search=.*: evidence=training reads none"),
-        ('sentence: "S\\e[2J1"', r"S\\x1b\[2J1.*: has a character that no line can show"),
-        ('source: "O\\e]0;x\\a"', "has a character that no line can show"),
-        ('paper_effect: {"a\\u202e": 1}', "a key|paper_effect.*: has a character that no line can show"),
-    ],
-)  # fmt: skip
-def test_a_key_that_cannot_be_is_one_line(text, message, tmp_path):
-    refused(line(text, GOOD), message, tmp_path)
+def check(comparison: str, metric: str = "logged/shift") -> str:
+    return f"manipulation: {{metric: {metric}, measure: m, comparison: {{{comparison}}}}}"
+
+
+IN_ONE_SETTING = [
+    ("covers: X91", "covers='X91': must be a list"),
+    ("seeds: [5, 10]", r"seeds=\[5, 10\]: must be a whole number"),
+    ("seeds: true", "seeds=True: must be a whole number"),
+    ("first_seed: -1", "first_seed=-1: must be at least 0"),
+    ("id: my claim/1  # mine", "id=my claim/1: must be of letters"),
+    ("id: ..", "id=..: must be of letters"),
+    ("id: cache", "id=cache: must be of letters, .* and not cache"),
+    ("first_seed: 99999999999", "first_seed=99999999999: must be below 2147483648"),
+    ("seeds: 2", "seeds=2: fewer than 5 seeds rank nothing; ask for 5 or more"),
+    ("arms: [a, b]", r"arms=\['a', 'b'\]: must be keys with values"),
+    ("arms: {a: norm=none, b: [norm=rmsnorm]}", "arms.a='norm=none': must be a list"),
+    ("arms: {a: {p: 1}, b: [norm=rmsnorm]}", "arms.a=.*: must be a list"),
+    ("misure: m", r"misure: no such key; did you mean measure\?"),
+    ('arms: {"a\\nb": [norm=none], b: [norm=rmsnorm]}', "arms: 'a.nb' is no name of one line; rename it"),
+    ("seconds: soon", "seconds='soon': must be a number"),
+    ("better: more", "better='more': choose from lower, higher"),
+    ("name: 3", "name=3: must be text"),
+    ("factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
+    ("fixed: [+seed=3]", "fixed=.*: sets the seed"),
+    ("settings: [{a: [model=mlp, seed=3]}]", "settings.a=.*: sets the seed"),
+    ("arms: {a: [batch_size=4], b: [norm=rmsnorm]}", "arms.a=.*: the factor sets batch_size in every arm"),
+    ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
+    ("metric: {a: test/loss}", "metric=.*: has none for arm b"),
+    ("metric: {a: test/loss, b: test/loss, c: test/loss}", "metric=.*: c is none of the arms a, b"),
+    ("function: a.b", "function=a.b: evidence=training reads none"),
+    ("evidence: law\nfunction: a.b", "metric=test/accuracy: evidence=law reads none"),
+    ("options: {batch_size: 4}", "options=.*: the factor sets batch_size in every arm"),
+    ("arms: {a: [norm=none], b: [norm=rmsnorm, ++outputs=x]}", "arms.b=.*: outputs says where a run lies"),
+    ("metric: {a: logged/val/loss, b: logged/val/accuracy}", "compares accuracy with loss; give"),
+    ("metric: {a: logged/last:mine_error_64/*, b: test/loss}", "compares error with loss; give"),
+    ("metric: logged/sharpness - val/loss", "compares logged with loss; give metrics of one unit"),
+    ("metric: logged/val/loss\nbetter: higher", "better=higher: of loss it is the other way; change"),
+    ("metric: logged/last:val/loss\nmeasure: test accuracy", "measure=.* gives losses, not shares; say"),
+    ("measure: steps until 90%", "measure=.*: metric=test/accuracy gives shares, not steps; say what it is"),
+    ("metric: convergence/steps_to_0.9\nmeasure: accuracy", "measure=.* gives steps, not shares; say"),
+    ("comparison: greater", "comparison.0.='greater': must be keys with values"),
+    ("comparison: {arm: a}", "comparison.0..kind: is missing; give"),
+    ("fixed: [batch_size=8]", "fixed=.*: the factor sets batch_size in every arm"),
+    ("fixed: [norm=layernorm]", "fixed: every arm sets norm itself; leave it out"),
+    ("arms: {a: [norm=none, data.train_size=50], b: [norm=rmsnorm]}", "arms: data.train_size differs"),
+    ("arms: {on: [norm=none], off: [norm=rmsnorm]}", "arms: YAML reads on, yes or true as no text; quote it: 'on'"),
+    ('sentence: ""', "sentence='': must be text, not empty"),
+    ("rate: middle", "rate: is for claims of trained networks over several settings"),
+    ("factor: {}\noptions: {batch_size: 4}", "options=.*: evidence=training reads none"),
+    ("search: {cases: 5}", "search=.*: evidence=training reads none"),
+    ('sentence: "S\\e[2J1"', r"S\\x1b\[2J1.*: has a character that no line can show"),
+    ('paper_effect: {"a\\u202e": 1}', "a key|paper_effect.*: has a character that no line can show"),
+    ("factor: {batch_size: [8, 8.0]}", "factor=.*: a level stands there twice; keep one"),
+    ('factor: {batch_size: [8, "8"]}', "factor=.*: a level stands there twice; keep one"),
+    ("metric: failed", "metric=failed: is for claims over several settings"),
+    (check("kind: smaller, arm: a, baseline: b"), "manipulation: is for claims over"),
+]  # fmt: skip
+COMPARISONS = [
+    ("kind: bigger", "kind='bigger': choose from every, greater"),
+    ("kind: greater, arm: a, baseline: b, margin: big", "margin='big': must be a"),
+    ("kind: greater, arm: a, baseline: b, margin: .nan", "margin=nan: must be finite"),
+    ("kind: different, arm: a, baseline: b, margin: -1", "margin=-1: must be 0 or above"),
+    ("kind: greater, arm: a, baseline: b, log: 2", "log=2: must be true or false"),
+    ("kind: greater, arm: a, baseline: b, at: 8", r"at=8: is no level of the factor; .* \[2, 4\]"),
+    ("kind: greater, arm: a, baseline: c", "baseline=c: is not among the arms a, b"),
+    ('kind: greater, arm: a, baseline: ""', "baseline=: is not among the arms a, b"),
+    ("kind: greater, arm: a", "kind=greater: needs a baseline or a target"),
+    ("kind: smaller, arm: a, baseline: b, target: 0", "target=0: there is baseline=b"),
+    ("kind: smaller, arm: a, target: 0, log: true", "target=0: has no logarithm"),
+    ("kind: flat, arm: a, by: rank, margin: 1", "by: no such key; the keys are: kind, arm"),
+    ("kind: every", "kind=every: give at_most, at_least or equals"),
+    ("kind: every, at_most: 1, log: true", "kind=every: has no baseline, target, margin or log"),
+    ("kind: greater, arm: a, baseline: b, at_least: 0.1", "kind=greater: has no at_most, at_least or equals"),
+    ("kind: every, at_most: []", "at_most.*: must be"),
+    ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
+    ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
+    ("kind: every, at_most: {a: 1, b: 1, c: 1}", "at_most=.*: c is none of the arms a, b"),
+    ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
+    ("kind: equivalent, arm: a, baseline: b, margin: 1.5", "margin=1.5: no two values of test/accuracy"),
+    ("kind: smaller, arm: a, target: 0.5, margin: -1.2", "margin=-1.2: no two values of test/accuracy"),
+    ("kind: greater, arm: a, target: 90", "target=90: test/accuracy is a share, from 0 to 1; 20% is 0.2"),
+    ("kind: every, at_least: 20", "at_least=20: test/accuracy is a share, from 0 to 1; 20% is 0.2"),
+    ("kind: greater, arm: a, baseline: b, margin: 1%", "margin=1%: must be a number; write 0.01"),
+    ("kind: greater, arm: a, baseline: b, tolerance: 0.1", "tolerance=0.1: belongs to equals; leave it out"),
+    ("kind: every, at_most: 1, tolerance: 0.1", "kind=every: tolerance has nothing to change here"),
+    ("kind: greater, arm: a, baseline: b, log2_factor: true", "log2_factor=true: belongs to a slope; leave"),
+    ("kind: increasing, arm: a, at: 2", "at=2: kind=increasing is a slope over all levels; leave it out"),
+    ("kind: every, arm: a, at_most: {a: [1, -0.1]}", "at_most=-0.1: test/accuracy is a share"),
+    ("kind: every, equals: 0.5, tolerance: 2", "tolerance=2: no two values of test/accuracy differ by more"),
+    ("kind: equivalent, arm: a, baseline: b", "kind=equivalent: needs a margin above 0"),
+    ("kind: smaller, arm: a, baseline: b, margin: practical", "margin=practical: metric=test/accuracy"),
+    ("kind: smaller, arm: a, baseline: b, log: true, margin: practical", "margin=practical: is for the"),
+]  # fmt: skip
+OVER_SETTINGS = [
+    ("settings: x", "settings='x': must be"),
+    ("settings: [mnist]", r"settings: mnist is no cell of bank=cells \(its cells are x, y\)"),
+    ("settings: [x, {x: [model=mlp]}]", "settings: x stands there twice"),
+    ("metric: test/accuracy", "metric=test/accuracy: .* which errors know; give test/error"),
+    ("comparison: {kind: every, at_most: 1}", "kind=every: gives no number a setting"),
+    ("arms: {a: [norm=none, lr=0.1], b: [norm=rmsnorm]}", "arms.a=.*: over settings .* leave lr out"),
+    ("fixed: [optimizer.lr=0.1]", "fixed=.*: over settings .* leave optimizer.lr out"),
+    ("settings: [{z: [model=mlp, data=digits, optimizer.lr=1]}]", "settings.z=.*: over .* leave optimizer.lr out"),
+    ("factor: {lr: [0.1, 1]}", "factor=.*: over settings .* leave lr out"),
+    ("settings: [x, y]\nfixed: [data=digits]", "fixed: sets all in which settings x and y differ"),
+    ("settings: [{z: [batch_size=4]}, x]", "settings.z=.*: names no model or no data"),
+    ("evidence: law\nfunction: a.b", "manipulation: evidence=law has none"),
+    ("manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
+    ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation.metric: is missing"),
+    (check("kind: every, at_most: 1"), "manipulation: kind=every: needs a difference or a slope"),
+    (check("kind: smaller, arm: a, baseline: b, margin: practical"), "kind=smaller: .* and a number as margin"),
+    (check("kind: smaller, arm: a, baseline: b", "failed"), "manipulation.metric=failed: is no number of every"),
+    (check("kind: smaller, arm: a, baseline: b", "convergence/steps_to_0.9"), "to_0.9: is no number of every run"),
+    (check("kind: smaller, arm: a, baseline: b, margin: 1", "test/error"), "margin=1: no two values of test"),
+    ("metric: failed", "log=true: .* `failed` is 0, which has no logarithm"),
+]  # fmt: skip
+SEARCHES = [
+    ("search: {cases: 4, weights: true}", "search.cases=4: must be at least 5"),
+    ("search: {cases: 40, choose: {mean: {low: 0}}}", "search.choose.mean.high: is missing"),
+    ("search: {cases: 40, choose: {mean: {low: 9, high: 3}}}", "high=3 is below low=9; swap them"),
+    ("search: {cases: 40}\nfactor: {mean: [0, 1]}", "search: is for a universal sentence"),
+    ("search: {cases: 40}\ncomparison: {kind: greater, arm: a, target: 1}", "search: is for a universal sentence"),
+]  # fmt: skip
+FILES = {"good": GOOD, "over": OVER, "law": LAW}
+BROKEN = [
+    *(("good", *row) for row in IN_ONE_SETTING),
+    *(("good", f"comparison: {{{comparison}}}", message) for comparison, message in COMPARISONS),
+    *(("over", *row) for row in OVER_SETTINGS),
+    *(("law", *row) for row in SEARCHES),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "message"), BROKEN)
+def test_what_cannot_be_asked_is_one_line(file, text, message, tmp_path):
+    """What is found later would be found after all runs, or not at all."""
+    refused(line(text, FILES[file]), message, tmp_path)
 
 
 def refused(text: str, message: str, folder: Path) -> None:
@@ -127,128 +201,6 @@ def refused(text: str, message: str, folder: Path) -> None:
         read(text, folder)
     assert "\n" not in str(error.value)
     assert "\x1b" not in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("comparison", "message"),
-    [
-        ("kind: bigger", "kind='bigger': choose from every, greater"),
-        ("kind: greater, arm: a, baseline: b, margin: big", "margin='big': must be a"),
-        ("kind: greater, arm: a, baseline: b, margin: .nan", "margin=nan: must be finite"),
-        ("kind: different, arm: a, baseline: b, margin: -1", "margin=-1: must be 0 or above"),
-        ("kind: greater, arm: a, baseline: b, log: 2", "log=2: must be true or false"),
-        ("kind: greater, arm: a, baseline: b, at: 8", r"at=8: is no level of the factor; .* \[2, 4\]"),
-        ("kind: greater, arm: a, baseline: c", "baseline=c: is not among the arms a, b"),
-        ('kind: greater, arm: a, baseline: ""', "baseline=: is not among the arms a, b"),
-        ("kind: greater, arm: a", "kind=greater: needs a baseline or a target"),
-        ("kind: smaller, arm: a, baseline: b, target: 0", "target=0: there is baseline=b"),
-        ("kind: smaller, arm: a, target: 0, log: true", "target=0: has no logarithm"),
-        ("kind: flat, arm: a, by: rank, margin: 1", "by: no such key; the keys are: kind, arm"),
-        ("kind: every", "kind=every: give at_most, at_least or equals"),
-        ("kind: every, at_most: 1, log: true", "kind=every: has no baseline, target, margin or log"),
-        ("kind: greater, arm: a, baseline: b, at_least: 0.1", "kind=greater: has no at_most, at_least or equals"),
-        ("kind: every, at_most: []", "at_most.*: must be"),
-        ("kind: every, at_most: [1]", r"at_most=\[1\]: must have 2 numbers"),
-        ("kind: every, at_most: {a: 1}", "at_most=.*: has none for arm b; add it"),
-        ("kind: every, at_most: {a: 1, b: 1, c: 1}", "at_most=.*: c is none of the arms a, b"),
-        ("kind: greater, arm: a, baseline: a", "baseline=a: is the arm itself; name another one"),
-        ("kind: equivalent, arm: a, baseline: b, margin: 1.5", "margin=1.5: no two values of test/accuracy"),
-        ("kind: smaller, arm: a, target: 0.5, margin: -1.2", "margin=-1.2: no two values of test/accuracy"),
-        ("kind: greater, arm: a, target: 90", "target=90: test/accuracy is a share, from 0 to 1; 20% is 0.2"),
-        ("kind: every, at_least: 20", "at_least=20: test/accuracy is a share, from 0 to 1; 20% is 0.2"),
-        ("kind: greater, arm: a, baseline: b, margin: 1%", "margin=1%: must be a number; write 0.01"),
-        ("kind: greater, arm: a, baseline: b, tolerance: 0.1", "tolerance=0.1: belongs to equals; leave it out"),
-        ("kind: every, at_most: 1, tolerance: 0.1", "kind=every: tolerance has nothing to change here"),
-        ("kind: greater, arm: a, baseline: b, log2_factor: true", "log2_factor=true: belongs to a slope; leave"),
-        ("kind: increasing, arm: a, at: 2", "at=2: kind=increasing is a slope over all levels; leave it out"),
-        ("kind: every, arm: a, at_most: {a: [1, -0.1]}", "at_most=-0.1: test/accuracy is a share"),
-        ("kind: every, equals: 0.5, tolerance: 2", "tolerance=2: no two values of test/accuracy differ by more"),
-        ("kind: equivalent, arm: a, baseline: b", "kind=equivalent: needs a margin above 0"),
-        ("kind: smaller, arm: a, baseline: b, margin: practical", "margin=practical: metric=test/accuracy"),
-        ("kind: smaller, arm: a, baseline: b, log: true, margin: practical", "margin=practical: is for the"),
-    ],
-)  # fmt: skip
-def test_a_comparison_that_makes_no_sense_is_one_line(comparison, message, tmp_path):
-    refused(line(f"comparison: {{{comparison}}}", GOOD), message, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("factor: {batch_size: [8, 8]}", "factor=.*: a level stands there twice; keep one"),
-        ("factor: {batch_size: [8, 8.0]}", "factor=.*: a level stands there twice; keep one"),
-        ('factor: {batch_size: [8, "8"]}', "factor=.*: a level stands there twice; keep one"),
-        ("metric: failed", "metric=failed: is for claims over several settings"),
-    ],
-)
-def test_what_one_setting_cannot_count_is_one_line(text, message, tmp_path):
-    refused(line(text, GOOD), message, tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("settings: x", "settings='x': must be"),
-        ("settings: [mnist]", r"settings: mnist is no cell of bank=cells \(its cells are x, y\)"),
-        ("settings: [x, {x: [model=mlp]}]", "settings: x stands there twice"),
-        ("metric: test/accuracy", "metric=test/accuracy: .* which errors know; give test/error"),
-        ("comparison: {kind: every, at_most: 1}", "kind=every: gives no number a setting"),
-        ("arms: {a: [norm=none, lr=0.1], b: [norm=rmsnorm]}", "arms.a=.*: over settings .* leave lr out"),
-        ("arms: {a: [norm=none, lr=0.1], b: [norm=rmsnorm]}\nrate: lowest", "arms.a=.*: over settings .* leave lr out"),
-        ("fixed: [optimizer.lr=0.1]", "fixed=.*: over settings .* leave optimizer.lr out"),
-        ("settings: [{z: [model=mlp, data=digits, optimizer.lr=1]}]", "settings.z=.*: over .* leave optimizer.lr out"),
-        ("factor: {lr: [0.1, 1]}", "factor=.*: over settings .* leave lr out"),
-        ("settings: [x, y]\nfixed: [data=digits]", "fixed: sets all in which settings x and y differ"),
-        ("settings: [{z: [batch_size=4]}, x]", "settings.z=.*: names no model or no data"),
-        ("evidence: law\nfunction: a.b", "manipulation: evidence=law has none"),
-        ("manipulation: {measure: m, comparison: {kind: flat, arm: a}}", "kind=flat: needs a margin"),
-        ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation.metric: is missing"),
-    ],
-)  # fmt: skip
-def test_a_mistake_over_settings_is_one_line(text, message, tmp_path):
-    refused(line(text, OVER), message, tmp_path)
-
-
-def check(comparison: str, metric: str = "logged/shift") -> str:
-    return f"manipulation: {{metric: {metric}, measure: m, comparison: {{{comparison}}}}}"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (check("kind: every, at_most: 1"), "manipulation: kind=every: needs a difference or a slope"),
-        (check("kind: smaller, arm: a, baseline: b, margin: practical"), "kind=smaller: .* and a number as margin"),
-        (check("kind: smaller, arm: a, baseline: b", "failed"), "manipulation.metric=failed: is no number of every"),
-        (check("kind: smaller, arm: a, baseline: b", "convergence/steps_to_0.9"), "to_0.9: is no number of every run"),
-        (check("kind: smaller, arm: a, baseline: b, margin: 1", "test/error"), "margin=1: no two values of test"),
-        ("metric: failed", "log=true: .* `failed` is 0, which has no logarithm"),
-    ],
-)  # fmt: skip
-def test_a_cause_that_cannot_be_checked_is_one_line(text, message, tmp_path):
-    """It would be found after all runs, or not at all."""
-    refused(line(text, OVER), message, tmp_path)
-    refused(
-        line(check("kind: smaller, arm: a, baseline: b"), GOOD), "manipulation: is for claims over", tmp_path
-    )
-    large = check("kind: smaller, arm: a, baseline: b, margin: 1.5")  # of a metric that is no share
-    assert read(line(large, OVER), tmp_path).manipulation.comparison.margin == 1.5
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("search: {cases: 4, weights: true}", "search.cases=4: must be at least 5"),
-        ("search: {cases: 40, choose: {mean: {low: 0}}}", "search.choose.mean.high: is missing"),
-        ("search: {cases: 40, choose: {mean: {low: 9, high: 3}}}", "high=3 is below low=9; swap them"),
-        ("search: {cases: 40}\nfactor: {mean: [0, 1]}", "search: is for a universal sentence"),
-        (
-            "search: {cases: 40}\ncomparison: {kind: greater, arm: a, target: 1}",
-            "search: is for a universal sentence",
-        ),
-    ],
-)
-def test_a_mistake_in_a_search_is_one_line(text, message, tmp_path):
-    refused(line(text, LAW), message, tmp_path)
 
 
 def test_a_trend_needs_numbers_to_run_over(tmp_path):
@@ -275,7 +227,7 @@ def test_equal_arms_may_differ_in_their_metric_and_bounds_may_meet(tmp_path):
     assert read(line(every, GOOD), tmp_path)
 
 
-FILES = {
+NO_CLAIMS = {
     "empty": ("", "is empty; write name"),
     "syntax": ("name: n\narms: {a: [norm=none]\n", "line 3.*; close brackets and quote text"),
     "list": ("- name: n\n", "must be keys with values"),
@@ -287,9 +239,9 @@ FILES = {
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("kind", FILES)
+@pytest.mark.parametrize("kind", NO_CLAIMS)
 def test_a_file_that_is_no_claim_is_one_line(kind, tmp_path):
-    text, message = FILES[kind]
+    text, message = NO_CLAIMS[kind]
     (tmp_path / "X91.yaml").write_bytes(text if isinstance(text, bytes) else text.encode())
     (tmp_path / "X92.yaml").write_text(GOOD)
     claims, broken = load_each(tmp_path)
@@ -358,20 +310,12 @@ def test_claims_that_fail_are_named_on_the_error_stream(tmp_path, capsys):
     ("function", "more", "message"),
     [
         ("invariances.nope", "", "function=invariances.nope: no such law"),
-        (
-            "invariances.smaller_batch",
-            "options: {bach_size: 3}",
-            "function: invariances.smaller_batch fails .* 'bach_size'",
-        ),
+        ("invariances.smaller_batch", "options: {bach_size: 3}", "function: .*smaller_batch fails .* 'bach_size'"),
         ("invariances.weight_gradient_ratio", "", "function: .* argument: 'scale'"),
-        (
-            "population.batch_dependence",
-            "options: {mode: evaluation}",
-            "options.mode=evaluation: unknown; .* eval, training",
-        ),
+        ("population.batch_dependence", "options: {mode: evaluation}", "options.mode=evaluation: unknown; .* eval, tr"),
         ("values.distance_to_formula", "options: {divide_by: varience}", "function: .* KeyError: 'varience'"),
     ],
-)
+)  # fmt: skip
 def test_a_law_that_cannot_be_asked_is_one_line(function, more, message, tmp_path, capsys):
     from normexp.claims.verify import verify_all
 

@@ -44,19 +44,12 @@ def test_figure_has_sentence_word_and_units(tmp_path, figures):
     assert len(set(points.get_xdata())) == 5  # equal values do not hide one another
 
 
-def test_every_word_in_favor_or_against_has_its_color():
+def test_every_word_in_favor_has_its_color_and_only_equal_points_are_moved_apart():
     in_favor = {Word.SUPPORTED, Word.NO_COUNTEREXAMPLE, Word.HOLDS_HERE}
-    neither = {
-        Word.DIVIDED, Word.UNDECIDED, Word.NOT_SHOWN_HERE, Word.COUNTED, Word.BEGUN, Word.NOT_RUN, Word.WITHDRAWN,
-    }  # fmt: skip
-    assert {*KIND_OF} == {*Word} - neither
+    assert {*KIND_OF} == in_favor | {Word.REFUTED}
     assert {word for word in Word if KIND_OF.get(word) == "for"} == in_favor
     assert {*KIND_OF.values()} | {"open"} == {*COLORS}
-
-
-def test_only_equal_points_are_moved_apart():
-    places = aside(pd.Series([1.0, 2.0, 1.0, 1.0]))
-    assert list(places) == [-0.05, 0.0, 0.0, 0.05]
+    assert list(aside(pd.Series([1.0, 2.0, 1.0, 1.0]))) == [-0.05, 0.0, 0.0, 0.05]
 
 
 def test_an_infinite_value_stands_at_its_level_above_the_axis(tmp_path, figures):

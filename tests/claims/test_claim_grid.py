@@ -61,11 +61,6 @@ def made(grid, accuracy):
     return runs.drop_duplicates(RUN)
 
 
-def test_words_name_a_run_whatever_their_order():
-    assert overrides_text(["norm=none", "a=1", "a=2", "monitor=none"]) == overrides_text(["a=2", "norm=none"])
-    assert overrides_text(["monitor=full"]) == "monitor=full"
-
-
 def test_an_arm_replaces_what_its_setting_says_however_it_is_written(claim):
     """`++batch_size=4` stands before `batch_size=32` in the order of letters, and Hydra takes the last one."""
     arms = {**claim.arms, "few": ["norm=batchnorm", "++batch_size=4"]}
@@ -74,9 +69,8 @@ def test_an_arm_replaces_what_its_setting_says_however_it_is_written(claim):
     for first, second in zip(plain["overrides"], forced["overrides"], strict=True):
         assert sorted(second.replace("++", "").split("\n")) == first.split("\n")
     assert overrides_text(["batch_size=32", "++batch_size=4"]) == "++batch_size=4"
-
-
-def test_a_level_without_a_value_is_null(claim):
+    assert overrides_text(["norm=none", "a=1", "a=2", "monitor=none"]) == overrides_text(["a=2", "norm=none"])
+    assert overrides_text(["monitor=full"]) == "monitor=full"
     assert altered(claim, factor={"norm.momentum": [None, 0.1]}).factor_of(None) == ["norm.momentum=null"]
 
 
@@ -197,7 +191,7 @@ def test_the_evidence_has_each_run_once_with_the_words_that_train_it():
 def test_a_kept_grid_is_the_one_that_its_runs_ask_for(name):
     claim = CLAIMS[name]
     kept = kept_grid(claim, runs_in(EVIDENCE))
-    if set(kept["setting"]) != set(claim.settings):
+    if set(kept["setting"]) != set(claim.cells):
         return
     found = gathered(claim, EVIDENCE, DiskRuns(claim, Path("absent")))
     assert found.is_whole

@@ -15,9 +15,9 @@ from normexp.claims.spec.cell import labels_of
 def test_a_claim_over_settings_reads_cells_of_the_bank_and_its_own(tmp_path):
     text = line("paper_effect: {value: 10.6 points, where: table 2, size: large, effect: 0.4}", OVER)
     claim = read(text, tmp_path)
-    assert claim.settings == {
-        "x": ["model=mlp", "data=digits"],
-        "deep": ["model=mlp", "data=digits", "model.depth=12"],
+    assert {name: cell.overrides for name, cell in claim.cells.items()} == {
+        "x": ("model=mlp", "data=digits"),
+        "deep": ("model=mlp", "data=digits", "model.depth=12"),
     }
     assert claim.paper_effect == {"value": "10.6 points", "where": "table 2", "size": "large", "effect": 0.4}
     assert claim.manipulation.comparison == Comparison(kind="smaller", arm="a", baseline="b")
@@ -46,12 +46,12 @@ def test_a_label_is_of_the_setting_only_where_the_claim_leaves_it_alone():
 
 
 def test_shipped_cells_are_known_to_all(tmp_path):
-    assert list(read(line("settings: [y, digits_mlp]", OVER), tmp_path).settings) == ["y", "digits_mlp"]
+    assert list(read(line("settings: [y, digits_mlp]", OVER), tmp_path).cells) == ["y", "digits_mlp"]
 
 
 def test_another_bank_of_the_project_takes_the_place_of_settings_that_it_lacks():
     claim = read_claim(FILES["P10"], load_bank("gpu"), "P10")
-    assert set(claim.settings) == set(load_bank("gpu").cells)
+    assert set(claim.cells) == set(load_bank("gpu").cells)
     assert claim.first == 0  # a list that somebody chose
     law = read_claim(FILES["S01"], load_bank("gpu"), "S01")
     assert protocol_of(law) == protocol_of(CLAIMS["S01"])

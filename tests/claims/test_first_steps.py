@@ -80,7 +80,7 @@ def test_each_cell_trains_two_steps(name, norm, data_root, small_evaluation, tmp
 def test_each_claim_about_language_asks_24_settings_for_at_most_three_core_hours():
     assert len(LANGUAGE) == 4
     for claim in LANGUAGE.values():
-        assert len(claim.settings) == claim.first == 24
+        assert len(claim.cells) == claim.first == 24
         rates = 3 if claim.rate == "own" else 1  # round the best rate of its pilot
         assert claim.values * rates * claim.seconds <= 3 * 3600, claim.id
 

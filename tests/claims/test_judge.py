@@ -15,7 +15,7 @@ from normexp.claims.judge.kinds import KINDS
 from normexp.claims.judge.one_setting import judge_comparisons as judge
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.units import effect_name, question, stated
+from normexp.claims.units import question, stated
 from normexp.claims.words import method, note_of_values
 
 ZERO = [0.0] * 8
@@ -33,9 +33,12 @@ def test_a_region_is_where_the_side_of_an_effect_makes_the_sentence_true(kind, m
         assert there != any(low < effect < high for low, high in kind.complement(margin)), effect
 
 
-def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **options) -> str:
-    comparison = Comparison(kind=kind, arm="a", baseline="b", margin=margin, **options)
-    return judge(table_of({"a": spread(mean, deviation), "b": ZERO}), [comparison])[0].word
+GREATER = Comparison(kind="greater", arm="a", baseline="b")
+
+
+def one(values: dict[str, list], comparison: Comparison = GREATER, factors: list | None = None, **options):
+    """The judgement of one comparison."""
+    return judge(table_of(values, factors), [comparison], **options)[0]
 
 
 @pytest.mark.parametrize(
@@ -43,47 +46,34 @@ def word(kind: str, mean: float, deviation: float = 0.1, margin: float = 0.5, **
     [
         ("greater", 1.0, 0.1, "supported"), ("greater", -1.0, 0.1, "refuted"), ("greater", 0.6, 0.5, "undecided"),
         ("greater", 0.2, 0.1, "refuted"),  # there is a difference, but it is too small to matter
-        ("smaller", -1.0, 0.1, "supported"), ("smaller", 1.0, 0.1, "refuted"), ("smaller", -0.6, 0.5, "undecided"),
-        ("smaller", -0.2, 0.1, "refuted"), ("different", 0.2, 0.1, "refuted"), ("different", 0.6, 0.5, "undecided"),
-        ("different", 1.0, 0.1, "supported"), ("different", -1.0, 0.1, "supported"),
+        ("smaller", -1.0, 0.1, "supported"), ("smaller", -0.6, 0.5, "undecided"), ("different", 0.2, 0.1, "refuted"),
+        ("different", 0.6, 0.5, "undecided"), ("different", -1.0, 0.1, "supported"),
         ("equivalent", 0.2, 0.1, "supported"), ("equivalent", 1.0, 0.1, "refuted"),
         ("equivalent", 0.4, 0.5, "undecided"),
     ],
 )  # fmt: skip
 def test_fabricated_differences_give_every_verdict(kind, mean, deviation, verdict):
-    assert word(kind, mean, deviation) == verdict
+    asked = Comparison(kind=kind, arm="a", baseline="b", margin=0.5)
+    assert one({"a": spread(mean, deviation), "b": ZERO}, asked).word == verdict
 
 
 @pytest.mark.parametrize(
-    ("kind", "slope", "verdict"),
+    ("kind", "slope", "target", "verdict"),
     [
-        ("increasing", 1.0, "supported"), ("increasing", 0.1, "refuted"), ("decreasing", -1.0, "supported"),
-        ("decreasing", 1.0, "refuted"), ("flat", 0.1, "supported"), ("flat", 1.0, "refuted"),
+        ("increasing", 1.0, None, "supported"), ("increasing", 0.1, None, "refuted"),
+        ("decreasing", -1.0, None, "supported"), ("decreasing", 1.0, None, "refuted"),
+        ("flat", 0.1, None, "supported"), ("flat", 1.0, None, "refuted"), ("flat", 1.0, 1.2, "supported"),
     ],
 )  # fmt: skip
-def test_trend_is_the_slope_over_the_factor(kind, slope, verdict):
+def test_trend_is_the_slope_over_the_factor_minus_a_number(kind, slope, target, verdict):
     factors = [1, 2, 4]
     values = [
         [slope * math.log2(f) + 0.02 * ((seed + i) % 3) for i, f in enumerate(factors)] for seed in range(8)
     ]
-    comparison = Comparison(kind=kind, arm="a", margin=0.5, log2_factor=True)
-    found = judge(table_of({"a": values}, factors), [comparison])[0]
+    asked = Comparison(kind=kind, arm="a", target=target, margin=0.5, log2_factor=True)
+    found = one({"a": values}, asked, factors)
     assert found.word == verdict
-    assert found.effect == pytest.approx(slope, abs=0.03)
-
-
-def test_trend_minus_a_number_asks_for_that_slope():
-    factors = [4, 8, 16]
-    values = [
-        [-0.5 * math.log2(f) + 0.01 * ((seed + i) % 2) for i, f in enumerate(factors)] for seed in range(8)
-    ]
-    asked = {"kind": "flat", "arm": "a", "margin": 0.1, "log2_factor": True}
-    found = judge(table_of({"a": values}, factors), [Comparison(**asked, target=-0.5)])[0]
-    assert (found.word, found.effect) == ("supported", pytest.approx(0.0, abs=0.01))
-    compared = Comparison(**asked, target=-0.5)
-    assert question(compared, "x") == "a slope of -0.5 within 0.1"
-    assert effect_name(compared) == "slope of a against -0.5"
-    assert judge(table_of({"a": values}, factors), [Comparison(**asked)])[0].word == "refuted"
+    assert found.effect == pytest.approx(slope - (target or 0), abs=0.03)
 
 
 def test_trend_of_a_baseline_is_subtracted_and_order_of_rows_does_not_matter():
@@ -97,8 +87,7 @@ def test_trend_of_a_baseline_is_subtracted_and_order_of_rows_does_not_matter():
 
 def test_pairing_by_seed_removes_what_seeds_share():
     shared = np.linspace(0, 100, 8)
-    table = table_of({"a": shared + spread(1.0, 0.1), "b": shared})
-    found = judge(table, [Comparison(kind="greater", arm="a", baseline="b", margin=0.5)])[0]
+    found = one({"a": shared + spread(1.0, 0.1), "b": shared}, altered(GREATER, margin=0.5))
     assert found.word == "supported"
     expected = stats.ttest_1samp(spread(1.0, 0.1), 0.0).confidence_interval(0.95)
     assert found.interval == pytest.approx((expected.low, expected.high))
@@ -121,24 +110,17 @@ def test_equal_effects_have_no_error_and_none_have_no_mean():
 
 
 def test_a_value_without_a_logarithm_is_refused():
-    ratio = Comparison(kind="greater", arm="a", baseline="b", log=True)
     with pytest.raises(ValueError, match="a value of 0 or below has no logarithm"):
-        judge(table_of({"a": [1.0, 2.0, 0.0, 1.0, 1.0], "b": [1.0] * 5}), [ratio])
-
-
-def test_fewer_than_five_seeds_rank_nothing():
-    with pytest.raises(ValueError, match="seeds=4"):
-        judge(table_of({"a": [1, 2, 3, 4]}), [Comparison(kind="greater", arm="a", target=0)])
+        one({"a": [1.0, 2.0, 0.0, 1.0, 1.0], "b": [1.0] * 5}, altered(GREATER, log=True))
 
 
 def test_one_counterexample_refutes_a_universal_sentence():
-    values = [0.0] * 7 + [1.0]
-    found = judge(table_of({"a": values}), [Comparison(kind="every", at_most=0.5)])[0]
+    values = {"a": [0.0] * 7 + [1.0]}
+    found = one(values, Comparison(kind="every", at_most=0.5))
     assert (found.word, found.effect, found.interval) == ("refuted", 1.0, (0.0, 1.0))
     assert "seed 7" in note_of_values(found)
-    assert judge(table_of({"a": values}), [Comparison(kind="every", at_most=1.0)])[0].word == "supported"
-    undefined = judge(table_of({"a": [*ZERO[:7], math.nan]}), [Comparison(kind="every", at_most=1)])[0]
-    assert undefined.word == "refuted"
+    assert one(values, Comparison(kind="every", at_most=1.0)).word == "supported"
+    assert one({"a": [*ZERO[:7], math.nan]}, Comparison(kind="every", at_most=1)).word == "refuted"
 
 
 def test_universal_bounds_follow_the_factor_and_the_arm():
@@ -164,28 +146,20 @@ def test_holm_is_the_step_down_rule_and_belongs_to_one_claim():
         assert {place for place, value in enumerate(holm(many)) if value <= level} == rejected
     # p = .025 for a against b
     table = table_of({"a": spread(1.0, 1.0), "b": ZERO, "c": spread(0.9, 1.0)[::-1]})
-    alone = Comparison(kind="greater", arm="a", baseline="b")
-    other = Comparison(kind="greater", arm="a", baseline="c")
-    assert judge(table, [alone])[0].word == "supported"
-    assert judge(table, [alone, other])[0].word == "undecided"
+    assert judge(table, [GREATER])[0].word == "supported"
+    assert judge(table, [GREATER, altered(GREATER, baseline="c")])[0].word == "undecided"
 
 
 def test_a_claim_falls_with_one_of_its_comparisons():
     table = table_of({"a": spread(1.0, 0.1), "b": ZERO})
-    up = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
     down = Comparison(kind="smaller", arm="a", baseline="b", margin=0.5)
-    decided = judge_values(altered(CLAIMS["S05"], comparisons=[up, down]), table).deciding
+    decided = judge_values(altered(CLAIMS["S05"], comparisons=[GREATER, down]), table).deciding
     assert (decided.word, decided.comparison.kind) == ("refuted", "smaller")
-
-
-def trained(a, b, comparison=None, **options):
-    comparison = comparison or Comparison(kind="greater", arm="a", baseline="b")
-    return judge(table_of({"a": a, "b": b}, **options), [comparison], trained=True)[0]
 
 
 def test_of_trained_values_the_mean_stays_a_mean_where_runs_diverged():
     a, b = [0.9, 0.91, 0.92, 0.93, 0.94, 0.9, 0.91, math.nan], [*[0.5, 0.51, 0.52] * 2, 0.5, 0.9]
-    found = trained(a, b)
+    found = one({"a": a, "b": b}, trained=True)
     effects = np.subtract(a[:7], b[:7])
     expected = stats.ttest_1samp(effects, 0.0)
     assert (found.word, method(found), found.n_seeds) == ("supported", "paired t", 7)
@@ -193,26 +167,23 @@ def test_of_trained_values_the_mean_stays_a_mean_where_runs_diverged():
     assert note_of_values(found) == "1 of 8 seeds are left out, in which a run failed"
 
 
-def test_of_trained_values_failures_alone_decide_no_mean():
-    never = trained([0.9] * 8, [math.nan] * 8)
-    assert never.word == "undecided"
-    assert math.isnan(never.effect)
-    assert note_of_values(never) == "every arm trained at 0 of 8 seeds"
+@pytest.mark.parametrize(
+    ("a", "b", "trained", "word", "effect", "said"),
+    [
+        ([0.9] * 8, [math.nan] * 8, True, "undecided", math.nan, "every arm trained at 0 of 8 seeds"),
+        ([0.1] * 5, [0.0] * 5, True, "undecided", 0.1, "all effects are equal, so the measure resolves too little"),
+        ([0.1] * 5, [0.0] * 5, False, "supported", 0.1, ""),  # a proof
+        ([1.0] * 7 + [math.inf], ZERO, False, "undecided", math.nan, "1 of 8 values are not finite"),
+    ],
+)  # fmt: skip
+def test_failures_alone_and_equal_effects_of_trained_values_decide_nothing(a, b, trained, word, effect, said):
+    found = one({"a": a, "b": b}, trained=trained)
+    assert (found.word, note_of_values(found)) == (word, said)
+    assert found.effect == pytest.approx(effect, nan_ok=True)
+    assert found.interval == ((found.effect,) * 2 if word == "supported" else (-math.inf, math.inf))
 
 
-def test_of_trained_values_equal_effects_are_no_proof():
-    found = trained([2 / 360] * 5, [0.0] * 5)
-    assert (found.word, found.interval) == ("undecided", (-math.inf, math.inf))
-    assert note_of_values(found) == "all effects are equal, so the measure resolves too little"
-    more = Comparison(kind="greater", arm="a", baseline="b")
-    exact = judge(table_of({"a": [2 / 360] * 5, "b": [0.0] * 5}), [more])[0]
-    assert (exact.word, exact.interval) == ("supported", pytest.approx((2 / 360, 2 / 360)))
-
-
-def test_a_law_with_a_value_that_is_not_finite_has_no_word():
-    table = table_of({"a": [1.0] * 7 + [math.inf], "b": ZERO})
-    found = judge(table, [Comparison(kind="greater", arm="a", baseline="b")])[0]
-    assert (found.word, note_of_values(found)) == ("undecided", "1 of 8 values are not finite")
+RATIO = {"baseline": None, "target": 0.9, "log": True}
 
 
 @pytest.mark.parametrize(
@@ -228,6 +199,16 @@ def test_a_law_with_a_value_that_is_not_finite_has_no_word():
          "a 8 steps fewer than none (no interval)", "more than 2 steps fewer"),
         ({"kind": "flat", "target": -0.3466, "margin": 0.1, "baseline": None}, "loss", (0.01, -0.02, 0.04),
          "slope of a against -0.3466: 0.01 (-0.02 to 0.04)", "a slope of -0.3466 within 0.1"),
+        ({"kind": "greater", "margin": 0.999}, "share of x", (1, 0.99992, 1.0001),
+         "a 100 points higher than none (100 to 100 points higher)", "more than 100 points higher"),
+        # A ratio to a number names the number.
+        ({**RATIO, "kind": "greater"}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)", "greater than 0.9"),
+        ({**RATIO, "kind": "smaller", "margin": 0.05}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)",
+         "smaller than 0.9 by more than 4.9%"),
+        ({**RATIO, "kind": "greater", "margin": 0.05}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)",
+         "greater than 0.9 by more than 5.1%"),
+        ({**RATIO, "kind": "equivalent", "margin": 0.05}, "loss", (0, -0.1, 0.1), "a 0.9 (0.814 to 0.995)",
+         "no difference from 0.9 beyond 5.1%"),
     ],
 )  # fmt: skip
 def test_an_effect_and_its_question_in_words(comparison, measure, numbers, effect, asked):

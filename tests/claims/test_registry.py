@@ -7,7 +7,6 @@ from committed import CLAIMS, altered
 
 from normexp.claims.evidence.registry import (
     REGISTRY,
-    evidence_tag,
     latest,
     protocol_of,
     read_registry,
@@ -66,12 +65,6 @@ def test_rows_are_looked_for_in_the_users_registry_and_that_of_the_evidence(tmp_
     assert [path.samefile(shipped) for path in registries_of()] == [False, True]
     monkeypatch.chdir(shipped.parents[2])
     assert [path.samefile(shipped) for path in registries_of()] == [True]
-
-
-def test_the_tag_of_kept_runs_follows_the_protocol():
-    claim = CLAIMS["P06a"]
-    assert evidence_tag(claim) == f"P06a:{protocol_of(claim)[:8]}"
-    assert evidence_tag(altered(claim, seeds=claim.seeds + 1)) != evidence_tag(claim)
 
 
 def test_every_drawn_claim_is_registered_as_it_stands():

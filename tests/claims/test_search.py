@@ -79,9 +79,6 @@ def test_structures_are_what_they_say():
     assert torch.allclose(mirrored[:4, :4], mirrored[4:, 4:])
     repeated = matrix(weights(pairs="repeated"), 8, 6, generator())
     assert torch.allclose(repeated[:4], repeated[4:])
-
-
-def test_near_identity_is_a_quarter_of_noise_around_it():
     noise = matrix(weights(structure="near identity"), 400, 400, generator()) - torch.eye(400)
     assert float(noise.std()) * 20 == pytest.approx(0.25, rel=0.02)
 

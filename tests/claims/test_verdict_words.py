@@ -16,18 +16,9 @@ from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.one_setting import judge_comparisons, judge_values
 from normexp.claims.judge.settings_count import count
 from normexp.claims.judge.verdict import Few, Limits, RunsBeforeRegistration
+from normexp.claims.numbers import by_arm, numbers_of
 from normexp.claims.record import from_json, table_of_settings, to_json
-from normexp.claims.words import (
-    by_arm,
-    does_not_show,
-    few_settings,
-    lateness,
-    note,
-    note_of_values,
-    numbers_of,
-    paragraph,
-    scope,
-)
+from normexp.claims.words import does_not_show, few_settings, lateness, note, note_of_values, paragraph, scope
 
 ZERO = [0.0] * 8
 SENTENCES = ("scope", "note", "does_not_show", "method")  # of a file
@@ -35,26 +26,21 @@ LAW = altered(CLAIMS["S05"], expected=None)
 TRAINED = altered(CLAIMS["P14"], comparisons=[MORE], measure="share of answers", cells={}, factor={})
 
 
-@pytest.mark.parametrize(("expected", "said"), [("supported", False), ("refuted", True), (None, False)])
-def test_a_word_that_mathematics_contradicts_is_unexpected(expected, said):
-    more = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
-    table = table_of({"a": spread(1.0, 0.1), "b": ZERO})
-    verdict = judge_values(altered(LAW, comparisons=[more], expected=expected), table)
-    assert verdict.word == "supported"
-    assert verdict.as_expected == (None if expected is None else expected == "supported")
-    assert ("UNEXPECTED: mathematics says" in paragraph(verdict)) == said
-
-
 @pytest.mark.parametrize(
-    ("mean", "expected", "word", "as_expected"),
-    [(1.0, "supported", "holds here", True), (1.0, "refuted", "holds here", False),
-     (0.1, "supported", "not shown here", None)],
+    ("of", "mean", "expected", "word", "as_expected"),
+    [
+        (LAW, 1.0, "supported", "supported", True), (LAW, 1.0, "refuted", "supported", False),
+        (LAW, 1.0, None, "supported", None), (TRAINED, 1.0, "supported", "holds here", True),
+        (TRAINED, 1.0, "refuted", "holds here", False), (TRAINED, 0.1, "supported", "not shown here", None),
+    ],
 )  # fmt: skip
-def test_networks_in_one_setting_show_what_was_expected_or_nothing(mean, expected, word, as_expected):
-    claim = altered(TRAINED, expected=expected)
-    verdict = judge_values(claim, table_of({"a": spread(mean, 0.1), "b": ZERO}))
+def test_a_word_is_what_mathematics_says_or_unexpected_or_nothing(of, mean, expected, word, as_expected):
+    claim = altered(of, comparisons=[MORE], expected=expected)
+    table = table_of({"a": spread(mean, 0.1), "b": ZERO})
+    verdict = judge_values(claim, table)
     assert (verdict.word, verdict.as_expected) == (word, as_expected)
-    verdict = judge_values(altered(claim, withdrawn="why"), table_of({"a": spread(mean, 0.1), "b": ZERO}))
+    assert ("UNEXPECTED: mathematics says" in paragraph(verdict)) == (as_expected is False)
+    verdict = judge_values(altered(claim, withdrawn="why"), table)
     assert (verdict.word, verdict.as_expected, note(verdict)) == ("withdrawn", None, "withdrawn: why")
     assert to_json(from_json(to_json(verdict))) == to_json(verdict)
 
@@ -69,27 +55,6 @@ def test_every_comparison_of_trained_networks_is_told():
         r"The claim: a against b: more than 50 points higher, b against 0.3: smaller by more than 0",
         numbers_of(verdict),
     )
-
-
-@pytest.mark.parametrize(
-    ("kind", "margin", "said"),
-    [("smaller", 0.05, "smaller than 0.9 by more than 4.9%"), ("greater", 0, "greater than 0.9"),
-     ("greater", 0.05, "greater than 0.9 by more than 5.1%"),
-     ("equivalent", 0.05, "no difference from 0.9 beyond 5.1%")],
-)  # fmt: skip
-def test_a_ratio_to_a_number_names_the_number(kind, margin, said):
-    asked = Comparison(kind=kind, arm="a", target=0.9, log=True, margin=margin)
-    table = table_of({"a": spread(0.5, 0.01), "b": ZERO})
-    verdict = judge_values(altered(TRAINED, comparisons=[asked]), table)
-    assert numbers_of(verdict).endswith(f"The claim: {said}")
-
-
-def test_a_whole_share_is_a_hundred_points():
-    more = Comparison(kind="greater", arm="a", baseline="b", margin=0.999)
-    verdict = judge_values(
-        altered(TRAINED, comparisons=[more]), table_of({"a": spread(1, 0.0001), "b": ZERO})
-    )
-    assert "a 100 points higher than b (100 to 100 points higher)" in numbers_of(verdict)
 
 
 @pytest.mark.parametrize("arm", ["a", None])
@@ -213,19 +178,12 @@ def test_settings_are_clear_by_their_own_seeds_or_open():
     assert table["holds"].tolist() == [True, True]
 
 
-def test_repeated_draws_and_late_rows_are_told():
+def test_repeated_draws_and_runs_before_the_registration_are_told_and_keep_their_keys():
     found = judge(family([1.0] * 6), claim(MORE, first=8), repeated=2)
-    assert (found.word, note(found).split("; ")[0]) == (
-        "supported", "2 of 8 draws were the same network as an earlier one",
-    )  # fmt: skip
-    assert (lateness(found), scope(found)) == (
-        "unregistered",
-        "beyond the margin in 6 of 6 drawn settings, unregistered",
-    )
+    assert found.word == "supported"
+    assert note(found).startswith("2 of 8 draws were the same network as an earlier one; ")
+    assert scope(found) == "beyond the margin in 6 of 6 drawn settings, unregistered"
     assert to_json(found)["late"] is None
-
-
-def test_runs_before_the_registration_are_told_and_keep_their_keys():
     before = RunsBeforeRegistration(started=3, of=1200)
     found = judge(family([1.0] * 6), claim(MORE), before_registration=before)
     assert lateness(found) == "registered after 3 of 1,200 runs"

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from asked import verify
 from committed import altered, read_claim
 
 from normexp.claims.evidence.initial import gather, initial_table
 from normexp.claims.evidence.settings import NETWORK, different, settings_of_values
 from normexp.claims.spec.cell import BankCell
+from normexp.claims.verify import verified
 from normexp.claims.words import note
 
 SMALL = "model.width=8, model.activation"
@@ -46,7 +46,7 @@ def initial(tmp_path):
 
 @pytest.mark.integration
 def test_a_claim_about_initial_networks_is_judged_over_its_settings(initial, tmp_path):
-    verdict = verify(initial, tmp_path / "out")
+    verdict = verified(initial, tmp_path / "out", "c", [])
     read = json.loads((tmp_path / "out" / "Q01" / "verdict.json").read_text())
     assert (read["verdict"], read["registered"]) == ("counted", None)
     assert read["scope"] == f"beyond the margin in {read['holds']} of 6 hand-picked settings"
@@ -77,8 +77,10 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path):
         f"options: {{batch_size: 16}}\ncomparison: {{kind: smaller, arm: a, target: 1}}\nsettings:\n{settings}"
     )
     claim = read_claim(path)
-    assert verify(claim, tmp_path / "chosen").counts[0].n == 6  # those that somebody chose all count
-    verdict = verify(altered(claim, first=6), tmp_path / "out")
+    assert (
+        verified(claim, tmp_path / "chosen", "c", []).counts[0].n == 6
+    )  # those that somebody chose all count
+    verdict = verified(altered(claim, first=6), tmp_path / "out", "c", [])
     assert [row.name for row in verdict.settings] == ["he", "wide", "deep"]
     assert "3 of 6 draws were the same network as an earlier one" in note(verdict)
     table = pd.read_csv(tmp_path / "out" / "Q01" / "evidence.csv", keep_default_na=False)
@@ -90,7 +92,7 @@ def test_a_network_that_is_drawn_twice_counts_once(tmp_path):
 )
 def test_a_network_is_the_same_only_with_equal_values_and_directions(initial, second, network, names):
     cells = {name: BankCell(name=name, overrides=()) for name in "ab"}
-    claim = altered(initial, cells=cells, arms={"x": []}, seeds=1)
+    claim = altered(initial, cells=cells, arms={"x": []}, seeds=1, first=2)
     rows = [("", "a", 1.0), ("", "b", second), (NETWORK, "a", 2.0), (NETWORK, "b", network)]
     table = pd.DataFrame(rows, columns=["part", "setting", "value"]).assign(arm="x", factor="", seed=0)
     assert [own.name for own in different(claim, table)] == names

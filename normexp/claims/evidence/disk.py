@@ -11,20 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from normexp.claims.evidence.grid import cells_of
-from normexp.claims.evidence.metric import (
-    ANEW,
-    FINAL,
-    NEVER,
-    SPEED,
-    STEPS_TO,
-    check_metric,
-    late_gain,
-    read_logged,
-    steps_to,
-)
+from normexp.claims.evidence.metric import NUMBERS, check_metric, column_of, late_gain, read_recorded, speeds
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.evidence.table import CPU, NO_RUNS
-from normexp.claims.spec.cell import BankCell, key_of
+from normexp.claims.spec.cell import BankCell, key_of, with_assumed
 from normexp.claims.spec.claim import Claim
 from normexp.config.process import fast_imports
 from normexp.runs import load_test_examples, read_summary
@@ -34,8 +24,6 @@ if TYPE_CHECKING:
     from normexp.config.run_spec import RunSpec  # loads torch
 
 READ = ("monitor", "accuracies", "log_every_n_steps")  # keys of what a run records that a metric may read
-METRICS = [metric for metric in (*FINAL, *ANEW) if "error" not in metric]
-NUMBERS = [metric.replace("/", "_") for metric in METRICS]
 
 
 class DiskRuns:
@@ -58,7 +46,7 @@ class DiskRuns:
             for spec in specs(overrides, seeds=sorted(rows["seed"].unique().tolist()), rates=rates):
                 self._specs[text, spec.config["seed"], spec.config["lr"] if rates else None] = spec
             for arm in rows["arm"].unique():
-                for metric in self._metrics(arm):
+                for metric in self.claim.metrics_of(arm):
                     check_metric(self.claim, metric, spec.config)
         return [self._specs[key] for key in keys]
 
@@ -82,24 +70,15 @@ class DiskRuns:
         """Columns that a summary lacks: logged metrics, the number of test answers, and how much a run still gained."""
         more: dict[str, Any] = {"folder": str(folder), "asked_by": ""}
         more |= {"answers": math.nan, "late_gain": math.nan}
-        for metric in {metric for arm in arms for metric in self._metrics(arm)}:
-            name = metric.removeprefix("convergence/")
-            if name.startswith(STEPS_TO):  # also a target that the evidence has no column for
-                known = summary["convergence"]
-                target = float(name.removeprefix(STEPS_TO))
-                more[name] = _steps(name, known) if name in known else steps_to(folder, target)
-            elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.settings:
+        for metric in {metric for arm in arms for metric in self.claim.metrics_of(arm)}:
+            if metric.startswith(("logged/", "convergence/steps_to_")):
+                more[column_of(metric)] = read_recorded(metric, summary, folder)
+            elif metric in ("test/error", f"test/error_{REESTIMATED}") and self.claim.cells:
                 examples = load_test_examples(folder)
                 more["answers"] = math.nan if examples is None else float(examples.right.size)
-            elif metric.startswith("logged/"):
-                more[metric] = read_logged(metric, summary, folder)
         if cell.draw:
             more["late_gain"] = late_gain(summary, folder, text=cell.test == "blocks")
         return more
-
-    def _metrics(self, arm: str) -> list[str]:
-        """What the claim reads of an arm's runs."""
-        return [metric for metric in (self.claim.metric_of(arm), self.claim.check_of(arm)) if metric]
 
     def name_of(self, row: Any) -> str:
         """What a run of a grid is called on the screen."""
@@ -120,12 +99,10 @@ def overrides_of(text: str, cache: Path) -> list[str]:
     needs a run that recorded it, so runs that record something else lie in a folder of their own."""
     # `.hydra/` resolves no key, so references are escaped as Hydra's sweeps write them.
     overrides = [override.replace("${seed}", r"$\{seed\}") for override in text.split("\n") if override]
-    named = {key_of(override).partition(".")[0] for override in overrides}
     recorded = [override for override in overrides if key_of(override).startswith(READ)]
     digest = hashlib.sha256("\n".join(recorded).encode()).hexdigest()[:8]
     study = f"watched-{digest}" if recorded else "runs"
-    unnamed = [text for text in ("recipe=plain", "monitor=none") if key_of(text) not in named]
-    return [*unnamed, f"name={study}", f"outputs={cache}", *overrides]
+    return [f"name={study}", f"outputs={cache}", *with_assumed(overrides)]
 
 
 def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,9 +113,8 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "key": summary["hash"],
         "norm": summary["choices"]["norm"],
         **{name: summary[name] for name in ("status", "steps", "finished")},
-        **{metric.replace("/", "_"): _number(summary["metrics"].get(metric)) for metric in METRICS},
-        "auc": _number(summary["convergence"].get("auc")),
-        **{name: _steps(name, summary["convergence"]) for name in SPEED if name.startswith(STEPS_TO)},
+        **{name: _number(summary["metrics"].get(metric)) for name, metric in NUMBERS.items()},
+        **speeds(summary["convergence"]),
         "seconds": round(summary["seconds"], 2),
         **{name: execution.get(name) for name in ("threads", "processor", "precision")},
         "device": str(execution.get("device", CPU)).partition(":")[0],
@@ -148,12 +124,6 @@ def row_of(summary: Mapping[str, Any]) -> dict[str, Any]:
         "torch": summary["versions"]["torch"],
         "numerics": summary.get("numerics", 1),
     }
-
-
-def _steps(name: str, convergence: Mapping[str, Any]) -> float:
-    """The steps to a target; infinity if it was never reached, nan if the run did not look for it."""
-    steps = convergence.get(name, math.nan)
-    return NEVER if steps is None else float(steps)
 
 
 def _number(value: float | None) -> float:

@@ -43,7 +43,7 @@ def grid_of(claim: Claim) -> pd.DataFrame:
 
 def cells_of(claim: Claim) -> list[BankCell]:
     """The cells of a claim. A claim in a single setting has one cell, which changes nothing."""
-    return list(claim.cells.values()) if claim.settings else [BankCell(name="", overrides=())]
+    return list(claim.cells.values()) if claim.cells else [BankCell(name="", overrides=())]
 
 
 def grid_of_bank(bank: Bank) -> pd.DataFrame:
@@ -85,7 +85,7 @@ def equal_passes(cell: BankCell, overrides: Sequence[str]) -> list[str]:
 
 def rates_in(claim: Claim, cell: BankCell, arm: str, level: Any) -> tuple[float | None, ...]:
     """The first rates of an arm in a setting; None for the configuration's own rate."""
-    if not claim.settings:
+    if not claim.cells:
         return (None,)
     tuned, rates = claim.rate == "own", cell.rates
     if cell.draw:

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 import pandas as pd
@@ -18,7 +18,7 @@ from normexp.claims.evidence.settings import DIRECTIONS, NETWORK
 from normexp.claims.evidence.weights import Weights
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.laws.sites import SiteNetwork
-from normexp.claims.spec.cell import key_of, last_of_each
+from normexp.claims.spec.cell import last_of_each, value_of, with_assumed
 from normexp.claims.spec.claim import Claim, split_options
 from normexp.config.checks import validate
 from normexp.config.compose import compose, plain_values
@@ -72,11 +72,11 @@ def initial_table(claim: Claim) -> pd.DataFrame:
     """The table of a claim's networks, made anew: one row per part, setting, arm, level and seed."""
     functions = {"": claim.function} | ({NETWORK: DIRECTIONS} if claim.drawn else {})
     tables = []
-    for (part, function), (name, setting) in itertools.product(functions.items(), claim.settings.items()):
-        overrides, options = split_options(setting)
+    for (part, function), cell in itertools.product(functions.items(), claim.cells.values()):
+        overrides, options = split_options(cell.overrides)
         changes = {"cells": {}, "fixed": [*overrides, *claim.fixed], "options": claim.options | options}
         table = gather(claim.model_copy(update=changes | {"function": function}))
-        tables.append(table.assign(setting=name, part=part))
+        tables.append(table.assign(setting=cell.name, part=part))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -113,19 +113,12 @@ def words_of(law_function: Callable[..., float]) -> dict[str, tuple]:
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
 
 
-def names_data(overrides: Iterable[str]) -> bool:
-    """Whether overrides choose a data set."""
-    return any(key_of(override) == "data" for override in overrides)
-
-
 @functools.cache
 def plain(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """The configuration as plain values; what a network needs of them is checked. A protocol that names no recipe
-    assumes the plain one, and has no monitor but its claim's own. Callers share the values and must not change them."""
-    named = {key_of(override).partition(".")[0] for override in overrides}
-    more = [text for text in ("recipe=plain", "monitor=none") if key_of(text) not in named]
-    config = plain_values(compose([*more, *overrides])[0])
-    validate(config, groups=("model", "norm", *(["data"] if names_data(overrides) else [])))
+    """The configuration as plain values; what a network needs of them is checked. Callers share the values and must not
+    change them."""
+    config = plain_values(compose(with_assumed(overrides))[0])
+    validate(config, groups=("model", "norm", *(["data"] if value_of("data", overrides) else [])))
     return config
 
 
@@ -142,7 +135,7 @@ def network(overrides: tuple[str, ...], seed: int) -> SiteNetwork:
     # Every model of this project is one.
     kind = cast(type[SiteNetwork], resolve_target("model", config["model"]["_target_"]))
     sizes, examples = (IMAGE if kind.accepts == "image" else TEXT), None
-    if names_data(overrides):
+    if value_of("data", overrides):
         sizes, examples = examples_of(json.dumps(config["data"]))
     model = cast(SiteNetwork, build_model({**config, "seed": seed}, sizes))
     model.input_shape, model.num_classes = sizes.input_shape, sizes.num_classes

@@ -13,6 +13,7 @@
 import fnmatch
 import math
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
 FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
 ANEW = [f"{metric}_{REESTIMATED}" for metric in FINAL if not metric.startswith("train/")]
 KNOWN = [*FINAL, *ANEW, "failed", *(f"convergence/{name}" for name in SPEED)]
+NUMBERS = {metric.replace("/", "_"): metric for metric in FINAL + ANEW if "error" not in metric}  # by column
 STEPS_TO = "steps_to_"
 TARGET = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names one
 NEVER = math.inf  # steps to a target that was never reached; nan: nobody looked for it
@@ -55,44 +57,59 @@ def with_values(claim: Claim, runs: pd.DataFrame) -> pd.DataFrame:
     ended = (runs["status"] == "completed").to_numpy()  # the last number of a diverged run means nothing
     for arm in claim.arms:
         here = ended & (runs["arm"] == arm).to_numpy()
-        metrics = {"value": claim.metric_of(arm), "check": claim.check_of(arm)}
-        for name, metric in metrics.items():
-            if metric and metric != "failed" and here.any():
-                values[name][here] = column_of(metric, runs[here])
-        if steps and here.any():
-            unreached[here] = runs.loc[here, claim.metric_of(arm).partition("/")[2]] == NEVER
+        if not here.any():
+            continue
+        for name, metric in {"value": claim.metric_of(arm), "check": claim.check_of(arm)}.items():
+            if metric and metric != "failed":
+                values[name][here] = numbers_of(metric, runs[here])
+        if steps:
+            unreached[here] = runs.loc[here, column_of(claim.metric_of(arm))] == NEVER
     return runs.assign(**values, **({"unreached": unreached} if steps else {}))
 
 
-def column_of(metric: str, runs: pd.DataFrame) -> pd.Series:
-    """The numbers of a metric in a table of runs. A `logged/` metric is a column of its own."""
+def column_of(metric: str) -> str:
+    """The column of a table of runs that tells a metric; of an error, that of the accuracy."""
     group, _, name = metric.partition("/")
-    if metric in runs:
-        return runs[metric]
-    if group == "convergence" and name in runs:
-        return _steps(metric, runs) if name.startswith(STEPS_TO) else runs[name]
-    if (column := f"{group}_{name}".replace("error", "accuracy")) in runs:
-        return 1 - runs[column] if name.startswith("error") else runs[column]
-    raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
+    if group in ("logged", "convergence"):
+        return metric.removeprefix("convergence/")
+    return f"{group}_{name}".replace("error", "accuracy")
 
 
-def columns_anew(claim: Claim) -> list[str]:
-    """The columns of a claim's metrics that runs from before there were such numbers lack."""
-    asked = {claim.metric_of(arm) for arm in claim.arms} | {claim.check_of(arm) for arm in claim.arms}
-    return sorted(
-        {metric.replace("/", "_").replace("error", "accuracy") for metric in ANEW if metric in asked}
-    )
+def numbers_of(metric: str, runs: pd.DataFrame) -> pd.Series:
+    """The numbers of a metric in a table of runs: of steps to a target all steps of a run that never reached it."""
+    column = column_of(metric)
+    if column not in runs:
+        raise ValueError(f"metric={metric}: no run of this table has it; evidence=none trains them anew")
+    numbers = runs[column]
+    if column.startswith(STEPS_TO):
+        if unknown := int(numbers.isna().sum()):
+            raise ValueError(
+                f"metric={metric}: {unknown} of {len(runs)} runs did not look for this target; evidence=none and "
+                "another out= train them anew"
+            )
+        return numbers.where(numbers != NEVER, runs["steps"])
+    return 1 - numbers if metric in FINAL + ANEW and "/error" in metric else numbers
 
 
-def _steps(metric: str, runs: pd.DataFrame) -> pd.Series:
-    """The steps to a target; all steps of a run that never reached it."""
-    steps = runs[metric.partition("/")[2]]
-    if unknown := int(steps.isna().sum()):
-        raise ValueError(
-            f"metric={metric}: {unknown} of {len(steps)} runs did not look for this target; evidence=none and another "
-            "out= train them anew"
-        )
-    return steps.where(steps != NEVER, runs["steps"])
+def speeds(convergence: Mapping[str, Any]) -> dict[str, float]:
+    """The columns of speed, of a run's summary."""
+    auc = convergence.get("auc")
+    steps = {name: _steps(name, convergence) for name in SPEED if name.startswith(STEPS_TO)}
+    return {"auc": math.nan if auc is None else float(auc), **steps}
+
+
+def _steps(name: str, convergence: Mapping[str, Any]) -> float:
+    """The steps to a target; infinity if it was never reached, nan if the run did not look for it."""
+    steps = convergence.get(name, math.nan)
+    return NEVER if steps is None else float(steps)
+
+
+def read_recorded(metric: str, summary: Mapping[str, Any], folder: Path) -> float:
+    """The number of a `logged/` metric, or the steps to a target, also of one that the evidence has no column for."""
+    if metric.startswith("logged/"):
+        return read_logged(metric, summary, folder)
+    name, known = column_of(metric), summary["convergence"]
+    return _steps(name, known) if name in known else steps_to(folder, float(name.removeprefix(STEPS_TO)))
 
 
 def steps_to(folder: Path, target: float) -> float:
@@ -124,7 +141,7 @@ def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
             raise ValueError(f"{where}nothing logs {tag}; add its monitor, such as monitor=full, to fixed")
 
 
-def read_logged(metric: str, summary: dict[str, Any], folder: Path) -> float:
+def read_logged(metric: str, summary: Mapping[str, Any], folder: Path) -> float:
     """The number of a `logged/` metric; nan of a diverged run. Raises ValueError where nothing of the name was logged:
     with nan instead, every run would count as diverged."""
     globs = metric.removeprefix("logged/").split(" - ")

@@ -35,7 +35,7 @@ KEYS = ("subject", "protocol", "date", "reason", "seeds")
 Seeds = list[list[int]]  # ranges [first, end) of the verdict
 FIELDS = (
     "sentence", "evidence", "function", "metric", "factor", "options", "seeds", "first_seed", "better", "first", "rate",
-    "arms", "fixed", "settings",
+    "arms", "fixed",
 )  # fmt: skip
 
 
@@ -53,6 +53,7 @@ def protocol_of(claim: Claim) -> str:
         "comparisons": [comparison.shown() for comparison in claim.comparisons],
         # None stands where a function once did.
         "manipulation": check and [check.metric, None, check.comparison.shown()],
+        "settings": {name: list(cell.overrides) for name, cell in claim.cells.items()},
         "cells": {name: _cell(cell) for name, cell in claim.cells.items()},
         "rules": RULES | RATE_RULES | FAILURE_RULES | DIFFERENT,
     }

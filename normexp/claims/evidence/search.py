@@ -15,7 +15,9 @@ import torch
 from normexp.claims.evidence.initial import value_of_arm
 from normexp.claims.evidence.weights import Weights, pick
 from normexp.claims.judge.one_setting import outside
-from normexp.claims.spec.claim import Claim, Range, Search
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.document import Search
+from normexp.claims.spec.population import Range
 
 TRIES = 20  # draws for one case, since a network whose signal or gradient is dead gives no finite value
 LEAST_GAIN = 1e-4  # of the excess; less may be rounding, and rounding differs from processor to processor

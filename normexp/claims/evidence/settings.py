@@ -133,9 +133,11 @@ def settings_of_values(claim: Claim, table: pd.DataFrame, part: str = "") -> lis
 
 
 def different(claim: Claim, table: pd.DataFrame) -> list[Setting]:
-    """The settings without those that are the same network as an earlier one: drawn twice, or apart only in what the
-    claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of a measure
-    at the end of its range, do not make networks equal."""
+    """The settings; of drawn ones without those that are the same network as an earlier one: drawn twice, or apart only
+    in what the claim's arms fix or do not use, or in a scale of the weights that a norm removes. Equal values alone, of
+    a measure at the end of its range, do not make networks equal."""
+    if not claim.drawn:
+        return settings_of_values(claim, table)
     distinct: list[Setting] = []
     seen: list[np.ndarray] = []
     pairs = zip(*(settings_of_values(claim, table, part) for part in ("", NETWORK)), strict=True)

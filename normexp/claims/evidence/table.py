@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from normexp.claims.evidence.grid import ARM, OF_BANK, RUN, arms_in, cells_of
-from normexp.claims.evidence.metric import NEVER, STEPS_TO, columns_anew
+from normexp.claims.evidence.metric import ANEW, NEVER, STEPS_TO, column_of
 from normexp.claims.evidence.registry import evidence_tag, protocol_of
 from normexp.claims.spec.claim import Claim
 from normexp.config.folder import CONFIGS
@@ -27,29 +27,27 @@ def read(
     number of the claim counts as none."""
     kept = runs_in(evidence)
     kept = kept[kept["overrides"].isin(grid["overrides"].unique())].astype({"overrides": object})
-    asked = kept["asked_by"].astype(str)
-    for_claim = asked_for(claim, kept)
-    kept = kept[for_claim | ~_lacks(claim, grid, kept)]
-    order = 2 * for_claim[kept.index] + asked[kept.index].str.contains(OF_BANK)
-    kept = kept.loc[order.sort_values(ascending=False, kind="stable").index]
-    columns = columns_anew(claim)
+    order = {"mine": asked_for(claim, kept), "of_bank": kept["asked_by"].astype(str).str.contains(OF_BANK)}
+    kept = kept.assign(**order)[order["mine"] | ~_lacks(claim, grid, kept)]
+    kept = kept.sort_values([*order], ascending=False, kind="stable").drop(columns=[*order])
+    asked = {metric for arm in claim.arms for metric in claim.metrics_of(arm)}
+    columns = sorted({column_of(metric) for metric in asked & {*ANEW}})
     whole = [
         table[(table["status"] != "completed") | table.reindex(columns=columns).notna().all(axis=1)]
         for table in (kept, disk)
     ]
-    tables = [table for table in whole if len(table)]
-    runs = pd.concat(tables, ignore_index=True) if tables else kept
+    runs = pd.concat([table for table in whole if len(table)] or whole[:1], ignore_index=True)
     return runs.drop_duplicates(RUN, ignore_index=True)
 
 
 def _lacks(claim: Claim, grid: pd.DataFrame, runs: pd.DataFrame) -> pd.Series:
     """Which finished runs have no number that an arm of the claim reads, of a tag or of speed: nobody asked for it."""
     lacks = pd.Series(False, index=runs.index)
-    for arm in claim.arms if claim.evidence == "training" else ():
-        for metric in (claim.metric_of(arm), claim.check_of(arm)):
-            if metric and metric.startswith(("logged/", "convergence/")):
+    for arm in claim.arms:
+        for metric in claim.metrics_of(arm):
+            if metric.startswith(("logged/", "convergence/")):
                 texts = grid.loc[grid["arm"] == arm, "overrides"].unique()
-                column = metric.removeprefix("convergence/")
+                column = column_of(metric)
                 absent = runs[column].isna() if column in runs else True
                 lacks |= runs["overrides"].isin(texts) & (runs["status"] == "completed") & absent
     return lacks

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from normexp.claims.laws.sites import SiteNetwork, modules_of
-from normexp.claims.spec.claim import Range
+from normexp.claims.spec.population import Range
 
 CHOICES: dict[str, list] = {  # of the parts of weights that are no numbers
     "entries": ["normal", "uniform", "signs", "sparse", "heavy-tailed"],

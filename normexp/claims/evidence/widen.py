@@ -18,16 +18,15 @@ Arm = tuple[str, object, str]  # arm, level, overrides
 
 def widen(claim: Claim, grid: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
     """The grid with the runs that its finished ones ask for; the grid itself where they ask for no more."""
-    if not claim.settings:
+    if not claim.cells:
         return grid
     added = []
     for name, runs in with_values(claim, runs_of(grid, table)).groupby("setting", sort=False):
         cell = claim.cells[str(name)]
         arms = arms_in(claim, cell)
         # In a drawn setting every arm has rates of its own, so one that needs others costs the others nothing.
-        more = [rows for arm in arms for rows in wider_rates(claim, cell, [arm], runs)] if cell.draw else (
-            wider_rates(claim, cell, arms, runs)
-        )  # fmt: skip
+        sharing = [[arm] for arm in arms] if cell.draw else [arms]
+        more = [rows for own in sharing for rows in wider_rates(claim, cell, own, runs)]
         if not more and not runs["status"].isna().any():
             more = more_seeds(claim, cell, arms, runs)
         added += more

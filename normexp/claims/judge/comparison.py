@@ -82,9 +82,10 @@ class Comparison(BaseModel):
         return KINDS[self.kind]
 
     @property
-    def bounded(self) -> bool:
-        """Whether there is a bound of single values."""
-        return any(bound is not None for bound in (self.at_most, self.at_least, self.equals))
+    def bounds(self) -> dict[str, Bounds]:
+        """The bounds of single values that are given, by their keys."""
+        keys = {"at_most": self.at_most, "at_least": self.at_least, "equals": self.equals}
+        return {key: bound for key, bound in keys.items() if bound is not None}
 
     @property
     def practical(self) -> bool:

@@ -66,7 +66,7 @@ class Kind:
         """Lines with key, value and remedy for what does not belong together."""
         if asked.arm is None:
             yield f"kind={self.name}: name the arm"
-        if asked.bounded:
+        if asked.bounds:
             yield f"kind={self.name}: has no at_most, at_least or equals; give a margin"
         if asked.baseline is not None and asked.target is not None:
             yield f"target={asked.target}: there is baseline={asked.baseline} too; keep one"
@@ -121,9 +121,8 @@ class Difference(Kind):
     def question(self, asked: "Comparison", in_words: InWords) -> str:
         if asked.practical:
             return self.practice
-        if (
-            asked.log and asked.target is not None
-        ):  # the value itself is told, and a ratio to the target is claimed
+        if asked.log and asked.target is not None:
+            # The value itself is told, and a ratio to the target is claimed.
             by = in_words((self.sign or 1) * asked.size, way=False) if asked.size else ""
             if not self.sign:
                 return f"{'no' if self.within else 'a'} difference from {asked.target:g} beyond {by or 0}"
@@ -159,11 +158,9 @@ class Slope(Kind):
     def question(self, asked: "Comparison", in_words: InWords) -> str:
         if not self.within:
             return f"{self.name} by more than {asked.size:g}"
-        return (
-            f"a slope of {asked.target:g} within {asked.size:g}"
-            if asked.target
-            else f"no slope beyond {asked.size:g}"
-        )
+        if asked.target:
+            return f"a slope of {asked.target:g} within {asked.size:g}"
+        return f"no slope beyond {asked.size:g}"
 
     def unit(self, asked: "Comparison", measure: str, factor: str) -> str:
         return f"change of {measure} over {factor or 'the factor'}"
@@ -177,7 +174,7 @@ class Every(Kind):
     universal: ClassVar = True
 
     def mistakes(self, asked: "Comparison") -> Iterator[str]:
-        if not asked.bounded:
+        if not asked.bounds:
             yield "kind=every: give at_most, at_least or equals"
         if asked.baseline or asked.target or asked.margin or asked.log:
             yield "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"

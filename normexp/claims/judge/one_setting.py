@@ -2,23 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, SeedMean, holm
-from normexp.claims.judge.head import arm_means, head, lost_runs
+from normexp.claims.judge.head import head, lost_runs
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import Case, Judgement, Verdict, Word, deciding
+from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_SEEDS
 
-if TYPE_CHECKING:
-    from normexp.claims.spec.claim import Claim
 
-
-def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
+def judge_values(claim: Claim, table: pd.DataFrame) -> Verdict:
     """The verdict of a claim in one setting, from a table with the columns arm, factor, seed and value. Cases never
     support a universal sentence that mathematics does not prove; it then has "no counterexample" among them. Networks
     show what holds in them, and no more."""
@@ -34,15 +32,13 @@ def judge_values(claim: "Claim", table: pd.DataFrame) -> Verdict:
         not_shown = Word.NOT_SHOWN_HERE if math.isfinite(decides.effect) else Word.UNDECIDED
         word = Word.HOLDS_HERE if word == Word.SUPPORTED else not_shown
     return Verdict(
-        **head(claim),
+        **head(claim, [setting]),
         word=Word.WITHDRAWN if claim.withdrawn else word,
         confidence=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
-        arms=arm_means([setting]),
-        failures=lost_runs([setting] if trained else []),
+        failures=lost_runs([setting.outcomes] if trained else []),
         judgements=judgements,
         cases=int(cases.sum()) if universal else 0,
         searched=claim.search is not None,
-        withdrawn=claim.withdrawn,
     )
 
 
@@ -54,18 +50,13 @@ def judge_comparisons(
     A comparison supports its sentence if the whole 95% interval lies where the sentence puts the effect, and refutes it
     if the whole interval lies elsewhere. For values that were `trained`, the effect is the mean over the seeds at which
     every compared run gave a number, and equal effects are no proof; those of laws and of initial networks are exact.
-
-    Raises ValueError with fewer than five seeds, because fewer rank nothing.
     """
-    n = table["seed"].nunique()
-    if n < FEWEST_SEEDS:
-        raise ValueError(f"seeds={n}: fewer than {FEWEST_SEEDS} seeds rank nothing; add seeds")
     outcomes = Setting.of_table(table).outcomes
     means = [None if c.rule.universal else _mean(outcomes, c, trained) for c in comparisons]
     pairs = list(zip(comparisons, means, strict=True))
     p = iter(holm([mean.p_of(c, c.size) for c, mean in pairs if mean]))
     return [
-        _of_mean(c, mean, next(p), outcomes, trained=trained) if mean else _of_values(c, table, n)
+        _of_mean(c, mean, next(p), outcomes, trained=trained) if mean else _of_values(c, table)
         for c, mean in pairs
     ]
 
@@ -95,7 +86,7 @@ def _of_mean(
     )  # fmt: skip
 
 
-def _of_values(comparison: Comparison, table: pd.DataFrame, seeds: int) -> Judgement:
+def _of_values(comparison: Comparison, table: pd.DataFrame) -> Judgement:
     """A universal sentence: one counterexample refutes, and any number of examples only supports. Each single value is
     checked against its bound. A value that is not a number fails."""
     rows = table[_cases(table, comparison)]
@@ -108,8 +99,8 @@ def _of_values(comparison: Comparison, table: pd.DataFrame, seeds: int) -> Judge
         word=Word.REFUTED if len(failing) else Word.SUPPORTED,
         effect=float(worst["value"]),
         interval=(float(rows["value"].min()), float(rows["value"].max())),
-        n_seeds=seeds,
-        seeds=seeds,
+        n_seeds=table["seed"].nunique(),
+        seeds=table["seed"].nunique(),
         cases=len(rows),
         failing=len(failing),
         worst=Case(worst["arm"], worst["factor"], int(worst["seed"]), str(worst.get("case", ""))),
@@ -138,15 +129,11 @@ def outside(comparison: Comparison, row: Any, levels: list) -> float:
     if np.isnan(row.value):
         return math.inf  # a value that is not a number fails
 
-    def bound(limit: Any) -> Any:
-        limit = limit[row.arm] if isinstance(limit, dict) else limit
-        return limit[levels.index(row.factor)] if isinstance(limit, list) else limit
-
     excesses = []
-    if comparison.at_most is not None:
-        excesses.append(row.value - bound(comparison.at_most))
-    if comparison.at_least is not None:
-        excesses.append(bound(comparison.at_least) - row.value)
-    if comparison.equals is not None:
-        excesses.append(abs(row.value - bound(comparison.equals)) - comparison.tolerance)
+    for key, bound in comparison.bounds.items():
+        limit = bound[row.arm] if isinstance(bound, dict) else bound
+        above = row.value - (limit[levels.index(row.factor)] if isinstance(limit, list) else limit)
+        excesses.append(
+            {"at_most": above, "at_least": -above, "equals": abs(above) - comparison.tolerance}[key]
+        )
     return max(excesses)

@@ -1,30 +1,21 @@
 """The verdict of a claim over settings: its counts, the word of each, and whether the sentence has one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from normexp.claims.judge.estimate import ALPHA, p_of_share
-from normexp.claims.judge.head import arm_means, few_of, head, lost_runs
+from normexp.claims.judge.estimate import ALPHA
+from normexp.claims.judge.head import few_of, head, lost_runs
 from normexp.claims.judge.outcomes import Setting
-from normexp.claims.judge.settings_count import count, word_of
-from normexp.claims.judge.verdict import (
-    FEWEST_SETTINGS,
-    Check,
-    Count,
-    Registered,
-    RunsBeforeRegistration,
-    Verdict,
-    Word,
-)
+from normexp.claims.judge.settings_count import count, with_word
+from normexp.claims.judge.verdict import Check, Registered, RunsBeforeRegistration, Verdict, Word
+from normexp.claims.spec.claim import Claim
 
 if TYPE_CHECKING:
     from normexp.claims.evidence.registry import Row
-    from normexp.claims.spec.claim import Claim
 
 
 def judge_settings(
-    claim: "Claim",
+    claim: Claim,
     settings: Sequence[Setting],
     *,
     row: "Row | None" = None,
@@ -45,50 +36,37 @@ def judge_settings(
         manipulation: the settings with the values of the manipulation check.
     """
     confidence, needed = 1 - (row.alpha if row else ALPHA), claim.first - repeated
-    check = _check(claim, manipulation, confidence) if manipulation else None
+    check = _check(claim, manipulation, confidence)
     begun = claim.drawn and len(settings) < needed
     counts = [count(settings, comparison, confidence) for comparison in claim.comparisons]
     if claim.drawn and not begun:
-        counts = [_with_word(result, check) for result in counts]
+        counts = [with_word(result, caused=not check or check.held) for result in counts]
     word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (Word.COUNTED, None)
     if begun:
         word = Word.BEGUN
     elif claim.withdrawn:
         word, p = Word.WITHDRAWN, None
     return Verdict(
-        **head(claim),
+        **head(claim, settings),
         word=word,
         confidence=confidence,
-        arms=arm_means(settings),
-        failures=lost_runs(settings),
+        failures=lost_runs(setting.outcomes for setting in settings),
         counts=tuple(counts),
-        drawn=claim.drawn,
-        early=claim.early,
         needed=needed,
         p=p,
         repeated=repeated,
         few=few_of(claim),
         manipulation=check,
-        withdrawn=claim.withdrawn,
         registered=Registered(row=row.number, date=row.date, alpha=row.alpha) if row else None,
         unregistered_because=unregistered_because,
         before_registration=before_registration,
     )
 
 
-def _with_word(result: Count, check: Check | None) -> Count:
-    """The count of a comparison over drawn settings with its word. Without the cause that it names there is none."""
-    if result.asked < FEWEST_SETTINGS:
-        return result
-    if check and not check.held:
-        return replace(result, word=Word.UNDECIDED)
-    return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
-
-
-def _check(claim: "Claim", settings: Sequence[Setting], confidence: float) -> Check | None:
+def _check(claim: Claim, settings: Sequence[Setting], confidence: float) -> Check | None:
     """The manipulation check: a causal sentence needs it to hold, in most drawn settings or in all hand-picked ones."""
     cause = claim.manipulation
-    if cause is None:
+    if not (cause and settings):
         return None
     result = count(settings, cause.comparison, confidence)
     held = result.share_interval[0] > 0.5 if claim.drawn else result.holds == result.n

@@ -14,18 +14,10 @@ import numpy as np
 
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
+from normexp.claims.judge.head import lost_runs
 from normexp.claims.judge.moderators import moderators
 from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
-from normexp.claims.judge.verdict import (
-    FAILED,
-    FEWEST_SETTINGS,
-    Count,
-    SettingRow,
-    Share,
-    Signs,
-    Trained,
-    Word,
-)
+from normexp.claims.judge.verdict import FEWEST_SETTINGS, Count, SettingRow, Share, Signs, Trained, Word
 
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
 MOST_SEEDS = 4  # of a setting near its margin
@@ -46,12 +38,8 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     mean = _mean(with_guesses, setting, comparison) if with_guesses else None
     seeds = _seeds(by_arm)
     margin = comparison.margin_in(with_guesses or {}, setting.quantity)
-    sides: set[str] = {*comparison.sides(mean.effect, margin, with_guesses or {})} if mean else {FAILED}
-    side = sides.pop() if len(sides) == 1 else FAILED
-    mean = None if side == FAILED else mean
-    failures = Counter[str]()
-    for (arm, _), outcomes in by_arm.items():
-        failures[arm] += int(outcomes.failed.sum())
+    sides = comparison.sides(mean.effect, margin, with_guesses or {}) if mean else set()
+    side, mean = (sides.pop(), mean) if len(sides) == 1 else ("failed", None)
     return SettingRow(
         name=setting.name,
         number=mean.effect if mean else None,
@@ -60,7 +48,7 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
         side=side,
         trained=_mean(together, setting, comparison).effect if _seeds(together) else None,
         seeds=seeds,
-        failures=dict(failures),
+        failures={arm: lost.failed for arm, lost in lost_runs([by_arm]).items()},
         holds=side == comparison.rule.true_side,
         labels=dict(setting.labels),
         learned=setting.learned,
@@ -100,15 +88,13 @@ def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparis
 def count(settings: Sequence[Setting], comparison: Comparison, confidence: float) -> Count:
     """One comparison over settings."""
     rows = [number_in(setting, comparison) for setting in settings]
-    asked = [row for row in rows if row.side != FAILED]
+    asked = [row for row in rows if row.number is not None]
     known = any(row.learned is not None for row in rows)
     numbers = np.array([row.number for row in asked])
-    failures, runs, unreached = Counter[str](), Counter[str](), Counter[str]()
-    for setting, row in zip(settings, rows, strict=True):
-        read = comparison.reads(setting.outcomes)
-        failures.update(row.failures)
-        runs.update(arm for (arm, _), outcomes in read.items() for _ in outcomes.seeds)
-        unreached.update(unreached_runs(read))
+    read = [comparison.reads(setting.outcomes) for setting in settings]
+    lost, unreached = lost_runs(read), Counter[str]()
+    for outcomes in read:
+        unreached.update(unreached_runs(outcomes))
     unfitted = Counter(arm for setting in settings for arm in setting.unfitted)
     sides = Counter(row.side for row in rows)
     return Count(
@@ -117,7 +103,7 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         beyond=sides["beyond"],
         within=sides["within"],
         opposite=sides["opposite"],
-        failed=sides[FAILED],
+        failed=sides["failed"],
         **vars(share_of(asked, confidence)),
         median=float(np.median(numbers)) if asked else None,
         median_interval=median_interval(numbers, confidence) if asked else None,
@@ -127,9 +113,9 @@ def count(settings: Sequence[Setting], comparison: Comparison, confidence: float
         ceiling=ceiling(settings, rows, comparison),
         moderators=moderators([row.holds for row in asked], [row.labels for row in asked]),
         trained=trained(settings, rows, comparison),
-        failures=dict(failures),
-        runs=dict(runs),
-        unfitted={arm: unfitted[arm] for arm in failures if arm in unfitted},
+        failures={arm: own.failed for arm, own in lost.items()},
+        runs={arm: own.of for arm, own in lost.items()},
+        unfitted={arm: unfitted[arm] for arm in lost if arm in unfitted},
         unreached=dict(unreached),
         settings=tuple(rows),
     )
@@ -188,6 +174,16 @@ def ceiling(settings: Sequence[Setting], rows: Sequence[SettingRow], comparison:
         differences = (pairs[:, 0] - pairs[:, 1]) / math.sqrt(len(arms[0]))
         expected += float((np.abs(differences) <= row.margin).mean())
     return expected
+
+
+def with_word(result: Count, *, caused: bool) -> Count:
+    """The count of a comparison over drawn settings with its word; undecided if the cause that it names was not
+    `caused`, as its manipulation check says."""
+    if result.asked < FEWEST_SETTINGS:
+        return result
+    if not caused:
+        return replace(result, word=Word.UNDECIDED)
+    return replace(result, word=word_of(result.share_interval), p=p_of_share(result.holds, result.asked))
 
 
 def word_of(share: tuple[float, float]) -> Word:

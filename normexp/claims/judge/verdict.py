@@ -5,7 +5,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
@@ -13,8 +15,8 @@ from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
 from normexp.runs.table import FEWEST_FOR_INTERVAL
 
+Shown = Annotated[Comparison, BeforeValidator(Comparison.of_shown)]  # in a file by what was set
 FEWEST_SETTINGS = 6  # drawn settings for a word
-FAILED = "failed"  # the side of a setting without a number
 
 
 class Word(StrEnum):
@@ -92,14 +94,12 @@ class SettingRow:
 class Count(Share):
     """One comparison over settings."""
 
-    comparison: Comparison
+    comparison: Shown
     n: int  # settings
     beyond: int  # settings in which the effect lies beyond the margin, as the sentence says
     within: int  # settings in which it lies within
     opposite: int  # settings in which it lies beyond the margin the other way
-    failed: (
-        int  # settings without a number, or with a bound that decides nothing, in which it cannot be asked
-    )
+    failed: int  # in which it cannot be asked: without a number, or with a bound that decides nothing
     median: float | None  # of the effects; None without one
     median_interval: Ends | None  # of the sign test
     direction: Signs | None  # None for a sentence that claims no sign
@@ -121,7 +121,7 @@ class Count(Share):
     def clear(self) -> tuple[int, int, int] | None:
         """Settings whose own interval lies wholly where the sentence is true, wholly elsewhere, and neither; None where
         one of them has no interval."""
-        rows = [row for row in self.settings if row.side != FAILED]
+        rows = [row for row in self.settings if row.number is not None]
         if not rows or min(row.seeds for row in rows) < FEWEST_FOR_INTERVAL:
             return None
         rule = self.comparison.rule
@@ -157,7 +157,7 @@ class Case:
 class Judgement:
     """One comparison in one setting: of a universal sentence all single values, else the mean over seeds."""
 
-    comparison: Comparison
+    comparison: Shown
     word: Word  # supported, refuted or undecided
     effect: float  # the mean; of a universal sentence the value that fails most, or passes most narrowly
     interval: Ends  # Student's t interval of the mean; of a universal sentence the range of all values

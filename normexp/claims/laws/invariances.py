@@ -21,10 +21,8 @@ def change(name: Change, weight: Tensor, data: Tensor, seed: int) -> tuple[Tenso
     first_unit[0] = first_sample[0] = 3.0
     changes = {
         "weights x 3": lambda: (3 * weight, data),
-        "weights + vector": lambda: (
-            weight + sample(seed + 10, D),
-            data,
-        ),  # one row for every unit: W + 1 g^T
+        # One row for every unit: W + 1 g^T.
+        "weights + vector": lambda: (weight + sample(seed + 10, D), data),
         "one unit's weights x 3": lambda: (first_unit * weight, data),
         "data x 3": lambda: (weight, 3 * data),
         "data + constant": lambda: (weight, data + sample(seed + 11, D)),

@@ -2,7 +2,6 @@
 
 import math
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +12,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, MaxNLocator
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.verdict import Judgement, SettingRow, Verdict, Word
+from normexp.claims.judge.verdict import Count, Judgement, SettingRow, Verdict, Word
 from normexp.claims.units import SHARES, effect_name
 from normexp.claims.words import title as title_of
 from normexp.report.drawing import new_figure
@@ -48,17 +47,12 @@ def lines_of(verdict: Verdict) -> list[Line]:
     """A row per setting that has a number, and the median of drawn ones. Bars of settings are one standard error over
     seeds. With several comparisons the effects are those of the first, as are the colors; hand-picked settings, which
     are few, have a row for each comparison."""
-    if len(verdict.counts) > 1 and not verdict.drawn:
-        return [
-            line_of_setting(row, count.comparison.rule.within)._replace(
-                name=effect_name(count.comparison) + (f", {row.name}" if len(count.settings) > 1 else "")
-            )
-            for count in verdict.counts
-            for row in count.settings
-            if row.number is not None
-        ]
-    equal = verdict.comparison.rule.within
-    lines = [line_of_setting(row, equal) for row in verdict.settings if row.number is not None]
+    each = len(verdict.counts) > 1 and not verdict.drawn
+    counts = verdict.counts if each else verdict.counts[:1]
+    rows = [(row, count) for count in counts for row in count.settings if row.number is not None]
+    lines = [line_of_setting(row, count, named=each) for row, count in rows]
+    if each:
+        return lines
     lines.sort(key=lambda line: line.effect)
     if verdict.effect is not None and verdict.interval and lines:
         kind = KIND_OF.get(verdict.word, "open")
@@ -67,13 +61,16 @@ def lines_of(verdict: Verdict) -> list[Line]:
     return lines
 
 
-def line_of_setting(row: SettingRow, equal: bool) -> Line:
-    """The row of a setting. `equal`: whether the claim is one of no difference, which has no opposite."""
+def line_of_setting(row: SettingRow, count: Count, *, named: bool) -> Line:
+    """The row of a setting, with its labels; `named` by what is compared. An equivalence has no opposite."""
     assert row.number is not None
     half = 0.0 if math.isnan(row.error) else row.error
-    kind = "for" if row.holds else "against" if row.side == "opposite" and not equal else "open"
+    against = row.side == "opposite" and not count.comparison.rule.within
     about = [row.labels[key] for key in ("data", "model") if key in row.labels]
     name = " ".join((row.name.removesuffix("-early"), *about))
+    if named:
+        name = effect_name(count.comparison) + (f", {row.name}" if len(count.settings) > 1 else "")
+    kind = "for" if row.holds else "against" if against else "open"
     return Line(name, row.number, (row.number - half, row.number + half), kind, row.margin)
 
 
@@ -95,10 +92,8 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
         axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
-        kinds = [line.kind for line in lines if not line.summary]
-        counts = {kind: kinds.count(kind) for kind in COLORS if kind in kinds}
         if lines:
-            explain(axes, counts, lines[-1], verdict.confidence, inside=alone)
+            explain(axes, lines, verdict.confidence, inside=alone)
         else:
             axes.text(0.5, 0.5, "no setting has a number", ha="center", transform=axes.transAxes)
     else:
@@ -128,26 +123,26 @@ def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     return "\n".join(textwrap.fill(text, width) for text in told)
 
 
-def explain(axes: Axes, counts: dict[str, int], last: Line, confidence: float, *, inside: bool) -> None:
+def explain(axes: Axes, lines: list[Line], confidence: float, *, inside: bool) -> None:
     """Say in the figure what colors, bars, band and diamond mean, and how many settings have each color. Few rows leave
     no room `inside`."""
+    kinds, last = [line.kind for line in lines if not line.summary], lines[-1]
     handles: list[Any] = [
-        Line2D([], [], color=COLORS[kind], marker="o", markersize=5, label=f"{WORDS[kind]} ({count})")
-        for kind, count in counts.items()
+        Line2D([], [], color=color, marker="o", markersize=5, label=f"{WORDS[kind]} ({kinds.count(kind)})")
+        for kind, color in COLORS.items()
+        if kind in kinds
     ]
     if last.summary:
-        look: dict[str, Any] = {"marker": "D", "markersize": 5, "linewidth": 4}
         text = f"median, {100 * confidence:.4g}% interval"
-        handles.append(Line2D([], [], color=COLORS[last.kind], label=text, **look))
+        color = COLORS[last.kind]
+        handles.append(Line2D([], [], color=color, label=text, marker="D", markersize=5, linewidth=4))
     handles.append(Patch(color=BAND, label="too small to matter"))
-    title = "settings; bars: one standard error"
-    legend: Callable[..., Any] = axes.legend
-    place: dict[str, Any] = {}
-    if not inside:
-        legend, place = axes.figure.legend, {"loc": "outside lower right", "ncols": len(handles)}
-    legend(
-        handles=handles, title=title, fontsize=8, title_fontsize=8, framealpha=0.9, edgecolor="white", **place
-    )
+    target: Any = axes if inside else axes.figure
+    place = {} if inside else {"loc": "outside lower right", "ncols": len(handles)}
+    target.legend(
+        handles=handles, title="settings; bars: one standard error", fontsize=8, title_fontsize=8, framealpha=0.9,
+        edgecolor="white", **place,
+    )  # fmt: skip
 
 
 def draw_forest(axes: Axes, lines: list[Line], verdict: Verdict) -> None:

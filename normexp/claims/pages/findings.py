@@ -1,18 +1,18 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from normexp.claims import units, words
+from normexp.claims import numbers, units, words
 from normexp.claims.evidence.table import EVIDENCE, values_of
 from normexp.claims.judge.settings_count import word_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Verdict, Word
 from normexp.claims.pages.figure import draw
 from normexp.claims.pages.markdown import markdown_page, markdown_table
-from normexp.claims.pages.verdicts import Family
+from normexp.claims.pages.verdicts import Tested, family_of, stays_in_words
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, effect_name
 from normexp.runs.files import write_text
@@ -30,35 +30,29 @@ SPANS = ("updates", "batch size", "depth", "width")
 
 def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[str, Verdict]) -> str:
     """Write the page and its figures. Returns a line on it."""
-    judged = {
-        name: verdict
-        for name, verdict in verdicts.items()
-        if verdict.word not in (Word.BEGUN, Word.WITHDRAWN)
-    }
+    no_answer = (Word.BEGUN, Word.WITHDRAWN)
+    judged = {name: verdict for name, verdict in verdicts.items() if verdict.word not in no_answer}
     chosen = [judged[name] for name in QUESTIONS if name in judged][:MOST_FINDINGS]
-    family = Family.of(verdicts)
-    rows = [
-        finding(claims[verdict.id], verdict) | {"holm": capital(family.in_words(verdict))}
-        for verdict in chosen
-    ]
+    family = family_of(verdicts)
+    rows = [finding(claims[verdict.id], verdict, family) for verdict in chosen]
     for verdict in chosen + [judged[name] for name in DRAWN_TOO if name in judged]:
         claim = claims[verdict.id]
         table = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, claim)
         if table is not None:
             figure = path.parent / "images" / f"finding_{claim.id}.png"
             draw(table, verdict, figure, next(iter(claim.factor), ""))
-    withdrawn = [name for name in QUESTIONS if name in claims and claims[name].withdrawn]
-    missing = [name for name in QUESTIONS if name not in judged and name not in withdrawn]
-    pages = {name: claims[name].answered_in for name in missing if name in claims}
+    withdrawn = [name for name in QUESTIONS if claims[name].withdrawn]
+    missing = [claims[name] for name in QUESTIONS if name not in judged and name not in withdrawn]
     linked = [
-        f"{name} ([asked of chosen networks]({pages[name]}))" if pages.get(name) else name for name in missing
+        f"{claim.id} ([asked of chosen networks]({claim.answered_in}))" if claim.answered_in else claim.id
+        for claim in missing
     ]
     write_text(path, markdown_page("findings.md.j2", rows=rows, missing=linked, withdrawn=withdrawn))
     found = f"{len(rows)} findings, {sum(verdict.drawn for verdict in chosen)} over drawn settings"
     return f"{path}: {found}; {len(missing)} questions not judged yet"
 
 
-def finding(claim: Claim, verdict: Verdict) -> dict[str, Any]:
+def finding(claim: Claim, verdict: Verdict, family: Sequence[Tested]) -> dict[str, Any]:
     """The parts of a finding in words."""
     return {
         "id": claim.id,
@@ -70,6 +64,7 @@ def finding(claim: Claim, verdict: Verdict) -> dict[str, Any]:
         "limit": claim.does_not_show,
         "where": where(claim, verdict),
         "source": claim.source,
+        "holm": capital(stays_in_words(verdict, family)),
     }
 
 
@@ -77,7 +72,7 @@ def answer(verdict: Verdict) -> str:
     """What is known, in a few words, of several comparisons each: where networks learn, and over all drawn settings."""
     if not verdict.counts:
         return capital(verdict.word)
-    answers, where_learned = [], words.learned_words(verdict)
+    answers, where_learned = [], numbers.learned_words(verdict)
     for result in verdict.counts:
         learned, every = result.learned, result.word
         in_all = f"{result.holds} of {result.asked}"
@@ -92,10 +87,7 @@ def answer(verdict: Verdict) -> str:
             answers.append(
                 f"{word} where {where_learned} ({in_learned}), {every} over all settings ({in_all})"
             )
-    if len(answers) == 1:
-        return capital(answers[0])
-    names = [effect_name(result.comparison) for result in verdict.counts]
-    return capital("; ".join(f"{name}: {text}" for name, text in zip(names, answers, strict=True)))
+    return capital("; ".join(numbers.named(verdict, answers)))
 
 
 def counts(verdict: Verdict) -> str:
@@ -104,7 +96,7 @@ def counts(verdict: Verdict) -> str:
     if not verdict.counts:
         return ""
     several, rows = len(verdict.counts) > 1, []
-    learned = words.learned_words(verdict).replace("networks", "that networks")
+    learned = numbers.learned_words(verdict).replace("networks", "that networks")
     for result in verdict.counts:
         every = "all drawn" if verdict.drawn else "all hand-picked"
         for stratum, count in {learned: result.learned, "others": result.others, every: result}.items():
@@ -121,13 +113,13 @@ def effects(verdict: Verdict) -> list[str]:
     values."""
     measured = f"*Measured*: {verdict.measure}."
     if not verdict.counts:
-        values, how = words.numbers_of(verdict, asked=False), words.method(verdict.deciding)
+        values, how = numbers.numbers_of(verdict, asked=False), words.method(verdict.deciding)
         return [f"{measured} *Seen*: {values}, {how}."]
     lines = []
     for result in verdict.counts:
         line = f"{measured} *Claimed*: {units.question(result.comparison, verdict.measure)}."
         if result.median is not None:
-            line += f" *Median over settings*: {words.median(result, verdict.measure)}."
+            line += f" *Median over settings*: {numbers.median(result, verdict.measure)}."
         lines.append(line)
     return lines
 
@@ -137,7 +129,7 @@ def beside(verdict: Verdict) -> list[str]:
     lines = [] if verdict.counts else [capital(words.scope(verdict))]
     for result in verdict.counts:
         name = f"{effect_name(result.comparison)}: " if len(verdict.counts) > 1 else ""
-        parts = words.beside_count(result, drawn=verdict.drawn)
+        parts = numbers.beside_count(result, drawn=verdict.drawn)
         lines += [name + (part if name else capital(part)) for part in parts]
     lines.append(capital(words.note(verdict)))
     if verdict.before_registration:
@@ -154,7 +146,7 @@ def where(claim: Claim, verdict: Verdict) -> str:
         return "A property of the layer or of a network's start, whatever it is trained on."
     parts = [", ".join(sorted({row[key] for row in labels if key in row})) for key in ("data", "model")]
     for name in SPANS:
-        if numbers := [float(row[name]) for row in labels if name in row]:
-            ends = dict.fromkeys((min(numbers), max(numbers)))
+        if sizes := [float(row[name]) for row in labels if name in row]:
+            ends = dict.fromkeys((min(sizes), max(sizes)))
             parts.append(f"{name} {' to '.join(f'{end:,g}' for end in ends)}")
     return f"{'; '.join(filter(None, parts))}."

@@ -2,17 +2,18 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from normexp.claims.judge.estimate import ALPHA, holm
 from normexp.claims.judge.settings_count import word_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Count, Verdict, Word
+from normexp.claims.numbers import by_arm, numbers_of
 from normexp.claims.pages.markdown import markdown_page, markdown_table
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, number
-from normexp.claims.words import by_arm, note, numbers_of, with_scope
+from normexp.claims.words import note, with_scope
 from normexp.config.folder import CONFIGS
 from normexp.format import duration
 from normexp.runs.files import write_text
@@ -23,39 +24,37 @@ SOURCES = {"S": "source documents", "P": "papers", "X": "others", READING: READI
 DEFINITIONS = ("arithmetic", "self-check")
 
 
-@dataclass(frozen=True)
-class Family:
-    """Each comparison that has a word over drawn settings, of claims that are no arithmetic."""
+class Tested(NamedTuple):
+    """A comparison that has a word over drawn settings, of a claim that is no arithmetic."""
 
-    tested: Mapping[tuple[str, int], Count]  # (id of a claim, part of it from 1) -> its count
-    stays: Mapping[tuple[str, int], bool]  # whether its word stays under Holm
+    verdict: Verdict
+    part: int  # of the claim, from 1
+    result: Count
+    stays: bool  # whether its word stays under Holm
 
-    @classmethod
-    def of(cls, verdicts: Mapping[str, Verdict]) -> "Family":
-        """The family of these verdicts."""
-        tested = {
-            (name, part): result
-            for name, verdict in verdicts.items()
-            if verdict.kind not in DEFINITIONS
-            for part, result in enumerate(verdict.counts, 1)
-            if result.p is not None
-        }
-        adjusted = holm([result.p for result in tested.values()]).tolist()
-        return cls(tested, {key: p <= ALPHA for key, p in zip(tested, adjusted, strict=True)})
 
-    def in_words(self, verdict: Verdict) -> str:
-        """Which of a claim's comparisons that are supported or refuted stay; empty if none is."""
-        if verdict.word == Word.WITHDRAWN:
-            return ""
-        parts = []
-        for part, result in enumerate(verdict.counts, 1):
-            stays = self.stays.get((verdict.id, part))
-            if stays is not None and result.word in (Word.SUPPORTED, Word.REFUTED):
-                name = f"part {part} " if len(verdict.counts) > 1 else ""
-                parts.append(f"{name}{'stays' if stays else 'falls'}")
-        if not parts:
-            return ""
-        return f"{', '.join(parts)} under Holm over {len(self.stays)} comparisons"
+def family_of(verdicts: Mapping[str, Verdict]) -> list[Tested]:
+    """All comparisons of these verdicts that are tested."""
+    tested = [
+        (verdict, part, result)
+        for verdict in verdicts.values()
+        if verdict.kind not in DEFINITIONS
+        for part, result in enumerate(verdict.counts, 1)
+        if result.p is not None
+    ]
+    adjusted = holm([result.p for *_, result in tested]).tolist()
+    return [Tested(*one, stays=p <= ALPHA) for one, p in zip(tested, adjusted, strict=True)]
+
+
+def stays_in_words(verdict: Verdict, family: Sequence[Tested]) -> str:
+    """Which of a claim's comparisons that are supported or refuted stay; empty if none is."""
+    parts = []
+    for one in family:
+        decided = one.result.word in (Word.SUPPORTED, Word.REFUTED) and verdict.word != Word.WITHDRAWN
+        if decided and one.verdict.id == verdict.id:
+            name = f"part {one.part} " if len(verdict.counts) > 1 else ""
+            parts.append(f"{name}{'stays' if one.stays else 'falls'}")
+    return f"{', '.join(parts)} under Holm over {len(family)} comparisons" if parts else ""
 
 
 def write_verdicts(path: Path, claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
@@ -70,24 +69,24 @@ def page_of(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
     """The page as text, with the judge's error rates."""
     counts = Counter((section_of(claim, verdicts), word_in(verdicts, name)) for name, claim in claims.items())
     rows = [(source, *(counts[section, word] for word in Word)) for section, source in SOURCES.items()]
-    family = Family.of(verdicts)
+    family = family_of(verdicts)
     trained = [verdict for verdict in verdicts.values() if verdict.evidence == "training"]
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *Word), rows, range(1, len(Word) + 1)),
         tables={section: table(claims, verdicts, section, family) for section in SOURCES},
         family=family,
-        counts=Counter(result.word for result in family.tested.values()),
-        withdrawn=sum(verdicts[name].word == Word.WITHDRAWN for name, _ in family.tested),
-        outside=outside(verdicts, family),
+        counts=Counter(one.result.word for one in family),
+        withdrawn=sum(one.verdict.word == Word.WITHDRAWN for one in family),
+        outside=outside(verdicts),
         unexpected=[verdict for verdict in verdicts.values() if verdict.as_expected is False],
-        shares=shares(verdicts, family),
+        shares=shares(family),
         trained=duration(sum(verdict.runs.training_seconds for verdict in trained if verdict.runs)),
         errors=json.loads(ERRORS.read_text()) if ERRORS.exists() else None,
     )
 
 
-def shares(verdicts: dict[str, Verdict], family: Family) -> str:
+def shares(family: Sequence[Tested]) -> str:
     """A table of the words over drawn settings that are no arithmetic; empty if there are none.
 
     Each has the p of its share against one half, and Benjamini and Hochberg's q over all of them. The last column says
@@ -95,15 +94,14 @@ def shares(verdicts: dict[str, Verdict], family: Family) -> str:
     """
     from scipy.stats import false_discovery_control
 
-    if not family.tested:
+    if not family:
         return ""
-    q = false_discovery_control([result.p for result in family.tested.values()])
     rows = []
-    for (key, result), one in zip(family.tested.items(), q, strict=True):
-        name = key[0] if len(verdicts[key[0]].comparisons) == 1 else f"{key[0]}, part {key[1]}"
-        withdrawn = " (withdrawn)" if verdicts[key[0]].word == Word.WITHDRAWN else ""
-        stays = "yes" if family.stays[key] else "no"
-        rows.append((name, result.word + withdrawn, number(result.p), number(one), stays))
+    for one, q in zip(family, false_discovery_control([one.result.p for one in family]), strict=True):
+        name = one.verdict.id + (f", part {one.part}" if len(one.verdict.counts) > 1 else "")
+        withdrawn = " (withdrawn)" if one.verdict.word == Word.WITHDRAWN else ""
+        stays = "yes" if one.stays else "no"
+        rows.append((name, one.result.word + withdrawn, number(one.result.p), number(q), stays))
     return markdown_table(("id", "verdict", "p", "q", "stays under Holm"), rows, numbers=(2, 3))
 
 
@@ -117,24 +115,28 @@ def section_of(claim: Claim, verdicts: dict[str, Verdict]) -> str:
     return READING if claim.kind == "reading" and word_in(verdicts, claim.id) == Word.REFUTED else claim.id[0]
 
 
-def outside(verdicts: dict[str, Verdict], family: Family) -> dict[str, str]:
+def outside(verdicts: dict[str, Verdict]) -> dict[str, str]:
     """Claims over drawn settings that were asked and have no place in the family, as the cause that their sentence
     names was not brought about: with the word that the share alone would give."""
     return {
         name: word_of(verdict.counts[0].share_interval)
         for name, verdict in verdicts.items()
         if verdict.drawn and verdict.manipulation and not verdict.manipulation.held
-        if (name, 1) not in family.tested and verdict.counts and verdict.counts[0].asked >= FEWEST_SETTINGS
+        if verdict.counts[0].asked >= FEWEST_SETTINGS
     }
 
 
-def table(claims: dict[str, Claim], verdicts: dict[str, Verdict], section: str, family: Family) -> str:
+def table(
+    claims: dict[str, Claim], verdicts: dict[str, Verdict], section: str, family: Sequence[Tested]
+) -> str:
     """The claims of a table, one row each, in Markdown. A page that asks the sentence, too, is linked."""
     rows = []
     for claim in (claim for claim in claims.values() if section_of(claim, verdicts) == section):
         verdict = verdicts.get(claim.id)
         drawn = f"{Word.NOT_RUN} over drawn settings" if claim.answered_in and claim.drawn else Word.NOT_RUN
-        answers = [f"**{cell(with_scope(verdict))}**", family.in_words(verdict)] if verdict else [drawn]
+        answers = (
+            [f"**{cell(with_scope(verdict))}**", stays_in_words(verdict, family)] if verdict else [drawn]
+        )
         if page := claim.answered_in:
             answers.append(f"[{page.removesuffix('.md').replace('_', ' ')}]({page})")
         answer, says = "; ".join(filter(None, answers)), ""

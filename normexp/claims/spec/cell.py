@@ -137,6 +137,12 @@ def last_of_each(overrides: Iterable[str]) -> list[str]:
     return sorted({key_of(override): override for override in overrides}.values())
 
 
+def with_assumed(overrides: Sequence[str]) -> list[str]:
+    """The overrides behind what a protocol assumes that does not name it: the plain recipe, and no monitor."""
+    named = {key_of(override).partition(".")[0] for override in overrides}
+    return [*(text for text in ("recipe=plain", "monitor=none") if key_of(text) not in named), *overrides]
+
+
 def value_of(key: str, overrides: Sequence[str]) -> str:
     """The last value of a key in overrides; empty if there is none."""
     return next((one.partition("=")[2] for one in reversed(overrides) if key_of(one) == key), "")

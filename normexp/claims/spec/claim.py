@@ -1,140 +1,26 @@
-"""A claim: one document of a yaml in `configs/claims/`, and what it asks of a bank."""
+"""A claim: the document of its file, and what it asks of a bank."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import yaml
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field
 
-from normexp.claims.judge.comparison import Comparison, Number
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
-from normexp.claims.spec.cell import (
-    EARLY,
-    LENGTHS,
-    BankCell,
-    Overrides,
-    Positive,
-    Some,
-    Strict,
-    Text,
-    Whole,
-    key_of,
-    label,
-    label_name,
-    labels_of,
-    value_of,
-)
+from normexp.claims.spec.cell import EARLY, LENGTHS, BankCell, key_of, label, label_name, labels_of, value_of
+from normexp.claims.spec.document import Document, Sample
 
 OPTION = "options."  # marks an option of an initialization claim's function among the overrides of a setting
-
-
-class Sample(Strict):
-    """The first settings of a drawn bank, at one of their lengths; `where`: the labels that they have."""
-
-    bank: Text
-    first: Whole
-    at: Literal["final", "early"] | None = None
-    where: dict[str, Any] = Field(default={})
-
-    @property
-    def labels(self) -> dict[str, tuple[str, ...]]:
-        """Label -> the values of which a setting has one."""
-        return {
-            key: tuple(map(str, value if isinstance(value, list) else [value]))
-            for key, value in self.where.items()
-        }
-
-
-class Range(Strict):
-    """Numbers between two ends."""
-
-    low: Number
-    high: Number
-
-    @model_validator(mode="after")
-    def _rise(self) -> "Range":
-        if self.high < self.low:
-            raise ValueError(f"high={self.high} is below low={self.low}; swap them")
-        return self
-
-
-class Search(Strict):
-    """The budget and the space of a search for counterexamples; `weights`: whether initial weights are drawn."""
-
-    cases: Annotated[int, Field(ge=5)]
-    choose: dict[str, Range | Some] = Field(default={})
-    weights: bool = False
-
-
-class Manipulation(Strict):
-    """The change that a causal word requires: `metric` measures it, `comparison` says how large it is."""
-
-    measure: Text
-    comparison: Comparison
-    metric: Text
-
-
-class Document(Strict):
-    """A falsifiable sentence with everything that was fixed before it was tested, as its file says it."""
-
-    id: str = ""
-    name: Text
-    sentence: Text
-    source: Text
-    arxiv: list[Text] = Field(default=[])  # ids of the papers that `source` names by their authors
-    covers: list[Text]  # seed claims (S..) and paper claims (P..) that this one tests, wholly or in part
-    # `reading` goes further than the source does; `ours` is a question of our own.
-    kind: Literal["verbatim", "paraphrase", "reading", "ours", "arithmetic", "self-check"] | None = None
-    # A function of a norm, a function of a network at its start, or finished runs.
-    evidence: Literal["law", "initialization", "training"]
-    # Words about the sentence are no part of the protocol: a note, what nobody should conclude (beside what
-    # `judge.limits.limits` says of every claim), and why the sentence, as worded, is withdrawn.
-    note: str = ""
-    does_not_show: str = ""
-    withdrawn: str = ""
-    answered_in: str = ""  # a page of docs that asks the sentence, too, of networks that a person chose
-    paper_effect: dict[str, Any] = Field(default={})  # in the literature: value, where, size, effect
-    measure: str = ""  # the meaning of a value, in words
-    function: Text | None = None  # for law and initialization, `<file of normexp.claims.laws>.<function>`
-    # For training, a name in the run's summary such as `test/accuracy` or `convergence/steps_to_0.9`, or one per arm.
-    metric: Text | dict[str, Text] | None = None
-    # Name -> overrides; for a law without a norm, options of the function. Arms with equal overrides share runs.
-    arms: dict[str, Overrides | dict[str, Any]] = Field(default={})
-    fixed: Overrides = Field(default=[])  # overrides of every arm
-    options: dict[str, Any] = Field(default={})  # keyword arguments of the function, of every arm
-    factor: dict[str, Some] = Field(default={})  # one keyword, or one override, with its values
-    seeds: int = 5
-    first_seed: Annotated[int, Field(ge=0, lt=2**31)] = (
-        0  # after an amendment, beyond the seeds of earlier verdicts
-    )
-    better: Literal["lower", "higher"] | None = None  # required if runs may diverge
-    comparisons: Annotated[
-        list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
-    ] = Field(default=[], alias="comparison")
-    expected: Literal["supported", "refuted", "undecided"] | None = None  # only if mathematics gives it
-    seconds: Positive = 0.02  # rough time of one value, for the plan
-    # In any of the forms of docs/claims.md.
-    asked: Sample | Annotated[list[Text | dict[str, Overrides]], Field(min_length=1)] | None = Field(
-        None, alias="settings"
-    )
-    # Of a run over settings. `own`: each seed's best on validation; else of the setting's grid, in every arm.
-    rate: Literal["own", "lowest", "middle", "highest"] = "own"
-    search: Search | None = None
-    manipulation: Manipulation | None = None
 
 
 class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     """A document with its settings."""
 
-    cells: dict[str, BankCell] = Field(default={})  # its settings by name; empty for one setting
+    # Its settings by name, whose overrides come before those of `fixed` and `arms`; empty for one setting.
+    cells: dict[str, BankCell] = Field(default={})
     bank: str = SMALL  # the bank that gives them in place of the claim's own
     first: int = 0  # so many are asked of a written seed; 0: a list that somebody chose, which makes no word
     drawn_from: Bank | None = None  # whose population they are a sample of
-
-    @property
-    def settings(self) -> dict[str, list[str]]:
-        """Name -> overrides of each setting, which come before those of `fixed` and `arms`."""
-        return {name: list(cell.overrides) for name, cell in self.cells.items()}
 
     @property
     def where(self) -> Mapping[str, tuple[str, ...]]:
@@ -172,8 +58,11 @@ class Claim(Document, populate_by_name=True, arbitrary_types_allowed=True):
     def check_of(self, arm: str) -> str | None:
         """The metric of the manipulation check, None in an arm that the check does not compare."""
         check = self.manipulation
-        compared = check and arm in (check.comparison.arm, check.comparison.baseline)
-        return check.metric if check and compared else None
+        return check.metric if check and arm in (check.comparison.arm, check.comparison.baseline) else None
+
+    def metrics_of(self, arm: str) -> list[str]:
+        """What is read of an arm's runs."""
+        return [metric for metric in (self.metric_of(arm), self.check_of(arm)) if metric]
 
     def fixed_of(self, arm: str) -> list[str]:
         """`fixed`, without monitors in an arm that only a manipulation check of others would read."""
@@ -219,9 +108,8 @@ def settings_of(document: Document, bank: Bank | None, *, shipped: bool) -> dict
             return {"cells": other.cells, "bank": other.name}
         if (asked.at is not None) != training:
             raise ValueError("settings.at: is final or early for trained networks, and absent for others")
-        if bank and bank.population and bool(bank.population.rates) == training:
-            return sample(asked, bank)
-        return sample(asked, load_bank(asked.bank))
+        fits = bank and bank.population and bool(bank.population.rates) == training
+        return sample(asked, bank if bank and fits else load_bank(asked.bank))
     if other and shipped and not any(isinstance(entry, dict) or entry in other.cells for entry in asked):
         return {"cells": other.cells, "bank": other.name}
     return {"cells": chosen(asked, bank or load_bank())}

@@ -1,5 +1,6 @@
 """What of a claim does not belong together, though each key is good: said before anything is trained."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import key_of, last_of_each, value_of
-from normexp.claims.spec.claim import Claim, Manipulation
+from normexp.claims.spec.claim import Claim
+from normexp.claims.spec.document import Manipulation
 from normexp.claims.units import SHARES, STEPS
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
@@ -24,7 +26,7 @@ EXAMPLES = (  # keys that decide the examples, which arms share
 RATE = {"lr", "optimizer.lr"}
 # Metrics whose unit is known, what they count, and how a measure that says so begins.
 KNOWN = re.compile(
-    rf"(?:logged/(?:last:)?)?(?:train|val|test)/(\w+?)(?:_{REESTIMATED})?|convergence/(steps)_to_.*"
+    rf"(logged/(last:)?)?(train|val|test)/(error|accuracy|loss)(_{REESTIMATED})?|convergence/steps_to_.*"
 )
 COUNTS = {"error": "shares", "accuracy": "shares", "loss": "losses", "steps": "steps"}
 MEASURES = {"shares": SHARES, "steps": STEPS}
@@ -93,24 +95,20 @@ def _overwritten(claim: Claim) -> Iterator[str]:
     chosen = {f"arms.{arm}": choice for arm, choice in claim.arms.items()}
     chosen |= {"fixed": claim.fixed, "options": claim.options}
     settings = {f"settings.{name}": cell.overrides for name, cell in claim.cells.items()}
+    trained = claim.evidence == "training"
     for where, choice in (chosen | settings | {"factor": claim.factor}).items():
-        if "seed" in _keys(choice):
-            yield (
-                f"{where}={choice!s:.60}: sets the seed, which every run has of its own; leave it out and give "
-                "first_seed and seeds"
-            )
-        for key in PLACES & _keys(choice):
-            yield f"{where}={choice!s:.60}: {key} says where a run lies, which `out` of verify decides; leave it out"
-    for where, choice in chosen.items():
-        for key in claim.factor.keys() & _keys(choice):
-            yield f"{where}={choice!s:.60}: the factor sets {key} in every arm; leave it out there"
-    over_settings = chosen | settings | {"factor": claim.factor}
-    for where, choice in over_settings.items() if claim.evidence == "training" and claim.cells else ():
+        keys, said = _keys(choice), f"{where}={choice!s:.60}"
+        if "seed" in keys:
+            yield f"{said}: sets the seed, which every run has of its own; leave it out and give first_seed and seeds"
+        for key in PLACES & keys:
+            yield f"{said}: {key} says where a run lies, which `out` of verify decides; leave it out"
+        for key in claim.factor.keys() & keys if where in chosen else ():
+            yield f"{said}: the factor sets {key} in every arm; leave it out there"
         rates = RATE - {"lr"} if where in settings else RATE  # a cell's `lr` is amid its rates
-        for key in rates & _keys(choice):
-            yield f"{where}={choice!s:.60}: over settings `rate` says which rate a run has; leave {key} out"
+        for key in rates & keys if trained and claim.cells else ():
+            yield f"{said}: over settings `rate` says which rate a run has; leave {key} out"
     ignored = set.intersection(_keys(claim.fixed), *map(_keys, claim.arms.values()))
-    if claim.evidence == "training" and ignored:
+    if trained and ignored:
         yield f"fixed: every arm sets {min(ignored)} itself; leave it out there"
 
 
@@ -174,39 +172,30 @@ def _comparison(claim: Claim, comparison: Comparison, metric: str | dict[str, st
     if comparison.practical and not (claim.cells and metric in OF_TEST):
         known = " and ".join(OF_TEST[:2])
         yield f"margin={PRACTICAL}: metric={metric!s:.60}: is for {known} over settings; give a number"
-    for key in ("at_most", "at_least", "equals"):
-        bound = getattr(comparison, key)
+    for key, bound in comparison.bounds.items():
         yield from _for_arms(claim, key, bound, [comparison.arm] if comparison.arm else claim.arms)
-        for values in bound.values() if isinstance(bound, dict) else [bound]:
+        for values in _of_arms(bound):
             if isinstance(values, list) and len(values) != len(claim.levels):
                 yield f"{key}={values!s:.60}: must have {len(claim.levels)} numbers, one for each level"
 
 
-def _counts(metric: str) -> str:
-    """What the numbers of a metric count; empty where nobody knows it, as of a tag of somebody's own."""
-    match = KNOWN.fullmatch(metric)
-    return COUNTS.get(match[1] or match[2], "") if match else ""
-
-
 def _of_shares(comparison: Comparison, metric: Any) -> Iterator[str]:
     """Numbers that no share has, such as percent."""
-    for key in ("margin", "tolerance"):
-        size = comparison.size if key == "margin" else comparison.tolerance
+    for key, size in {"margin": comparison.size, "tolerance": comparison.tolerance}.items():
         if abs(size) >= 1 and not comparison.log:
             yield f"{key}={size:g}: no two values of {metric!s:.60} differ by more; give one below 1, 2% is 0.02"
-    for key in ("target", "at_most", "at_least", "equals"):
-        for value in _numbers(getattr(comparison, key)):
+    target = {} if comparison.target is None else {"target": comparison.target}
+    for key, given in (target | comparison.bounds).items():
+        for value in itertools.chain(
+            *(part if isinstance(part, list) else [part] for part in _of_arms(given))
+        ):
             if not 0 <= value <= 1:
                 yield f"{key}={value:g}: {metric!s:.60} is a share, from 0 to 1; 20% is 0.2"
 
 
-def _numbers(bound: Any) -> Iterator[float]:
-    """The numbers of a bound, which may be one, a list, or one of these for each arm."""
-    if isinstance(bound, dict | list):
-        for part in bound.values() if isinstance(bound, dict) else bound:
-            yield from _numbers(part)
-    elif bound is not None:
-        yield bound
+def _of_arms(bound: Any) -> list:
+    """A bound, or that of each arm."""
+    return list(bound.values()) if isinstance(bound, dict) else [bound]
 
 
 def _for_arms(claim: Claim, key: str, values: Any, needed: Iterable[str]) -> Iterator[str]:
@@ -227,6 +216,11 @@ def _units(metric: str) -> set[str]:
         return {name or metric}
     words = [re.split(r"[^a-z0-9]+", tag.lower()) for tag in name.split(" - ")]
     return {next((word for word in own[::-1] if word in LOWER | HIGHER), group) for own in words}
+
+
+def _counts(metric: str) -> str:
+    """What the numbers of a metric are: of its unit. Empty where nobody knows it, as of a tag of somebody's own."""
+    return COUNTS.get(min(_units(metric)).partition("_")[0], "") if KNOWN.fullmatch(metric) else ""
 
 
 def _keys(overrides: Iterable[str]) -> set[str]:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from normexp.claims.spec.bank import SMALL, Bank, load_bank
 from normexp.claims.spec.cell import read_as
-from normexp.claims.spec.claim import Claim, Document, settings_of
+from normexp.claims.spec.claim import Claim, settings_of
 from normexp.claims.spec.claim_checks import mistakes
+from normexp.claims.spec.document import Document
 from normexp.config.folder import CONFIGS, brought_hint, more_folders, parse_yaml, read_text
 
 ENDINGS = (".yaml", ".yml")

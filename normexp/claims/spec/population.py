@@ -9,7 +9,7 @@ file of pilots beside the yaml.
 import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, model_validator
@@ -23,18 +23,25 @@ Above0 = Annotated[int | float, Field(gt=0, allow_inf_nan=False)]  # which stays
 Drawn = tuple[str, list[str]]  # label and overrides
 
 
-class Between(Strict):
-    """A number between two ends, evenly by its logarithm; whole where `low` is."""
+class Range(Strict):
+    """Numbers between two ends."""
+
+    low: int | float
+    high: int | float
+
+    @model_validator(mode="after")
+    def _rise(self) -> Self:
+        if self.high < self.low:
+            raise ValueError(f"high={self.high} is below low={self.low}; swap them")
+        return self
+
+
+class Between(Range):
+    """A number between two ends above 0, evenly by its logarithm; whole where `low` is."""
 
     key: Text
     low: Above0
     high: Above0
-
-    @model_validator(mode="after")
-    def _fit(self) -> "Between":
-        if self.high < self.low:
-            raise ValueError(f"high={self.high} is below low={self.low}; swap them")
-        return self
 
     def choose(self, random: float, labels: Mapping[str, str]) -> Drawn:
         low, high = math.log(self.low), math.log(self.high)
