@@ -66,8 +66,7 @@ def metric_of(name: str, better: str | None, margin: float | str | None, *, shar
     is known of test/error and test/loss, by the margin of practice or where errors are `shares`."""
     number = None if isinstance(margin, str) else margin
     if (known := METRICS.get(name)) and (shares or number is None):
-        if better == "higher":
-            raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
+        higher_is_better(name, better)
         return known
     if number is None:
         way = "" if better or last_word(name) in LOWER | HIGHER else ", and better=higher or better=lower"
