@@ -77,9 +77,18 @@ class Answer:
 def own_folder(out: Path, name: str, compared: Any) -> Path:
     """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
     compared, number, place = json.loads(json.dumps(compared)), 1, out / name
-    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()) != compared:
+    while (place / DESIGN).exists() and not agree(json.loads((place / DESIGN).read_text()), compared):
         number += 1
         place = out / f"{name}-{number}"
     place.mkdir(parents=True, exist_ok=True)
     write_json(place / DESIGN, compared)
     return place
+
+
+def agree(noted: Any, now: Any) -> bool:
+    """Whether two notes say the same by every key that both have, as older versions noted less (and those of results
+    by position)."""
+    if not isinstance(now, dict):
+        return noted == now
+    noted = noted if isinstance(noted, dict) else dict(zip(now, noted, strict=False))
+    return all(agree(noted[key], now[key]) for key in noted.keys() & now.keys())

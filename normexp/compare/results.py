@@ -1,21 +1,33 @@
 """`normexp.compare(table, arm="norm", value="mAP", margin=0.3)`: an answer about results that exist."""
 
-import math
 from collections.abc import Sequence
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, Field
 
 from normexp.compare.answer import Answer
+from normexp.compare.columns import column, labels, named, numbers, states
 from normexp.compare.judged import RUN, Design, Metric, Results, by_arm, guess_of, look, metric_of
-from normexp.compare.read import column, in_hand, labels, named, numbers, opened, states, texts, typed
+from normexp.compare.read import in_hand, opened, typed
+from normexp.config.errors import checked
 from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
+Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Asked(BaseModel):
+    """The values that arguments of `compare` can have."""
+
+    better: Literal["higher", "lower"] | None
+    margin: Size | Literal["practical"] | None
+    spread: Size
+    looks: Annotated[int, Field(ge=1)]
+    arms: tuple[Any, ...]
 
 
 def compare(
@@ -58,7 +70,7 @@ def compare(
 
     Raises ValueError with one line for what cannot be used.
     """
-    check_arguments(better=better, margin=margin, looks=looks, spread=spread, arms=arms)
+    checked(Asked, {"better": better, "margin": margin, "spread": spread, "looks": looks, "arms": arms})
     if isinstance(data, (dict, list, tuple)):
         if not (value or better):
             raise ValueError(
@@ -66,9 +78,7 @@ def compare(
                 " better=lower"
             )
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
-        name = name or "results"
     table, curves = opened(data, value)
-    name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
     arm = column(table, arm or usual(table, "arm", "norm") or "arm", "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
@@ -76,8 +86,8 @@ def compare(
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
-    failed, still = states(table)
-    nameless, values = table[arm].isna().to_numpy(), numbers(table[value], value)
+    (failed, still), values = states(table), numbers(table[value], value)
+    nameless = table[arm].isna().to_numpy()
     runs = pd.DataFrame(
         {"arm": table[arm].astype(str), "value": values, "failed": failed | ~np.isfinite(values)}
     )
@@ -89,18 +99,20 @@ def compare(
         if own and (lacking := int(table[own].isna().sum())):
             raise ValueError(f"{argument}={own}: {pluralize(lacking, 'run')} without one; write it for each")
     runs["level"] = labels(table, settings)
-    runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
+    numbered = runs.groupby(["arm", "level"]).cumcount().astype(str)
+    runs["seed"] = labels(table, [seed]) if seed else numbered
     if tune:
         runs = tuned(runs, table, tune, metric)
     check_runs(runs, table, metric, names)
-    way = [1, -1 if metric.higher else 1]  # the lower the better
     single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
     places = runs.index.intersection(list(curves))
+    way = [1, -1 if metric.higher else 1]  # the lower the better
     falling = by_arm(runs.loc[places], [curves[place] * way for place in places])
     results = Results(runs, guess, single, falling)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
-        name=name, norms=names, metric=metric, margin="practical" if margin is None else margin, looks=(few,) * looks,
+        name=name or (Path(data).stem if isinstance(data, (str, Path)) else "results"), norms=names, metric=metric,
+        margin="practical" if margin is None else margin, looks=(few,) * looks,
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
@@ -111,27 +123,6 @@ def compare(
         f"left out: {pluralize(int(own.sum()), 'run')} {what}" for what, own in lost.items() if own.any()
     ]
     return Answer(look(results, design), results, notes)
-
-
-def check_arguments(*, better: Any, margin: Any, looks: Any, spread: Any, arms: Any) -> None:
-    """Raise ValueError with one line for a value that its argument cannot have."""
-
-    def fits(own: Any, kind: Any, least: float) -> bool:
-        return isinstance(own, kind) and least <= own < math.inf
-
-    for said, fine, remedy in (
-        (f"better={better}", better in (None, "higher", "lower"), "write higher or lower"),
-        (
-            f"margin={margin}",
-            margin in (None, "practical") or fits(margin, Real, 0),
-            "write a number of 0 or more",
-        ),
-        (f"spread={spread}", fits(spread, Real, 0), "write a number of 0 or more"),
-        (f"looks={looks}", fits(looks, Integral, 1), "write a whole number of 1 or more"),
-        (f"arms={arms}", not isinstance(arms, str), "write a list of names"),
-    ):
-        if not fine:
-            raise ValueError(f"{said}: {remedy}")
 
 
 def usual(table: pd.DataFrame, *names: str) -> str | None:
@@ -149,7 +140,9 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
             f"value: name the column of the metric; choose from {', '.join(map(str, (known or [*table])[:12]))}"
         )
     if value not in table and (accuracy := value.replace("error", "accuracy")) in table:
-        table = table.assign(**{value: 1 - table[accuracy]})
+        table = table.assign(**{value: 1 - numbers(table[accuracy], accuracy)})
+        if (table[value] < 0).any():
+            raise ValueError(f"value={value}: {accuracy} is in percent; compare it itself, value={accuracy}")
     return column(table, value, "value"), table
 
 
@@ -205,11 +198,22 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
         raise ValueError(
             f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"
         )
-    shares, percents = known.index[known["max"] <= 1], known.index[known["min"] > 1.5]
-    if last_word(metric.name) in SHARES and len(shares) and len(percents):
-        raise ValueError(
-            f"value={metric.name}: {shares[0]} has shares and {percents[0]} percents; write all in one unit"
-        )
+    if last_word(metric.name) in SHARES:
+        for _, rows in runs[~runs["failed"]].groupby("level"):
+            check_units(rows["value"].to_numpy(), metric.name)
+
+
+def check_units(values: np.ndarray, name: str) -> None:
+    """Raise ValueError for a share whose percent lies near the percents beside it, as .783 beside 78.2: a percent that
+    is as small, .8 beside 25, stays one."""
+    shares, percents = values[(values > 0) & (values <= 1)], values[values > 1.5]
+    for share in shares:
+        near = percents[(percents < 200 * share) & (percents > 50 * share)]
+        if len(near):
+            raise ValueError(
+                f"value={name}: {share:g} beside {near[0]:g} is a share beside a percent; write all in one unit, and"
+                " leave the value of a failed run empty"
+            )
 
 
 def examples(
@@ -224,7 +228,7 @@ def examples(
     value, example = column(table, value, "value"), column(table, "example", "per_example")
     arm, *settings = (column(table, own, "per_example") for own in (arm, *settings))
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
-    rows["seed"] = texts(table[column(table, seed, "seed")])
+    rows["seed"] = labels(table, [column(table, seed, "seed")])
     rows["value"], rows["example"] = numbers(table[value], value), table[example]
     if rows.duplicated([*RUN, "example"]).any():
         raise ValueError(f"{where}: an example of a run stands there twice; give each once")

@@ -12,9 +12,11 @@ from scipy import stats
 
 import normexp
 from normexp.cli.main import run as command
+from normexp.compare.answer import own_folder
+from normexp.compare.columns import column, numbers
 from normexp.compare.effect import MOST, first_at, running_best, seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE
-from normexp.compare.read import column, numbers, parted
+from normexp.compare.logged import parted
 from normexp.compare.results import compare
 
 
@@ -303,20 +305,33 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"),
+    ("names", "parts"),
     [
-        ("batchnorm/seed_3", ("batchnorm", 3)),
-        ("bn-lr0.1-s12", ("bn-lr0.1", 12)),
-        ("seed=0/ln", ("ln", 0)),
-        ("resnet18", ("resnet18", None)),
-        ("resnet18/version_2", ("resnet18", 2)),
-        ("ln_4", ("ln", 4)),
-        ("s3bn", ("bn", 3)),
-        ("bn_1e-3", ("bn_1e-3", None)),
+        ("batchnorm/seed_3", [("batchnorm", 3)]),
+        ("seed=0/ln", [("ln", 0)]),
+        ("resnet18/version_2 resnet50/version_2", [("resnet18", 2), ("resnet50", 2)]),
+        ("bn-lr0.1-s12 bn-lr0.1-s3 ln-s3", [("bn-lr0.1", 12), ("bn-lr0.1", 3), ("ln", 3)]),
+        ("ln_4 ln_5", [("ln", 4), ("ln", 5)]),
+        ("s3bn s4bn", [("bn", 3), ("bn", 4)]),
+        ("bn_1e-3 bn_1e-4", [("bn_1e-3", None), ("bn_1e-4", None)]),
+        ("vit_s16 vit_b_16 resnet18", [("vit_s16", None), ("vit_b_16", None), ("resnet18", None)]),
+        ("vit_s16 ours_0 ours_1", [("vit_s16", None), ("ours", 0), ("ours", 1)]),
+        ("vit_s16_0 vit_s16_1", [("vit_s16", 0), ("vit_s16", 1)]),
     ],
 )
-def test_arm_and_seed_of_a_name(name, parts):
-    assert parted(name) == parts
+def test_arm_and_seed_of_a_name(names, parts):
+    assert list(parted(names.split()).values()) == parts
+
+
+def test_how_names_of_runs_were_read_is_said():
+    names = ("vit_s16", *(f"ours_{seed}" for seed in range(5)))
+    chart = pd.DataFrame(
+        {"step": [1.0], **{f"{name} - acc": [place / 10] for place, name in enumerate(names)}}
+    )
+    answer = compare(chart, margin=0.1)
+    read = "seeds are read from the names of runs: ours_0 is ours, seed 0; vit_s16 is an arm without a seed"
+    assert answer.notes == [read]
+    assert (only(answer).runs, only(answer).paired) == ((5, 1), False)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +343,14 @@ def test_arm_and_seed_of_a_name(name, parts):
         ({}, {"margin": 1, "value": "mAPs"}, "value=mAPs: no such column; write value=NAME, one of mAP"),
         ({}, {"margin": 1, "arms": ["none", "gn"]}, "arms=gn: no run has it; choose from none, bn"),
         ({"twice": True}, {"margin": 1}, "arm=bn seed=0: 2 runs, which differ in lr"),
-        ({"shares": True}, {"margin": 1}, "value=mAP: bn has shares and none percents"),
+        ({"shares": True}, {"margin": 1}, "is a share beside a percent; write all in one unit"),
+        ({"share": True}, {"margin": 1}, "value=mAP: 0.783 beside 78"),
+        ({}, {"margin": 1, "better": "lower"}, "better=lower: of mAP the higher is better; leave it out"),
+        (
+            {"rename": "test/accuracy"},
+            {"value": "test/error"},
+            "value=test/error: test/accuracy is in percent",
+        ),
         ({"absent": True}, {"margin": 1}, "arm=bn: none of its runs has a value of mAP"),
         (
             {"rename": "test/error"},
@@ -337,14 +359,14 @@ def test_arm_and_seed_of_a_name(name, parts):
         ),
         ({}, {"margin": 1, "arms": ["bn"]}, "arm: bn alone; two or more are compared"),
         ({}, {"margin": 1, "arms": ["bn", "bn"]}, "arms=bn,bn: one stands twice"),
-        ({}, {"margin": 1, "arms": "bn,none"}, "arms=bn,none: write a list of names"),
-        ({}, {"margin": 1, "better": "max"}, "better=max: write higher or lower"),
-        ({}, {"margin": -1}, "margin=-1: write a number of 0 or more"),
-        ({}, {"margin": "1"}, "margin=1: write a number of 0 or more"),
-        ({}, {"margin": math.inf}, "margin=inf: write a number of 0 or more"),
-        ({}, {"margin": 1, "spread": -1}, "spread=-1: write a number of 0 or more"),
-        ({}, {"margin": 1, "looks": 0}, "looks=0: write a whole number of 1 or more"),
-        ({}, {"margin": 1, "looks": 1.5}, "looks=1.5: write a whole number of 1 or more"),
+        ({}, {"margin": 1, "arms": "bn,none"}, "arms='bn,none': must be a list"),
+        ({}, {"margin": 1, "better": "max"}, "better='max': choose from higher, lower"),
+        ({}, {"margin": -1}, "margin=-1: must be at least 0"),
+        ({}, {"margin": "x"}, "margin='x': must be a number"),
+        ({}, {"margin": math.inf}, "margin=inf: must be finite"),
+        ({}, {"margin": 1, "spread": -1}, "spread=-1: must be at least 0"),
+        ({}, {"margin": 1, "looks": 0}, "looks=0: must be at least 1"),
+        ({}, {"margin": 1, "looks": 1.5}, "looks=1.5: must be a whole number"),
         (
             {"none": "dataset"},
             {"value": "mAP", "margin": 1, "setting": "dataset"},
@@ -370,6 +392,8 @@ def test_what_cannot_be_judged_is_one_line(change, options, said):
     bn = data["norm"] == "bn"
     if change.get("shares"):
         data.loc[bn, "mAP"] /= 100
+    if change.get("share"):
+        data.loc[1, "mAP"] = 0.783
     if change.get("absent"):
         data.loc[bn, "mAP"] = np.nan
     with pytest.raises(ValueError, match=re.escape(said)) as error:
@@ -385,6 +409,20 @@ def test_rates_are_chosen_by_validation_alone():
     assert (
         compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).look.design.baseline == "bn"
     )
+
+
+def test_small_percents_beside_large_ones_are_no_shares():
+    data = table().assign(error=[0.8, 0.7] * 4 + [25.0, 24.0] * 4).drop(columns="mAP")
+    assert only(compare(data, margin=0.3)).effect == pytest.approx(23.75)
+
+
+def test_a_csv_may_begin_with_comments_and_have_other_separators(tmp_path):
+    data = table()
+    expected = only(compare(data, value="mAP", margin=0.3)).interval
+    for separator in ",;\t":
+        text = data.to_csv(sep=separator)  # with the index, whose name is empty
+        (tmp_path / "r.csv").write_text(f"# made by x, y\n#\n\n{text}")
+        assert only(compare(tmp_path / "r.csv", value="mAP", margin=0.3)).interval == pytest.approx(expected)
 
 
 def test_mixed_units_in_a_column_are_refused():
@@ -500,6 +538,21 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
     assert (out.with_name("r-3") / "index.html").is_file()
 
 
+def test_a_page_belongs_to_the_comparison_that_its_note_agrees_with(tmp_path):
+    now = {"source": "r.csv", "metric": {"name": "mAP", "higher": True}, "arms": ["none", "bn"], "looks": 1}
+    assert own_folder(tmp_path, "r", now).name == "r"
+    for older in (
+        {"source": "r.csv", "metric": {"name": "mAP"}, "dropped": 3},
+        ["r.csv", {"name": "mAP"}, ["none", "bn"]],
+    ):
+        (tmp_path / "r" / "design.json").write_text(json.dumps(older))
+        assert own_folder(tmp_path, "r", now).name == "r"
+    assert json.loads((tmp_path / "r" / "design.json").read_text()) == now
+    for place, change in enumerate(({"arms": ["none"]}, {"metric": {"name": "mAP", "higher": False}}), 2):
+        assert own_folder(tmp_path, "r", now | change).name == f"r-{place}"
+    assert own_folder(tmp_path, "r", "numbers in hand").name == "r-4"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -512,6 +565,7 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         ("r.csv", "norm,mAP\nä,1".encode("utf-16"), "r.csv: is no text in UTF-8; save it as that"),
         ("r.csv", "norm,mAP,state\na,1,CA\nb,2,CA", "state=CA: is no known state of a run; write finished,"),
         ("r.csv", "norm,mAP\nbn,1\n,2", "arm: bn alone, beside 1 run whose arm is empty; two or more"),
+        ("r.csv", "norm;mAP\na;78,2\nb;78,1", "mAP=78,2 (row 1): is no number; write digits"),
         ("r.csv", "norm,seed,mAP,mAP\na,0,1,2", "r.csv: two columns are named mAP; rename one"),
         ("r.tsv", "norm\tmAP\tmAP\na\t1\t2", "r.tsv: two columns are named mAP"),
         ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write digits and a point"),
