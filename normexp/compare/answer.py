@@ -40,7 +40,7 @@ class Answer:
     def table(self) -> pd.DataFrame:
         """A row for each arm in each setting: its mean and its difference, both with intervals; margin and word."""
         look, design = self.look, self.look.design
-        metric, judged = design.metric, {(own.norm, own.level): own for own in look.differences}
+        metric, judged = design.metric, {own.arm.name: own for own in look.differences}
         rows = []
         for arm in look.arms:
             row = {
@@ -51,11 +51,11 @@ class Answer:
                 "runs": arm.runs,
                 "failed": arm.failed,
             }
-            if own := judged.get((arm.norm, arm.level)):
+            if own := judged.get(arm.name):
                 row |= {
                     f"minus {design.baseline}": metric.show(own.effect, sign=True),
                     "interval": metric.range(own.interval, sign=True),
-                    "relative": f"{100 * own.relative[0]:+.1f}%".replace("-", "−") if own.relative else "",
+                    "relative": f"{100 * own.relative:+.1f}%".replace("-", "−").replace("+nan%", ""),
                     "pairs": str(own.seeds) if own.paired else "not paired",
                     "margin": metric.show(own.margin),
                     "p, adjusted": f"{own.p:.2g}",

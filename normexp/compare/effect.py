@@ -3,7 +3,7 @@ arm saves."""
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,30 +43,25 @@ def effect_of(arm: Outcomes, baseline: Outcomes, *, paired: bool = True) -> Effe
         mean = SeedMean.of(effects)
         return Effect(mean, mean.error * math.sqrt(len(effects)), len(effects), True)
     samples = [outcomes.values[~outcomes.failed] for outcomes in (arm, baseline)]
-    return Effect(welch(*samples), spread_of(samples), min(map(len, samples)), False)
+    return Effect(welch(samples), spread_of(samples), min(map(len, samples)), False)
 
 
-def welch(arm: np.ndarray, baseline: np.ndarray) -> SeedMean:
+def welch(samples: Sequence[np.ndarray]) -> SeedMean:
     """The difference of two means with Welch's error and degrees of freedom; without an error if one is of fewer than
     three values."""
-    if not (len(arm) and len(baseline)):
-        return SeedMean(math.nan, 0.0, 0.0)
-    effect = float(arm.mean() - baseline.mean())
-    if min(len(arm), len(baseline)) < FEWEST_FOR_INTERVAL:
+    arm, baseline = map(SeedMean.of, samples)
+    effect, variance = arm.effect - baseline.effect, arm.error**2 + baseline.error**2
+    if min(map(len, samples)) < FEWEST_FOR_INTERVAL or not variance:
         return SeedMean(effect, 0.0, 0.0)
-    parts = np.array([own.var(ddof=1) / len(own) if np.ptp(own) else 0.0 for own in (arm, baseline)])
-    weights = np.array([len(arm) - 1, len(baseline) - 1])
-    df = parts.sum() ** 2 / (parts**2 / weights).sum() if parts.any() else 0.0
-    return SeedMean(effect, math.sqrt(parts.sum()), float(df))
+    df = variance**2 / (arm.error**4 / arm.df + baseline.error**4 / baseline.df)
+    return SeedMean(effect, math.sqrt(variance), df)
 
 
-def spread_of(samples: list[np.ndarray]) -> float:
+def spread_of(samples: Sequence[np.ndarray]) -> float:
     """The standard deviation of the difference of a run of each of two arms; 0 where too few say it."""
-    known = [own for own in samples if len(own) > 1]
-    if sum(map(len, known)) - len(known) < FEWEST_FOR_INTERVAL - 1:
-        return 0.0
-    pooled = sum((len(own) - 1) * own.var(ddof=1) for own in known) / (sum(map(len, known)) - len(known))
-    return math.sqrt(2 * pooled)
+    rest = np.concatenate([own - own.mean() for own in samples if len(own)] or [np.zeros(0)])
+    df = len(rest) - sum(len(own) > 0 for own in samples)
+    return math.sqrt(2 * float(rest @ rest) / df) if df >= FEWEST_FOR_INTERVAL - 1 else 0.0
 
 
 def over_examples(z: np.ndarray) -> SeedMean:

@@ -138,10 +138,12 @@ def planned_looks(most: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Arm:
-    """One norm at one level: mean over seeds with its 95% interval, a failed run counted as a guess."""
+    """One norm at one level: mean over seeds with its 95% interval, a failed run counted as a guess. `name` says the
+    level, too, where there are several."""
 
     norm: str
     level: Any
+    name: str
     mean: float
     interval: Ends
     runs: int
@@ -150,26 +152,28 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Effect):
-    """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, and
-    `word` is what it decides at the level of one look. `runs` are those of the arm and of the baseline. `more` seeds an
-    arm would probably decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided
-    by the baseline's value, `steps` the ratio of steps to an equal value of a curve."""
+    """An arm minus the baseline at one level. `p` is adjusted for the other comparisons of the look, and `word` is what
+    it decides at the level of one look. A spread is `assumed` where the runs do not say it, and `more` seeds an arm
+    would probably decide it then. `steps` is the ratio of steps to an equal value of a curve."""
 
-    norm: str
-    level: Any
+    arm: Arm
+    baseline: Arm
     interval: Ends
     margin: float
     p: float
     word: str
-    runs: tuple[int, int]
     assumed: bool
     more: int | None
-    relative: tuple[float, Ends] | None
     steps: tuple[float, Ends] | None
 
     @property
     def effect(self) -> float:
         return self.mean.effect
+
+    @property
+    def relative(self) -> float:
+        """The effect divided by the baseline's value."""
+        return self.effect / self.baseline.mean if self.baseline.mean > 0 else math.nan
 
 
 @dataclass(frozen=True)
@@ -219,37 +223,42 @@ def look(results: Results, design: Design) -> Look:
             runs = Outcomes(*(rows[name].to_numpy() for name in ("seed", "value", "failed")))
             outcomes[key] = runs if results.guess is None else runs.guessing(results.guess)
             mean = SeedMean.of(outcomes[key].values[~outcomes[key].failed])
-            arms[key] = Arm(*key, mean.effect, mean.interval(1 - ALPHA), len(rows), int(runs.failed.sum()))
+            arms[key] = Arm(
+                *key,
+                design.named(*key),
+                mean.effect,
+                mean.interval(1 - ALPHA),
+                len(rows),
+                int(runs.failed.sum()),
+            )
     found = []
     for norm, level in itertools.product(design.norms[1:], design.levels):
-        arm, baseline = (norm, level), (design.baseline, level)
-        if arm in arms and baseline in arms:
-            effect = effect_of(outcomes[arm], outcomes[baseline], paired=design.paired)
-            mine, others = (results.examples.get(key, {}) for key in (arm, baseline))
+        keys = (norm, level), (design.baseline, level)
+        if all(key in arms for key in keys):
+            effect = effect_of(*(outcomes[key] for key in keys), paired=design.paired)
+            mine, others = (results.examples.get(key, {}) for key in keys)
             if shared := sorted(mine.keys() & others.keys()):
                 z = np.stack([mine[seed] - others[seed] for seed in shared])
                 effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
-            practical = practical_margin(arms[baseline].mean, design.metric.measure)
+            arm, baseline = (arms[key] for key in keys)
+            practical = practical_margin(baseline.mean, design.metric.measure)
             margin = practical if design.margin == PRACTICAL else float(design.margin)
-            found.append((arms[arm], arms[baseline], effect, margin, p_of(effect, margin)))
-    p_values = holm([p for *_, p in found])
+            found.append((arm, baseline, effect, margin))
+    p_values = holm([p_of(effect, margin) for *_, effect, margin in found])
     differences = []
-    for (own, base, effect, margin, _), p in zip(found, p_values, strict=True):
-        value, ends = effect.mean.effect, effect.mean.interval(1 - alpha)
+    for (arm, baseline, effect, margin), p in zip(found, p_values, strict=True):
+        value = effect.mean.effect
         word = word_of(value, margin, higher=design.metric.higher) if p <= alpha else OPEN
         spread, needed = effect.spread or math.sqrt(2) * (design.spread or margin), None
         if word == OPEN and spread and math.isfinite(value):
-            needed = seeds_to_decide(
-                value, spread, margin, alpha / len(found), paired=effect.paired and bool(effect.spread),
-                fewest=effect.seeds + 1,
-            )  # fmt: skip
+            level, pairs = alpha / len(found), effect.paired and bool(effect.spread)
+            needed = seeds_to_decide(value, spread, margin, level, paired=pairs, fewest=effect.seeds + 1)
         differences.append(
             Difference(
-                **vars(effect) | {"spread": spread}, norm=own.norm, level=own.level, interval=ends, margin=margin,
-                p=float(p), word=word, runs=(own.runs, base.runs), assumed=not effect.spread,
-                more=None if needed is None else needed - effect.seeds,
-                relative=(value / base.mean, (ends[0] / base.mean, ends[1] / base.mean)) if base.mean > 0 else None,
-                steps=saved(results, own, base, alpha),
+                **vars(effect) | {"spread": spread}, arm=arm, baseline=baseline, margin=margin, p=float(p), word=word,
+                interval=effect.mean.interval(1 - alpha), assumed=not effect.spread,
+                more=needed and needed - effect.seeds,
+                steps=saved(results, arm, baseline, alpha),
             )
         )  # fmt: skip
     fewest = min(own.runs for own in arms.values())

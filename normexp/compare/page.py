@@ -98,13 +98,13 @@ def differences(look: Look) -> Figure:
     figure, (axes,) = new_figure(1, panel=(0.6 * WIDTH, 0.8 + 0.32 * max(len(rows), 3)))
     axes.axvline(0, color="#999999", linewidth=0.8)
     for y, row in enumerate(rows):
-        color, margin = style.color[row.norm], scale * row.margin
+        color, margin = style.color[row.arm.norm], scale * row.margin
         axes.fill_betweenx([y - 0.4, y + 0.4], -margin, margin, color="#eeeeee", linewidth=0)
         if np.isfinite(row.interval).all():
             axes.plot(scale * np.array(row.interval), [y, y], color=color, linewidth=1.6)
         if math.isfinite(row.effect):
             axes.plot(scale * row.effect, y, "o", color=color)
-    axes.set_yticks(range(len(rows)), [f"{design.named(row.norm, row.level)}: {row.word}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row.arm.name}: {row.word}" for row in rows])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(

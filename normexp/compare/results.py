@@ -86,21 +86,24 @@ def compare(
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
-    (failed, still), values = states(table), numbers(table[value], value)
-    nameless = table[arm].isna().to_numpy()
+    notes = [*table.attrs.get("notes", ())]
+    (failed, still), nameless = states(table), table[arm].isna().to_numpy()
+    for what, own in {"not finished": still, f"with an empty {arm}": nameless}.items():
+        notes += [f"left out: {pluralize(int(own.sum()), 'run')} {what}"] if own.any() else []
+    table, failed = table[~still & ~nameless], failed[~still & ~nameless]
+    values = numbers(table[value], value)
     runs = pd.DataFrame(
         {"arm": table[arm].astype(str), "value": values, "failed": failed | ~np.isfinite(values)}
     )
-    names = named_arms(runs[~still & ~nameless], [str(own) for own in arms], int(nameless.sum()))
-    kept = ~still & ~nameless & runs["arm"].isin(names).to_numpy()
+    names = named_arms(runs, [str(own) for own in arms], int(nameless.sum()))
+    kept = runs["arm"].isin(names)
     runs, table = runs[kept], table[kept]
     seed = None if seed and table[seed].isna().all() else seed
     for argument, own in (("seed", seed), *(("setting", own) for own in settings)):
         if own and (lacking := int(table[own].isna().sum())):
             raise ValueError(f"{argument}={own}: {pluralize(lacking, 'run')} without one; write it for each")
     runs["level"] = labels(table, settings)
-    numbered = runs.groupby(["arm", "level"]).cumcount().astype(str)
-    runs["seed"] = labels(table, [seed]) if seed else numbered
+    runs["seed"] = labels(table, [seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     if tune:
         runs = tuned(runs, table, tune, metric)
     check_runs(runs, table, metric, names)
@@ -116,12 +119,7 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
-    notes = [*table.attrs.get("notes", ())]
     notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
-    lost = {"not finished": still, f"with an empty {arm}": nameless}
-    notes += [
-        f"left out: {pluralize(int(own.sum()), 'run')} {what}" for what, own in lost.items() if own.any()
-    ]
     return Answer(look(results, design), results, notes)
 
 
@@ -178,28 +176,27 @@ def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple
 
 def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Sequence[str]) -> None:
     """Raise ValueError with one line for runs that no table of seeds can hold, or that lie in different units."""
-    for key, rows in runs.groupby(RUN):
-        if len(rows) > 1:
-            own = table.loc[rows.index]
-            differing = [name for name in own if own[name].astype(str).nunique() > 1]
-            differing.sort(key=lambda name: table[name].astype(str).nunique())  # no names of runs first
-            which = ", ".join(map(str, differing[:4])) or "no column"
-            raise ValueError(
-                f"arm={key[0]} seed={key[2]}: {len(rows)} runs, which differ in {which};"
-                " write setting=COLUMN, or tune=COLUMN of validation to take the best"
-            )
-    known = runs[~runs["failed"]].groupby("arm")["value"].agg(["min", "max"])
+    for (arm, _, seed), rows in runs[runs.duplicated(RUN, keep=False)].groupby(RUN):
+        texts, own = table.astype(str), table.loc[rows.index].astype(str)
+        differing = [name for name in own if own[name].nunique() > 1]
+        differing.sort(key=lambda name: texts[name].nunique())  # no names of runs first
+        which = ", ".join(map(str, differing[:4])) or "no column"
+        raise ValueError(
+            f"arm={arm} seed={seed}: {len(rows)} runs, which differ in {which};"
+            " write setting=COLUMN, or tune=COLUMN of validation to take the best"
+        )
     for arm in arms:
-        if arm not in known.index and runs.loc[runs["arm"] == arm, "value"].isna().all():
+        if runs.loc[runs["arm"] == arm, "value"].isna().all():
             raise ValueError(
                 f"arm={arm}: none of its runs has a value of {metric.name}; if it has another name there, rename it"
             )
-    if metric.measure == "error" and known["max"].max() > 1:
+    ended = runs[~runs["failed"]]
+    if metric.measure == "error" and ended["value"].max() > 1:
         raise ValueError(
             f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"
         )
     if last_word(metric.name) in SHARES:
-        for _, rows in runs[~runs["failed"]].groupby("level"):
+        for _, rows in ended.groupby("level"):
             check_units(rows["value"].to_numpy(), metric.name)
 
 

@@ -65,7 +65,7 @@ def compare(design: Design, training: Training, out: Path, command: str, options
             curves=training.curves(chosen),
         )  # fmt: skip
         looks.append(look(results, design))
-        words = (f"{design.named(own.norm, own.level)} {own.word}" for own in looks[-1].differences)
+        words = (f"{own.arm.name} {own.word}" for own in looks[-1].differences)
         compared = f"{design.metric.name} against {design.baseline}"
         tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(words)}")
         if not looks[-1].open:

@@ -64,14 +64,12 @@ class Training:
         for name in (self.value, *self.chosen_by):
             if self.function:
                 check_returned(self.function, name, planned, summaries)
-                rows = rows.reindex(columns=[*dict.fromkeys([*rows, name])])  # where every run diverged
+                rows[name] = rows.get(name, math.nan)  # where every run diverged
             rows = with_metric(rows, Path(), name)
         scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
         score, tie, *_ = [*scores, 0.0, 0.0]
-        status: Any = [*map(status_of, summaries)]
-        if self.function:  # whatever else it returned
-            known = rows[[self.value, *self.chosen_by]].notna().all(axis=1)
-            status = known.map({True: "completed", False: "diverged"})
+        known = rows[[self.value, *self.chosen_by]].notna().all(axis=1)  # whatever else a function returned
+        status = np.where(known, "completed", "diverged") if self.function else [*map(status_of, summaries)]
         chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
         table = pd.DataFrame([*planned], columns=["arm", "level", "lr", "seed"]).astype({"lr": float}).assign(
             setting="", status=status, value=rows[self.value], score=score, tie=tie,

@@ -51,7 +51,7 @@ def test_paired_and_unpaired_intervals_equal_those_of_scipy(random):
     twin = stats.ttest_ind(bn, none, equal_var=False).confidence_interval(0.95)
     assert apart.interval == pytest.approx((twin.low, twin.high))
     assert (paired.paired, apart.paired, paired.seeds, apart.seeds) == (True, False, 8, 8)
-    assert paired.relative[0] == pytest.approx(paired.effect / none.mean())
+    assert paired.relative == pytest.approx(paired.effect / none.mean())
 
 
 def test_words_follow_the_interval_the_margin_and_the_way_that_is_better():
@@ -287,7 +287,7 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
     assert answer.look.design.metric.name == "test error"
     assert answer.look.design.margin == "practical"
     means = normexp.runs.load_summaries(folder).groupby(["norm", "batch_size"])["test/accuracy"].mean()
-    found = {int(own.level): own.effect for own in answer.look.differences}
+    found = {int(own.arm.level): own.effect for own in answer.look.differences}
     assert found == pytest.approx({size: means["none", size] - means["layernorm", size] for size in found})
     assert len(found) == 4
     logged = compare(folder, value="val/loss", margin=0.01, setting="batch_size")
@@ -298,7 +298,7 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
         .last()
     )
     means = last.groupby(["norm", "batch_size"]).mean()
-    found = {int(own.level): own.effect for own in logged.look.differences}
+    found = {int(own.arm.level): own.effect for own in logged.look.differences}
     assert found == pytest.approx({size: means["layernorm", size] - means["none", size] for size in found})
     with pytest.raises(ValueError, match="better=higher: of test/error the lower is better"):
         compare(folder, setting="batch_size", better="higher")
@@ -331,7 +331,7 @@ def test_how_names_of_runs_were_read_is_said():
     answer = compare(chart, margin=0.1)
     read = "seeds are read from the names of runs: ours_0 is ours, seed 0; vit_s16 is an arm without a seed"
     assert answer.notes == [read]
-    assert (only(answer).runs, only(answer).paired) == ((5, 1), False)
+    assert (only(answer).arm.runs, only(answer).paired) == (5, False)
 
 
 @pytest.mark.parametrize(
