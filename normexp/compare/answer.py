@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.compare.judged import OPEN, Look, Results
+from normexp.compare.judged import OPEN, Look
 from normexp.compare.sentences import failed_runs, finding, in_steps, partners
 from normexp.runs.files import write_json
 
@@ -20,12 +20,13 @@ class Answer:
     """What a comparison says: `print(answer)`, `answer.table`, `answer.look.differences`, `answer.page("folder")`.
 
     Attributes:
+        runs: those that count, a row each.
         ended: why a training ended.
         facts, notes, tables: what else the page's head, its section of failures and its folder hold.
     """
 
     look: Look
-    results: Results
+    runs: pd.DataFrame
     notes: Sequence[str] = ()
     ended: str = ""
     facts: Sequence[str] = ()

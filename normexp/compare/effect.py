@@ -3,14 +3,14 @@ arm saves."""
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import nctdtr
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import SeedMean
+from normexp.claims.judge.estimate import Ends, SeedMean
 from normexp.claims.judge.outcomes import Outcomes, paired_runs
 from normexp.report.statistics import crossed
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS, t_quantile
@@ -96,17 +96,19 @@ def seeds_to_decide(
     return numbers[place] if place < len(numbers) else None
 
 
-def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> SeedMean:
-    """The mean over seeds of the logarithm of the steps of an arm divided by those of the baseline, until both first
-    reach an equal value: for each seed the best that the worse of the two came to."""
+def steps_ratio(pairs: Iterable[tuple[Curve, Curve]], confidence: float) -> tuple[float, Ends] | None:
+    """The steps of an arm divided by those of the baseline, until both first reach an equal value: in each pair the
+    best that the worse of the two came to. It is the geometric mean with its interval; None if it has none."""
     ratios = []
-    for seed in arm.keys() & baseline.keys():
-        best = [running_best(own[seed]) for own in (arm, baseline)]
+    for pair in pairs:
+        best = [running_best(own) for own in pair]
         if all(map(len, best)):
             target = max(own[-1, 1] for own in best)
             first, second = (first_at(own, target) for own in best)
             ratios += [math.log(first / second)] if min(first, second) > 0 else []
-    return SeedMean.of(np.array(ratios))
+    mean = SeedMean.of(np.array(ratios))
+    low, high = map(math.exp, mean.interval(confidence))
+    return (math.exp(mean.effect), (low, high)) if low else None
 
 
 def running_best(curve: Curve) -> Curve:

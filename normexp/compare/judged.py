@@ -3,8 +3,7 @@ over seeds where these pair, with Holm over comparisons, and the error rate divi
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
 from normexp.compare.effect import (
     DIFFERENT,
-    Curve,
     Effect,
     effect_of,
     over_examples,
@@ -193,60 +191,40 @@ class Look:
         return [difference for difference in self.differences if difference.word == OPEN]
 
 
-@dataclass(frozen=True)
-class Results:
-    """Finished runs: a table with the columns arm, level, seed, value and failed; and what else is known of them: the
-    value of guessing, and (arm, level) -> seed -> values of the test examples, and curves."""
-
-    runs: pd.DataFrame
-    guess: float | None = None
-    examples: Mapping[tuple, Mapping[Any, np.ndarray]] = field(default_factory=dict)
-    curves: Mapping[tuple, Mapping[Any, Curve]] = field(default_factory=dict)
-
-
-def by_arm(runs: pd.DataFrame, values: Iterable[np.ndarray]) -> dict[tuple, dict[Any, np.ndarray]]:
-    """(arm, level) -> seed -> the value of each run."""
-    found: dict[tuple, dict[Any, np.ndarray]] = {}
-    for (arm, level, seed), own in zip(runs[RUN].itertuples(index=False, name=None), values, strict=True):
-        found.setdefault((arm, level), {})[seed] = own
-    return found
-
-
-def look(results: Results, design: Design) -> Look:
+def look(results: pd.DataFrame, design: Design, guess: float | None = None) -> Look:
     """Judge one look of those planned. Each may spend an equal part of ALPHA, so that all together err in at most
-    ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one)."""
-    alpha, groups = ALPHA / len(design.looks), dict(iter(results.runs.groupby(["arm", "level"])))
-    arms, outcomes = {}, {}
+    ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one).
+
+    Args:
+        results: a row for each finished run: arm, level, seed, value, failed, and as arrays or None its curve and its
+            single test examples, where these are known.
+        guess: the value of a run that learned nothing.
+    """
+    alpha, groups = ALPHA / len(design.looks), dict(iter(results.groupby(["arm", "level"])))
+    cells = {}
     for key in itertools.product(design.norms, design.levels):
         if key in groups:
-            rows = groups[key].sort_values("seed")
+            rows = groups[key].sort_values("seed").set_index("seed", drop=False)
             runs = Outcomes(*(rows[name].to_numpy() for name in ("seed", "value", "failed")))
-            outcomes[key] = runs if results.guess is None else runs.guessing(results.guess)
-            mean = SeedMean.of(outcomes[key].values[~outcomes[key].failed])
-            arms[key] = Arm(
-                *key,
-                design.named(*key),
-                mean.effect,
-                mean.interval(1 - ALPHA),
-                len(rows),
-                int(runs.failed.sum()),
-            )
+            lost, runs = int(runs.failed.sum()), runs if guess is None else runs.guessing(guess)
+            mean = SeedMean.of(runs.values[~runs.failed])
+            arm = Arm(*key, design.named(*key), mean.effect, mean.interval(1 - ALPHA), len(rows), lost)
+            cells[key] = arm, runs, rows
     found = []
     for norm, level in itertools.product(design.norms[1:], design.levels):
-        keys = (norm, level), (design.baseline, level)
-        if all(key in arms for key in keys):
-            effect = effect_of(*(outcomes[key] for key in keys), paired=design.paired)
-            mine, others = (results.examples.get(key, {}) for key in keys)
-            if shared := sorted(mine.keys() & others.keys()):
-                z = np.stack([mine[seed] - others[seed] for seed in shared])
+        if (norm, level) in cells and (design.baseline, level) in cells:
+            (arm, runs, rows), (baseline, others, base) = cells[norm, level], cells[design.baseline, level]
+            effect = effect_of(runs, others, paired=design.paired)
+            if examples := in_pairs("examples", rows, base):
+                z = np.stack([own - other for own, other in examples])
                 effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
-            arm, baseline = (arms[key] for key in keys)
             practical = practical_margin(baseline.mean, design.metric.measure)
             margin = practical if design.margin == PRACTICAL else float(design.margin)
-            found.append((arm, baseline, effect, margin))
-    p_values = holm([p_of(effect, margin) for *_, effect, margin in found])
+            steps = steps_ratio(in_pairs("curve", rows, base), 1 - alpha)
+            found.append((arm, baseline, effect, margin, steps))
+    p_values = holm([p_of(effect, margin) for *_, effect, margin, _ in found])
     differences = []
-    for (arm, baseline, effect, margin), p in zip(found, p_values, strict=True):
+    for (arm, baseline, effect, margin, steps), p in zip(found, p_values, strict=True):
         value = effect.mean.effect
         word = word_of(value, margin, higher=design.metric.higher) if p <= alpha else OPEN
         spread, needed = effect.spread or math.sqrt(2) * (design.spread or margin), None
@@ -257,12 +235,11 @@ def look(results: Results, design: Design) -> Look:
             Difference(
                 **vars(effect) | {"spread": spread}, arm=arm, baseline=baseline, margin=margin, p=float(p), word=word,
                 interval=effect.mean.interval(1 - alpha), assumed=not effect.spread,
-                more=needed and needed - effect.seeds,
-                steps=saved(results, arm, baseline, alpha),
+                more=needed and needed - effect.seeds, steps=steps,
             )
         )  # fmt: skip
-    fewest = min(own.runs for own in arms.values())
-    return Look(fewest, alpha, design, list(arms.values()), differences, results.guess)
+    arms = [arm for arm, *_ in cells.values()]
+    return Look(min(arm.runs for arm in arms), alpha, design, arms, differences, guess)
 
 
 def p_of(effect: Effect, margin: float) -> float:
@@ -275,8 +252,7 @@ def word_of(effect: float, margin: float, *, higher: bool = False) -> str:
     return EQUAL if abs(effect) <= margin else BETTER if (effect > 0) == higher else WORSE
 
 
-def saved(results: Results, arm: Arm, baseline: Arm, alpha: float) -> tuple[float, Ends] | None:
-    """The ratio of steps to an equal value with its interval; None without curves of three seeds."""
-    mean = steps_ratio(*(results.curves.get((own.norm, own.level), {}) for own in (arm, baseline)))
-    low, high = mean.interval(1 - alpha)
-    return (math.exp(mean.effect), (math.exp(low), math.exp(high))) if math.isfinite(low) else None
+def in_pairs(name: str, arm: pd.DataFrame, baseline: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The arrays of a column at the seeds at which both arms have one."""
+    columns = [own[name].dropna() if name in own else pd.Series() for own in (arm, baseline)]
+    return [(columns[0][seed], columns[1][seed]) for seed in columns[0].index.intersection(columns[1].index)]

@@ -42,7 +42,7 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
     lost = list(filter(None, [failed_runs(look), partners(look)])) or ["No run failed."]
     title = "Rates and failures" if design.rates else "What failed"
     names = {"level": design.level_name} | ({"arm": "norm", "level": "batch_size"} if design.of_sizes else {})
-    tables = {"runs": answer.results.runs, **answer.tables}
+    tables = {"runs": answer.runs.drop(columns=["curve", "examples"], errors="ignore"), **answer.tables}
     tables = {f"{name}.csv": own.rename(columns=names) for name, own in tables.items()}
     short = for_paper(table)
     page = save_page(
@@ -80,7 +80,7 @@ def for_paper(table: pd.DataFrame) -> pd.DataFrame:
 
 def runs_text(answer: Answer) -> str:
     """How many runs there are, how many of them count, and why there are no more."""
-    counted, trained = len(answer.results.runs), len(answer.tables.get("runs", ()))
+    counted, trained = len(answer.runs), len(answer.tables.get("runs", ()))
     more = f", of which {counted} count: each seed's best of each arm" if trained > counted else ""
     return f"{pluralize(trained or counted, 'run')}{more}{answer.ended and f'; {answer.ended}'}."
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from normexp.compare.answer import Answer
 from normexp.compare.columns import column, labels, named, numbers, states
-from normexp.compare.judged import RUN, Design, Metric, Results, by_arm, guess_of, look, metric_of
+from normexp.compare.judged import RUN, Design, Metric, guess_of, look, metric_of
 from normexp.compare.read import in_hand, opened, typed
 from normexp.config.errors import checked
 from normexp.format import pluralize
@@ -79,6 +79,8 @@ def compare(
             )
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
     table, curves = opened(data, value)
+    if value and not arm:
+        table = one_row_a_run(table, value, {seed or usual(table, "seed"), *(setting or "").split(",")})
     arm = column(table, arm or usual(table, "arm", "norm") or "arm", "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
@@ -88,8 +90,8 @@ def compare(
         guess = float(guess_of(metric, table["chance_loss"].max()))
     notes = [*table.attrs.get("notes", ())]
     (failed, still), nameless = states(table), table[arm].isna().to_numpy()
-    for what, own in {"not finished": still, f"with an empty {arm}": nameless}.items():
-        notes += [f"left out: {pluralize(int(own.sum()), 'run')} {what}"] if own.any() else []
+    for what, lost in {"not finished": still, f"with an empty {arm}": nameless}.items():
+        notes += [f"left out: {pluralize(int(lost.sum()), 'run')} {what}"] if lost.any() else []
     table, failed = table[~still & ~nameless], failed[~still & ~nameless]
     values = numbers(table[value], value)
     runs = pd.DataFrame(
@@ -107,11 +109,12 @@ def compare(
     if tune:
         runs = tuned(runs, table, tune, metric)
     check_runs(runs, table, metric, names)
-    single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
-    places = runs.index.intersection(list(curves))
-    way = [1, -1 if metric.higher else 1]  # the lower the better
-    falling = by_arm(runs.loc[places], [curves[place] * way for place in places])
-    results = Results(runs, guess, single, falling)
+    if per_example is not None:
+        single = examples(per_example, runs, arm, value, seed, settings)
+        runs["examples"] = pd.Series(single, runs.index, dtype=object)
+    if curves:
+        way = [1, -1 if metric.higher else 1]  # the lower the better
+        runs["curve"] = pd.Series({place: curve * way for place, curve in curves.items()}, dtype=object)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
         name=name or (Path(data).stem if isinstance(data, (str, Path)) else "results"), norms=names, metric=metric,
@@ -120,7 +123,7 @@ def compare(
         spread=spread, curve=value,
     )  # fmt: skip
     notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
-    return Answer(look(results, design), results, notes)
+    return Answer(look(runs, design, guess), runs, notes)
 
 
 def usual(table: pd.DataFrame, *names: str) -> str | None:
@@ -128,10 +131,24 @@ def usual(table: pd.DataFrame, *names: str) -> str | None:
     return next((found[0] for name in names if len(found := named(table, name)) == 1), None)
 
 
+def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> pd.DataFrame:
+    """A table that has a column of numbers for each arm, `seed,none,batchnorm`, with a row for each run; else as it
+    is."""
+    arms = [str(name) for name in table.columns if name not in others]
+    if usual(table, "arm", "norm", value) or len(table[arms].select_dtypes("number").columns) < max(
+        len(arms), 2
+    ):
+        return table
+    runs = table.melt([own for own in table.columns if own not in arms], arms, "arm", value)
+    runs.attrs["notes"] = [f"each column is an arm: {', '.join(arms)}"]
+    return runs
+
+
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
     """(the column of the metric, the table, which has it). `test/error` is made of `test/accuracy`."""
     if value is None:
-        known = [own for own in table.select_dtypes("number") if own not in others and own != "failed"]
+        filled = table.select_dtypes("number").dropna(axis=1, how="all")
+        known = [own for own in filled if own not in others and own != "failed"]
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
@@ -183,7 +200,7 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
         which = ", ".join(map(str, differing[:4])) or "no column"
         raise ValueError(
             f"arm={arm} seed={seed}: {len(rows)} runs, which differ in {which};"
-            " write setting=COLUMN, or tune=COLUMN of validation to take the best"
+            " write setting=COLUMN, tune=COLUMN of validation to take the best, or a seed of each run's own"
         )
     for arm in arms:
         if runs.loc[runs["arm"] == arm, "value"].isna().all():
@@ -197,26 +214,27 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
         )
     if last_word(metric.name) in SHARES:
         for _, rows in ended.groupby("level"):
-            check_units(rows["value"].to_numpy(), metric.name)
+            check_units(rows["value"].to_numpy(), metric)
 
 
-def check_units(values: np.ndarray, name: str) -> None:
+def check_units(values: np.ndarray, metric: Metric) -> None:
     """Raise ValueError for a share whose percent lies near the percents beside it, as .783 beside 78.2: a percent that
-    is as small, .8 beside 25, stays one."""
-    shares, percents = values[(values > 0) & (values <= 1)], values[values > 1.5]
+    is as small stays one, .8 beside 25, and an error of .98 beside one of 90."""
+    most = 1.0 if metric.higher else 0.5
+    shares, percents = values[(values > 0) & (values <= most)], values[values > 1.5]
     for share in shares:
         near = percents[(percents < 200 * share) & (percents > 50 * share)]
         if len(near):
             raise ValueError(
-                f"value={name}: {share:g} beside {near[0]:g} is a share beside a percent; write all in one unit, and"
-                " leave the value of a failed run empty"
+                f"value={metric.name}: {share:g} beside {near[0]:g} is a share beside a percent; write all in one unit,"
+                " and leave the value of a failed run empty"
             )
 
 
 def examples(
     source: Any, runs: pd.DataFrame, arm: str, value: str, seed: str | None, settings: list[str]
-) -> dict[tuple, dict[str, np.ndarray]]:
-    """(arm, level) -> seed -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
+) -> list[np.ndarray | None]:
+    """The values of each run's test examples, in its unit; None of one without a value. Raises ValueError if a run has
     another mean, or other examples than the others."""
     where = f"per_example={source if isinstance(source, (str, Path)) else 'table'}"
     if seed is None:
@@ -230,13 +248,13 @@ def examples(
     if rows.duplicated([*RUN, "example"]).any():
         raise ValueError(f"{where}: an example of a run stands there twice; give each once")
     wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
-    means = runs.set_index(RUN)["value"].dropna()
-    wide = wide[wide.index.isin(means.index)]
+    values = wide.reindex(pd.MultiIndex.from_frame(runs[RUN])).to_numpy()
+    known = runs["value"].notna().to_numpy()
+    means, found = runs["value"][known], values[known].mean(1)
     # Tables are rounded.
-    found = means.align(wide.mean(axis=1), join="left")[1]
     scales = [scale for scale in (1.0, 100.0) if np.allclose(means, scale * found, rtol=2e-3, atol=1e-6)]
-    if wide.isna().any(axis=None) or not scales:
+    if not scales:  # nor of nan, where an example is missing
         raise ValueError(
             f"{where}: its means over examples are not the values of the runs; give all examples of each"
         )
-    return by_arm(wide.reset_index()[RUN], scales[0] * wide.to_numpy())
+    return [scales[0] * own if fine else None for own, fine in zip(values, known, strict=True)]

@@ -57,7 +57,7 @@ def in_steps(own: Difference, design: Design) -> str:
     fewer = ratio < 1
 
     values = (1 - ratio, 1 - high, 1 - low) if fewer else (ratio - 1, low - 1, high - 1)
-    size, *ends = (f"{100 * value:.0f}%".replace("-", "−") for value in values)
+    size, *ends = (f"{round(100 * value)}%".replace("-", "−") for value in values)
     return f"it reaches an equal {design.curve} in {size} {'fewer' if fewer else 'more'} steps ({' to '.join(ends)})"
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.compare.effect import Curve
-from normexp.compare.judged import Design, Metric, by_arm, guess_of, metric_of
+from normexp.compare.judged import Design, Metric, guess_of, metric_of
 from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
@@ -78,13 +78,6 @@ class Training:
         )  # fmt: skip
         return table.join(rows[rows.columns.difference(table.columns, sort=False)])
 
-    def curves(self, chosen: pd.DataFrame) -> dict[tuple, dict[int, Curve]]:
-        """(arm, level) -> seed -> the curve of the chosen run, where it has one of two points or more."""
-        rows = chosen[chosen["status"] == "completed"]
-        found = [curve_of(Path(folder)) for folder in rows["folder"]]
-        long = [len(own) > 1 for own in found]
-        return by_arm(rows[long], itertools.compress(found, long))
-
 
 def check_returned(
     function: str, name: str, planned: Iterable[Key], summaries: Iterable[Mapping[str, Any]]
@@ -105,13 +98,12 @@ def status_of(summary: Mapping[str, Any]) -> str:
     return "failed" if ended and (guessed or failed(summary)) else str(summary["status"])
 
 
-def curve_of(folder: Path) -> Curve:
-    """Steps and loss of a run: what a function returned, or the loss on validation; empty without one."""
-    if own := finished_summary(folder).get("curve"):
-        return np.array(own, float)
-    if not (folder / RECORDED).exists():
-        return np.zeros((0, 2))
-    return read_metrics([folder], ["val/loss"])[["step", "value"]].to_numpy(float)
+def curve_of(folder: str) -> Curve | None:
+    """Steps and loss of a run: what a function returned, or the loss on validation; None of fewer than two points."""
+    curve = np.array(finished_summary(Path(folder)).get("curve") or (), float)
+    if not len(curve) and (Path(folder) / RECORDED).exists():
+        curve = read_metrics([Path(folder)], ["val/loss"])[["step", "value"]].to_numpy(float)
+    return curve if len(curve) > 1 else None
 
 
 def of_model(

@@ -403,7 +403,7 @@ def test_what_cannot_be_judged_is_one_line(change, options, said):
 
 def test_rates_are_chosen_by_validation_alone():
     data = pd.concat([table().assign(lr=0.1, val=1.0), table(gain=9, random=1).assign(lr=0.2, val=0.5)])
-    chosen = compare(data, value="mAP", margin=0.3, tune="val").results.runs
+    chosen = compare(data, value="mAP", margin=0.3, tune="val").runs
     assert len(chosen) == 16
     assert chosen["value"].max() < 82
     assert (
@@ -414,6 +414,21 @@ def test_rates_are_chosen_by_validation_alone():
 def test_small_percents_beside_large_ones_are_no_shares():
     data = table().assign(error=[0.8, 0.7] * 4 + [25.0, 24.0] * 4).drop(columns="mAP")
     assert only(compare(data, margin=0.3)).effect == pytest.approx(23.75)
+    data["error"] = [90.2] + [0.95] * 7 + [0.7] * 8  # of a run that diverged
+    assert only(compare(data, margin=0.3)).seeds == 8
+    data["error"] = [21.8, 0.22] * 8
+    with pytest.raises(ValueError, match=r"value=error: 0\.22 beside 21\.8 is a share beside a percent"):
+        compare(data, margin=0.3)
+
+
+def test_a_table_with_a_column_for_each_arm_is_that_of_its_runs():
+    data = table()
+    wide = data.pivot(index="seed", columns="norm", values="mAP").reset_index()[["seed", "none", "bn"]]
+    answer = compare(wide, value="mAP", margin=0.3)
+    assert only(answer).interval == pytest.approx(only(compare(data, margin=0.3)).interval)
+    assert answer.notes == ["each column is an arm: none, bn"]
+    with pytest.raises(ValueError, match=r"^arm=arm: no such column; write arm=NAME, one of"):
+        compare(data.rename(columns={"norm": "method"}), value="mAPs", margin=0.3)
 
 
 def test_a_csv_may_begin_with_comments_and_have_other_separators(tmp_path):
@@ -432,23 +447,21 @@ def test_mixed_units_in_a_column_are_refused():
 
 def test_steps_to_an_equal_loss():
     steps = np.arange(1, 101.0)
-    slow = {seed: np.column_stack([steps, np.exp(-steps / 50) + seed]) for seed in range(4)}
-    fast = {seed: np.column_stack([steps, np.exp(-steps / 25) + seed]) for seed in range(4)}
-    mean = steps_ratio(fast, slow)
-    assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
-    assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
-    assert steps_ratio({seed: own[::-1] for seed, own in fast.items()}, slow).effect == mean.effect
-    nothing = {seed: np.array([[1.0, np.nan]]) for seed in range(4)}
-    assert np.isnan(steps_ratio(nothing, slow).effect)
+    slow, fast = (
+        [np.column_stack([steps, np.exp(-steps / (pace + seed / 10)) + seed]) for seed in range(4)]
+        for pace in (50, 25)
+    )
+    ratio, ends = steps_ratio(zip(fast, slow, strict=True), 0.95)
+    assert ratio == pytest.approx(0.5, abs=0.01)
+    assert ends[0] < ratio < ends[1]
+    assert steps_ratio(zip(slow, fast, strict=True), 0.95)[0] == pytest.approx(2.0, abs=0.04)
+    assert steps_ratio([(own[::-1], other) for own, other in zip(fast, slow, strict=True)], 0.95)[0] == ratio
+    assert steps_ratio([(np.array([[1.0, np.nan]]), other) for other in slow], 0.95) is None
     line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
     assert [first_at(running_best(line), target) for target in (1.0, 0.25, 0.0)] == [10.0, 27.5, 30.0]
-    at_once = {seed: np.array([[first, 0.0]]) for seed, first in enumerate((0.0, 1.0, 1.0, 2.0))}
-    later = {seed: np.array([[4.0, 0.0]]) for seed in range(4)}
-    found = steps_ratio(at_once, later)
-    assert (found.df, found.effect) == (
-        2,
-        pytest.approx(-math.log(4 * 4 * 2) / 3),
-    )  # 0 steps have no logarithm
+    later, firsts = np.array([[4.0, 0.0]]), (0.0, 1.0, 1.0, 2.0)  # 0 steps have no logarithm
+    ratio, _ = steps_ratio([(np.array([[first, 0.0]]), later) for first in firsts], 0.95)
+    assert ratio == pytest.approx((4 * 4 * 2) ** (-1 / 3))
 
 
 @pytest.mark.parametrize(
