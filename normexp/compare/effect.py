@@ -121,7 +121,5 @@ def running_best(curve: Curve) -> Curve:
 def first_at(best: Curve, target: float) -> float:
     """The step at which a falling curve first has this value, between two recorded ones by a line."""
     place = int(np.argmax(best[:, 1] <= target))
-    if not place:
-        return float(best[0, 0])
-    (step, value), (end, low) = best[place - 1], best[place]
-    return float(step + (end - step) * (value - target) / (value - low))
+    around = best[max(place - 1, 0) : place + 1][::-1]  # rising
+    return float(np.interp(target, around[:, 1], around[:, 0]))

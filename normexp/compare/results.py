@@ -240,11 +240,11 @@ def examples(
     if seed is None:
         raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
     table, _ = opened(source, value)
-    value, example = column(table, value, "value"), column(table, "example", "per_example")
-    arm, *settings = (column(table, own, "per_example") for own in (arm, *settings))
+    names = (arm, seed, value, "example", *settings)
+    arm, seed, value, example, *settings = (column(table, own, "per_example") for own in names)
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
-    rows["seed"] = labels(table, [column(table, seed, "seed")])
-    rows["value"], rows["example"] = numbers(table[value], value), table[example]
+    rows["seed"], rows["example"] = labels(table, [seed]), table[example]
+    rows["value"] = numbers(table[value], value)
     if rows.duplicated([*RUN, "example"]).any():
         raise ValueError(f"{where}: an example of a run stands there twice; give each once")
     wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
