@@ -81,7 +81,13 @@ def compare(
     table, curves = opened(data, value)
     if value and not arm:
         table = one_row_a_run(table, value, {seed or usual(table, "seed"), *(setting or "").split(",")})
-    arm = column(table, arm or usual(table, "arm", "norm") or "arm", "arm")
+    if not (arm := arm or usual(table, "arm", "norm")):
+        offered = ", ".join(map(str, table.columns[:12]))
+        raise ValueError(
+            f"arm: no column is called arm or norm; write arm=NAME, one of {offered}, or value=METRIC where each column"
+            " is an arm"
+        )
+    arm = column(table, arm, "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
     value, table = value_of(table, value, {arm, seed, setting, "batch_size", "lr"})

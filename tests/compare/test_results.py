@@ -427,7 +427,9 @@ def test_a_table_with_a_column_for_each_arm_is_that_of_its_runs():
     answer = compare(wide, value="mAP", margin=0.3)
     assert only(answer).interval == pytest.approx(only(compare(data, margin=0.3)).interval)
     assert answer.notes == ["each column is an arm: none, bn"]
-    with pytest.raises(ValueError, match=r"^arm=arm: no such column; write arm=NAME, one of"):
+    with pytest.raises(
+        ValueError, match=r"^arm: no column is called arm or norm; write arm=NAME, one of method, "
+    ):
         compare(data.rename(columns={"norm": "method"}), value="mAPs", margin=0.3)
 
 
