@@ -37,12 +37,12 @@ def imported(word: str, argument: str) -> Any:
         path = Path(path).stem
     try:
         return pkgutil.resolve_name(f"{path}:{name}")
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end as soon as it is imported
         remedy = "check its spelling, install it, or change to the folder in which it lies"
         raise ValueError(f"{argument}={word}: {shown(error)}; {remedy}") from error
 
 
-def shown(error: Exception) -> str:
+def shown(error: BaseException) -> str:
     """An error's type and words, on one line."""
     return f"{type(error).__name__} ({' '.join(str(error).split())[:MOST]})"
 
@@ -54,7 +54,7 @@ def made(word: str, argument: str, *args: Any) -> Any:
         return target
     try:
         return target(*args)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(f"{argument}={word}: its call raises {shown(error)}; mend it") from error
 
 

@@ -120,10 +120,11 @@ def compare(
             name=name, **of_results | {"value": value or metric},
         )  # fmt: skip
         judged, examples = answer.look.design, per_example and str(per_example)
-        known: Any = [
-            str(Path(words[0]).resolve()), judged.metric.name, judged.metric.higher, judged.margin, setting, tune,
-            examples, paired, arms, guess, spread, looks,
-        ]  # fmt: skip
+        known: Any = {
+            "source": str(Path(words[0]).resolve()), "value": judged.metric.name, "higher": judged.metric.higher,
+            "margin": judged.margin, "setting": setting, "tune": tune, "per_example": examples, "paired": paired,
+            "arms": arms, "guess": guess, "spread": spread, "looks": looks,
+        }  # fmt: skip
         show(answer, own_folder(out, judged.name, "numbers in hand" if kind == "numbers" else known))
         return
     for key, given in of_results.items():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from normexp.compare.judged import OPEN, Look, Results
+from normexp.compare.judged import OPEN, Look
 from normexp.compare.sentences import failed_runs, finding, in_steps, partners
 from normexp.runs.files import write_json
 
@@ -20,12 +20,13 @@ class Answer:
     """What a comparison says: `print(answer)`, `answer.table`, `answer.look.differences`, `answer.page("folder")`.
 
     Attributes:
+        runs: those that count, a row each.
         ended: why a training ended.
         facts, notes, tables: what else the page's head, its section of failures and its folder hold.
     """
 
     look: Look
-    results: Results
+    runs: pd.DataFrame
     notes: Sequence[str] = ()
     ended: str = ""
     facts: Sequence[str] = ()
@@ -40,7 +41,7 @@ class Answer:
     def table(self) -> pd.DataFrame:
         """A row for each arm in each setting: its mean and its difference, both with intervals; margin and word."""
         look, design = self.look, self.look.design
-        metric, judged = design.metric, {(own.norm, own.level): own for own in look.differences}
+        metric, judged = design.metric, {own.arm.name: own for own in look.differences}
         rows = []
         for arm in look.arms:
             row = {
@@ -51,11 +52,11 @@ class Answer:
                 "runs": arm.runs,
                 "failed": arm.failed,
             }
-            if own := judged.get((arm.norm, arm.level)):
+            if own := judged.get(arm.name):
                 row |= {
                     f"minus {design.baseline}": metric.show(own.effect, sign=True),
                     "interval": metric.range(own.interval, sign=True),
-                    "relative": f"{100 * own.relative[0]:+.1f}%".replace("-", "−") if own.relative else "",
+                    "relative": f"{100 * own.relative:+.1f}%".replace("-", "−").replace("+nan%", ""),
                     "pairs": str(own.seeds) if own.paired else "not paired",
                     "margin": metric.show(own.margin),
                     "p, adjusted": f"{own.p:.2g}",
@@ -77,9 +78,18 @@ class Answer:
 def own_folder(out: Path, name: str, compared: Any) -> Path:
     """out/NAME, or out/NAME-2, ... where that has the page of another comparison. It notes whose page it has."""
     compared, number, place = json.loads(json.dumps(compared)), 1, out / name
-    while (place / DESIGN).exists() and json.loads((place / DESIGN).read_text()) != compared:
+    while (place / DESIGN).exists() and not agree(json.loads((place / DESIGN).read_text()), compared):
         number += 1
         place = out / f"{name}-{number}"
     place.mkdir(parents=True, exist_ok=True)
     write_json(place / DESIGN, compared)
     return place
+
+
+def agree(noted: Any, now: Any) -> bool:
+    """Whether two notes say the same by every key that both have, as older versions noted less (and those of results
+    by position)."""
+    if not isinstance(now, dict):
+        return noted == now
+    noted = noted if isinstance(noted, dict) else dict(zip(now, noted, strict=False))
+    return all(agree(noted[key], now[key]) for key in noted.keys() & now.keys())

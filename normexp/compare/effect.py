@@ -3,14 +3,14 @@ arm saves."""
 
 import math
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import nctdtr
 
 from normexp.claims.judge.comparison import Comparison
-from normexp.claims.judge.estimate import SeedMean
+from normexp.claims.judge.estimate import Ends, SeedMean
 from normexp.claims.judge.outcomes import Outcomes, paired_runs
 from normexp.report.statistics import crossed
 from normexp.runs.table import FEWEST_FOR_INTERVAL, FEWEST_SEEDS, t_quantile
@@ -43,30 +43,25 @@ def effect_of(arm: Outcomes, baseline: Outcomes, *, paired: bool = True) -> Effe
         mean = SeedMean.of(effects)
         return Effect(mean, mean.error * math.sqrt(len(effects)), len(effects), True)
     samples = [outcomes.values[~outcomes.failed] for outcomes in (arm, baseline)]
-    return Effect(welch(*samples), spread_of(samples), min(map(len, samples)), False)
+    return Effect(welch(samples), spread_of(samples), min(map(len, samples)), False)
 
 
-def welch(arm: np.ndarray, baseline: np.ndarray) -> SeedMean:
+def welch(samples: Sequence[np.ndarray]) -> SeedMean:
     """The difference of two means with Welch's error and degrees of freedom; without an error if one is of fewer than
     three values."""
-    if not (len(arm) and len(baseline)):
-        return SeedMean(math.nan, 0.0, 0.0)
-    effect = float(arm.mean() - baseline.mean())
-    if min(len(arm), len(baseline)) < FEWEST_FOR_INTERVAL:
+    arm, baseline = map(SeedMean.of, samples)
+    effect, variance = arm.effect - baseline.effect, arm.error**2 + baseline.error**2
+    if min(map(len, samples)) < FEWEST_FOR_INTERVAL or not variance:
         return SeedMean(effect, 0.0, 0.0)
-    parts = np.array([own.var(ddof=1) / len(own) if np.ptp(own) else 0.0 for own in (arm, baseline)])
-    weights = np.array([len(arm) - 1, len(baseline) - 1])
-    df = parts.sum() ** 2 / (parts**2 / weights).sum() if parts.any() else 0.0
-    return SeedMean(effect, math.sqrt(parts.sum()), float(df))
+    df = variance**2 / (arm.error**4 / arm.df + baseline.error**4 / baseline.df)
+    return SeedMean(effect, math.sqrt(variance), df)
 
 
-def spread_of(samples: list[np.ndarray]) -> float:
+def spread_of(samples: Sequence[np.ndarray]) -> float:
     """The standard deviation of the difference of a run of each of two arms; 0 where too few say it."""
-    known = [own for own in samples if len(own) > 1]
-    if sum(map(len, known)) - len(known) < FEWEST_FOR_INTERVAL - 1:
-        return 0.0
-    pooled = sum((len(own) - 1) * own.var(ddof=1) for own in known) / (sum(map(len, known)) - len(known))
-    return math.sqrt(2 * pooled)
+    rest = np.concatenate([own - own.mean() for own in samples if len(own)] or [np.zeros(0)])
+    df = len(rest) - sum(len(own) > 0 for own in samples)
+    return math.sqrt(2 * float(rest @ rest) / df) if df >= FEWEST_FOR_INTERVAL - 1 else 0.0
 
 
 def over_examples(z: np.ndarray) -> SeedMean:
@@ -101,17 +96,19 @@ def seeds_to_decide(
     return numbers[place] if place < len(numbers) else None
 
 
-def steps_ratio(arm: Mapping[int, Curve], baseline: Mapping[int, Curve]) -> SeedMean:
-    """The mean over seeds of the logarithm of the steps of an arm divided by those of the baseline, until both first
-    reach an equal value: for each seed the best that the worse of the two came to."""
+def steps_ratio(pairs: Iterable[tuple[Curve, Curve]], confidence: float) -> tuple[float, Ends] | None:
+    """The steps of an arm divided by those of the baseline, until both first reach an equal value: in each pair the
+    best that the worse of the two came to. It is the geometric mean with its interval; None if it has none."""
     ratios = []
-    for seed in arm.keys() & baseline.keys():
-        best = [running_best(own[seed]) for own in (arm, baseline)]
+    for pair in pairs:
+        best = [running_best(own) for own in pair]
         if all(map(len, best)):
             target = max(own[-1, 1] for own in best)
             first, second = (first_at(own, target) for own in best)
             ratios += [math.log(first / second)] if min(first, second) > 0 else []
-    return SeedMean.of(np.array(ratios))
+    mean = SeedMean.of(np.array(ratios))
+    low, high = map(math.exp, mean.interval(confidence))
+    return (math.exp(mean.effect), (low, high)) if low else None
 
 
 def running_best(curve: Curve) -> Curve:
@@ -124,7 +121,5 @@ def running_best(curve: Curve) -> Curve:
 def first_at(best: Curve, target: float) -> float:
     """The step at which a falling curve first has this value, between two recorded ones by a line."""
     place = int(np.argmax(best[:, 1] <= target))
-    if not place:
-        return float(best[0, 0])
-    (step, value), (end, low) = best[place - 1], best[place]
-    return float(step + (end - step) * (value - target) / (value - low))
+    around = best[max(place - 1, 0) : place + 1][::-1]  # rising
+    return float(np.interp(target, around[:, 1], around[:, 0]))

@@ -3,8 +3,7 @@ over seeds where these pair, with Holm over comparisons, and the error rate divi
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
 from normexp.compare.effect import (
     DIFFERENT,
-    Curve,
     Effect,
     effect_of,
     over_examples,
@@ -66,8 +64,7 @@ def metric_of(name: str, better: str | None, margin: float | str | None, *, shar
     is known of test/error and test/loss, by the margin of practice or where errors are `shares`."""
     number = None if isinstance(margin, str) else margin
     if (known := METRICS.get(name)) and (shares or number is None):
-        if better == "higher":
-            raise ValueError(f"better=higher: of {name} the lower is better; leave it out")
+        higher_is_better(name, better)
         return known
     if number is None:
         way = "" if better or last_word(name) in LOWER | HIGHER else ", and better=higher or better=lower"
@@ -139,10 +136,12 @@ def planned_looks(most: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Arm:
-    """One norm at one level: mean over seeds with its 95% interval, a failed run counted as a guess."""
+    """One norm at one level: mean over seeds with its 95% interval, a failed run counted as a guess. `name` says the
+    level, too, where there are several."""
 
     norm: str
     level: Any
+    name: str
     mean: float
     interval: Ends
     runs: int
@@ -151,26 +150,28 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference(Effect):
-    """A norm's value minus the baseline's at one level. `p` is adjusted for the other comparisons of the look, and
-    `word` is what it decides at the level of one look. `runs` are those of the arm and of the baseline. `more` seeds an
-    arm would probably decide it. A spread is `assumed` where the runs do not say it. `relative` is the effect divided
-    by the baseline's value, `steps` the ratio of steps to an equal value of a curve."""
+    """An arm minus the baseline at one level. `p` is adjusted for the other comparisons of the look, and `word` is what
+    it decides at the level of one look. A spread is `assumed` where the runs do not say it, and `more` seeds an arm
+    would probably decide it then. `steps` is the ratio of steps to an equal value of a curve."""
 
-    norm: str
-    level: Any
+    arm: Arm
+    baseline: Arm
     interval: Ends
     margin: float
     p: float
     word: str
-    runs: tuple[int, int]
     assumed: bool
     more: int | None
-    relative: tuple[float, Ends] | None
     steps: tuple[float, Ends] | None
 
     @property
     def effect(self) -> float:
         return self.mean.effect
+
+    @property
+    def relative(self) -> float:
+        """The effect divided by the baseline's value."""
+        return self.effect / self.baseline.mean if self.baseline.mean > 0 else math.nan
 
 
 @dataclass(frozen=True)
@@ -190,71 +191,55 @@ class Look:
         return [difference for difference in self.differences if difference.word == OPEN]
 
 
-@dataclass(frozen=True)
-class Results:
-    """Finished runs: a table with the columns arm, level, seed, value and failed; and what else is known of them: the
-    value of guessing, and (arm, level) -> seed -> values of the test examples, and curves."""
-
-    runs: pd.DataFrame
-    guess: float | None = None
-    examples: Mapping[tuple, Mapping[Any, np.ndarray]] = field(default_factory=dict)
-    curves: Mapping[tuple, Mapping[Any, Curve]] = field(default_factory=dict)
-
-
-def by_arm(runs: pd.DataFrame, values: Iterable[np.ndarray]) -> dict[tuple, dict[Any, np.ndarray]]:
-    """(arm, level) -> seed -> the value of each run."""
-    found: dict[tuple, dict[Any, np.ndarray]] = {}
-    for (arm, level, seed), own in zip(runs[RUN].itertuples(index=False, name=None), values, strict=True):
-        found.setdefault((arm, level), {})[seed] = own
-    return found
-
-
-def look(results: Results, design: Design) -> Look:
+def look(results: pd.DataFrame, design: Design, guess: float | None = None) -> Look:
     """Judge one look of those planned. Each may spend an equal part of ALPHA, so that all together err in at most
-    ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one)."""
-    alpha, groups = ALPHA / len(design.looks), dict(iter(results.runs.groupby(["arm", "level"])))
-    arms, outcomes = {}, {}
+    ALPHA, by whatever rule they stop (Bonferroni over looks, Holm within one).
+
+    Args:
+        results: a row for each finished run: arm, level, seed, value, failed, and as arrays or None its curve and its
+            single test examples, where these are known.
+        guess: the value of a run that learned nothing.
+    """
+    alpha, groups = ALPHA / len(design.looks), dict(iter(results.groupby(["arm", "level"])))
+    cells = {}
     for key in itertools.product(design.norms, design.levels):
         if key in groups:
-            rows = groups[key].sort_values("seed")
+            rows = groups[key].sort_values("seed").set_index("seed", drop=False)
             runs = Outcomes(*(rows[name].to_numpy() for name in ("seed", "value", "failed")))
-            outcomes[key] = runs if results.guess is None else runs.guessing(results.guess)
-            mean = SeedMean.of(outcomes[key].values[~outcomes[key].failed])
-            arms[key] = Arm(*key, mean.effect, mean.interval(1 - ALPHA), len(rows), int(runs.failed.sum()))
+            lost, runs = int(runs.failed.sum()), runs if guess is None else runs.guessing(guess)
+            mean = SeedMean.of(runs.values[~runs.failed])
+            arm = Arm(*key, design.named(*key), mean.effect, mean.interval(1 - ALPHA), len(rows), lost)
+            cells[key] = arm, runs, rows
     found = []
     for norm, level in itertools.product(design.norms[1:], design.levels):
-        arm, baseline = (norm, level), (design.baseline, level)
-        if arm in arms and baseline in arms:
-            effect = effect_of(outcomes[arm], outcomes[baseline], paired=design.paired)
-            mine, others = (results.examples.get(key, {}) for key in (arm, baseline))
-            if shared := sorted(mine.keys() & others.keys()):
-                z = np.stack([mine[seed] - others[seed] for seed in shared])
+        if (norm, level) in cells and (design.baseline, level) in cells:
+            (arm, runs, rows), (baseline, others, base) = cells[norm, level], cells[design.baseline, level]
+            effect = effect_of(runs, others, paired=design.paired)
+            if examples := in_pairs("examples", rows, base):
+                z = np.stack([own - other for own, other in examples])
                 effect = replace(effect, mean=over_examples(z), seeds=len(z), paired=True)
-            practical = practical_margin(arms[baseline].mean, design.metric.measure)
+            practical = practical_margin(baseline.mean, design.metric.measure)
             margin = practical if design.margin == PRACTICAL else float(design.margin)
-            found.append((arms[arm], arms[baseline], effect, margin, p_of(effect, margin)))
-    p_values = holm([p for *_, p in found])
+            steps = steps_ratio(in_pairs("curve", rows, base), 1 - alpha)
+            found.append((arm, baseline, effect, margin, steps))
+    p_values = holm([p_of(effect, margin) for *_, effect, margin, _ in found])
     differences = []
-    for (own, base, effect, margin, _), p in zip(found, p_values, strict=True):
-        value, ends = effect.mean.effect, effect.mean.interval(1 - alpha)
+    for (arm, baseline, effect, margin, steps), p in zip(found, p_values, strict=True):
+        value = effect.mean.effect
         word = word_of(value, margin, higher=design.metric.higher) if p <= alpha else OPEN
         spread, needed = effect.spread or math.sqrt(2) * (design.spread or margin), None
         if word == OPEN and spread and math.isfinite(value):
-            needed = seeds_to_decide(
-                value, spread, margin, alpha / len(found), paired=effect.paired and bool(effect.spread),
-                fewest=effect.seeds + 1,
-            )  # fmt: skip
+            level, pairs = alpha / len(found), effect.paired and bool(effect.spread)
+            needed = seeds_to_decide(value, spread, margin, level, paired=pairs, fewest=effect.seeds + 1)
         differences.append(
             Difference(
-                **vars(effect) | {"spread": spread}, norm=own.norm, level=own.level, interval=ends, margin=margin,
-                p=float(p), word=word, runs=(own.runs, base.runs), assumed=not effect.spread,
-                more=None if needed is None else needed - effect.seeds,
-                relative=(value / base.mean, (ends[0] / base.mean, ends[1] / base.mean)) if base.mean > 0 else None,
-                steps=saved(results, own, base, alpha),
+                **vars(effect) | {"spread": spread}, arm=arm, baseline=baseline, margin=margin, p=float(p), word=word,
+                interval=effect.mean.interval(1 - alpha), assumed=not effect.spread,
+                more=needed and needed - effect.seeds, steps=steps,
             )
         )  # fmt: skip
-    fewest = min(own.runs for own in arms.values())
-    return Look(fewest, alpha, design, list(arms.values()), differences, results.guess)
+    arms = [arm for arm, *_ in cells.values()]
+    return Look(min(arm.runs for arm in arms), alpha, design, arms, differences, guess)
 
 
 def p_of(effect: Effect, margin: float) -> float:
@@ -267,8 +252,7 @@ def word_of(effect: float, margin: float, *, higher: bool = False) -> str:
     return EQUAL if abs(effect) <= margin else BETTER if (effect > 0) == higher else WORSE
 
 
-def saved(results: Results, arm: Arm, baseline: Arm, alpha: float) -> tuple[float, Ends] | None:
-    """The ratio of steps to an equal value with its interval; None without curves of three seeds."""
-    mean = steps_ratio(*(results.curves.get((own.norm, own.level), {}) for own in (arm, baseline)))
-    low, high = mean.interval(1 - alpha)
-    return (math.exp(mean.effect), (math.exp(low), math.exp(high))) if math.isfinite(low) else None
+def in_pairs(name: str, arm: pd.DataFrame, baseline: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The arrays of a column at the seeds at which both arms have one."""
+    columns = [own[name].dropna() if name in own else pd.Series() for own in (arm, baseline)]
+    return [(columns[0][seed], columns[1][seed]) for seed in columns[0].index.intersection(columns[1].index)]

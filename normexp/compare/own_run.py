@@ -46,6 +46,9 @@ class OwnRun:
                 found = function(**self.arguments)
             except ArithmeticError:  # such as an overflow: it diverged
                 found = math.nan
+            except SystemExit as stop:  # of a script with a main of its own: a failure like any other
+                said = f"{self.target} called sys.exit({stop.code or ''})"
+                raise RuntimeError(f"{said}; return a number") from stop
             metrics = dict(found) if isinstance(found, Mapping) else {"test": found}
             curve = metrics.pop("curve", None)
             try:

@@ -42,7 +42,7 @@ def write(answer: Answer, out: Path, made_by: str) -> Path:
     lost = list(filter(None, [failed_runs(look), partners(look)])) or ["No run failed."]
     title = "Rates and failures" if design.rates else "What failed"
     names = {"level": design.level_name} | ({"arm": "norm", "level": "batch_size"} if design.of_sizes else {})
-    tables = {"runs": answer.results.runs, **answer.tables}
+    tables = {"runs": answer.runs.drop(columns=["curve", "examples"], errors="ignore"), **answer.tables}
     tables = {f"{name}.csv": own.rename(columns=names) for name, own in tables.items()}
     short = for_paper(table)
     page = save_page(
@@ -80,7 +80,7 @@ def for_paper(table: pd.DataFrame) -> pd.DataFrame:
 
 def runs_text(answer: Answer) -> str:
     """How many runs there are, how many of them count, and why there are no more."""
-    counted, trained = len(answer.results.runs), len(answer.tables.get("runs", ()))
+    counted, trained = len(answer.runs), len(answer.tables.get("runs", ()))
     more = f", of which {counted} count: each seed's best of each arm" if trained > counted else ""
     return f"{pluralize(trained or counted, 'run')}{more}{answer.ended and f'; {answer.ended}'}."
 
@@ -98,13 +98,13 @@ def differences(look: Look) -> Figure:
     figure, (axes,) = new_figure(1, panel=(0.6 * WIDTH, 0.8 + 0.32 * max(len(rows), 3)))
     axes.axvline(0, color="#999999", linewidth=0.8)
     for y, row in enumerate(rows):
-        color, margin = style.color[row.norm], scale * row.margin
+        color, margin = style.color[row.arm.norm], scale * row.margin
         axes.fill_betweenx([y - 0.4, y + 0.4], -margin, margin, color="#eeeeee", linewidth=0)
         if np.isfinite(row.interval).all():
             axes.plot(scale * np.array(row.interval), [y, y], color=color, linewidth=1.6)
         if math.isfinite(row.effect):
             axes.plot(scale * row.effect, y, "o", color=color)
-    axes.set_yticks(range(len(rows)), [f"{design.named(row.norm, row.level)}: {row.word}" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row.arm.name}: {row.word}" for row in rows])
     axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(

@@ -1,21 +1,33 @@
 """`normexp.compare(table, arm="norm", value="mAP", margin=0.3)`: an answer about results that exist."""
 
-import math
 from collections.abc import Sequence
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, Field
 
 from normexp.compare.answer import Answer
-from normexp.compare.judged import RUN, Design, Metric, Results, by_arm, guess_of, look, metric_of
-from normexp.compare.read import column, in_hand, labels, named, numbers, opened, states, texts, typed
+from normexp.compare.columns import column, labels, named, numbers, states
+from normexp.compare.judged import RUN, Design, Metric, guess_of, look, metric_of
+from normexp.compare.read import in_hand, opened, typed
+from normexp.config.errors import checked
 from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
+Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Asked(BaseModel):
+    """The values that arguments of `compare` can have."""
+
+    better: Literal["higher", "lower"] | None
+    margin: Size | Literal["practical"] | None
+    spread: Size
+    looks: Annotated[int, Field(ge=1)]
+    arms: tuple[Any, ...]
 
 
 def compare(
@@ -58,7 +70,7 @@ def compare(
 
     Raises ValueError with one line for what cannot be used.
     """
-    check_arguments(better=better, margin=margin, looks=looks, spread=spread, arms=arms)
+    checked(Asked, {"better": better, "margin": margin, "spread": spread, "looks": looks, "arms": arms})
     if isinstance(data, (dict, list, tuple)):
         if not (value or better):
             raise ValueError(
@@ -66,72 +78,58 @@ def compare(
                 " better=lower"
             )
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
-        name = name or "results"
     table, curves = opened(data, value)
-    name = name or (Path(data).stem if isinstance(data, (str, Path)) else "results")
-    arm = column(table, arm or usual(table, "arm", "norm") or "arm", "arm")
+    if value and not arm:
+        table = one_row_a_run(table, value, {seed or usual(table, "seed"), *(setting or "").split(",")})
+    if not (arm := arm or usual(table, "arm", "norm")):
+        offered = ", ".join(map(str, table.columns[:12]))
+        raise ValueError(
+            f"arm: no column is called arm or norm; write arm=NAME, one of {offered}, or value=METRIC where each column"
+            " is an arm"
+        )
+    arm = column(table, arm, "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
     value, table = value_of(table, value, {arm, seed, setting, "batch_size", "lr"})
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
-    failed, still = states(table)
-    nameless, values = table[arm].isna().to_numpy(), numbers(table[value], value)
+    notes = [*table.attrs.get("notes", ())]
+    (failed, still), nameless = states(table), table[arm].isna().to_numpy()
+    for what, lost in {"not finished": still, f"with an empty {arm}": nameless}.items():
+        notes += [f"left out: {pluralize(int(lost.sum()), 'run')} {what}"] if lost.any() else []
+    table, failed = table[~still & ~nameless], failed[~still & ~nameless]
+    values = numbers(table[value], value)
     runs = pd.DataFrame(
         {"arm": table[arm].astype(str), "value": values, "failed": failed | ~np.isfinite(values)}
     )
-    names = named_arms(runs[~still & ~nameless], [str(own) for own in arms], int(nameless.sum()))
-    kept = ~still & ~nameless & runs["arm"].isin(names).to_numpy()
+    names = named_arms(runs, [str(own) for own in arms], int(nameless.sum()))
+    kept = runs["arm"].isin(names)
     runs, table = runs[kept], table[kept]
     seed = None if seed and table[seed].isna().all() else seed
     for argument, own in (("seed", seed), *(("setting", own) for own in settings)):
         if own and (lacking := int(table[own].isna().sum())):
             raise ValueError(f"{argument}={own}: {pluralize(lacking, 'run')} without one; write it for each")
     runs["level"] = labels(table, settings)
-    runs["seed"] = texts(table[seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
+    runs["seed"] = labels(table, [seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     if tune:
         runs = tuned(runs, table, tune, metric)
     check_runs(runs, table, metric, names)
-    way = [1, -1 if metric.higher else 1]  # the lower the better
-    single = {} if per_example is None else examples(per_example, runs, arm, value, seed, settings)
-    places = runs.index.intersection(list(curves))
-    falling = by_arm(runs.loc[places], [curves[place] * way for place in places])
-    results = Results(runs, guess, single, falling)
+    if per_example is not None:
+        single = examples(per_example, runs, arm, value, seed, settings)
+        runs["examples"] = pd.Series(single, runs.index, dtype=object)
+    if curves:
+        way = [1, -1 if metric.higher else 1]  # the lower the better
+        runs["curve"] = pd.Series({place: curve * way for place, curve in curves.items()}, dtype=object)
     few = int(runs.groupby(["arm", "level"]).size().min())
     design = Design(
-        name=name, norms=names, metric=metric, margin="practical" if margin is None else margin, looks=(few,) * looks,
+        name=name or (Path(data).stem if isinstance(data, (str, Path)) else "results"), norms=names, metric=metric,
+        margin="practical" if margin is None else margin, looks=(few,) * looks,
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
-    notes = [*table.attrs.get("notes", ())]
     notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
-    lost = {"not finished": still, f"with an empty {arm}": nameless}
-    notes += [
-        f"left out: {pluralize(int(own.sum()), 'run')} {what}" for what, own in lost.items() if own.any()
-    ]
-    return Answer(look(results, design), results, notes)
-
-
-def check_arguments(*, better: Any, margin: Any, looks: Any, spread: Any, arms: Any) -> None:
-    """Raise ValueError with one line for a value that its argument cannot have."""
-
-    def fits(own: Any, kind: Any, least: float) -> bool:
-        return isinstance(own, kind) and least <= own < math.inf
-
-    for said, fine, remedy in (
-        (f"better={better}", better in (None, "higher", "lower"), "write higher or lower"),
-        (
-            f"margin={margin}",
-            margin in (None, "practical") or fits(margin, Real, 0),
-            "write a number of 0 or more",
-        ),
-        (f"spread={spread}", fits(spread, Real, 0), "write a number of 0 or more"),
-        (f"looks={looks}", fits(looks, Integral, 1), "write a whole number of 1 or more"),
-        (f"arms={arms}", not isinstance(arms, str), "write a list of names"),
-    ):
-        if not fine:
-            raise ValueError(f"{said}: {remedy}")
+    return Answer(look(runs, design, guess), runs, notes)
 
 
 def usual(table: pd.DataFrame, *names: str) -> str | None:
@@ -139,17 +137,33 @@ def usual(table: pd.DataFrame, *names: str) -> str | None:
     return next((found[0] for name in names if len(found := named(table, name)) == 1), None)
 
 
+def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> pd.DataFrame:
+    """A table that has a column of numbers for each arm, `seed,none,batchnorm`, with a row for each run; else as it
+    is."""
+    arms = [str(name) for name in table.columns if name not in others]
+    if usual(table, "arm", "norm", value) or len(table[arms].select_dtypes("number").columns) < max(
+        len(arms), 2
+    ):
+        return table
+    runs = table.melt([own for own in table.columns if own not in arms], arms, "arm", value)
+    runs.attrs["notes"] = [f"each column is an arm: {', '.join(arms)}"]
+    return runs
+
+
 def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) -> tuple[str, pd.DataFrame]:
     """(the column of the metric, the table, which has it). `test/error` is made of `test/accuracy`."""
     if value is None:
-        known = [own for own in table.select_dtypes("number") if own not in others and own != "failed"]
+        filled = table.select_dtypes("number").dropna(axis=1, how="all")
+        known = [own for own in filled if own not in others and own != "failed"]
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
             f"value: name the column of the metric; choose from {', '.join(map(str, (known or [*table])[:12]))}"
         )
     if value not in table and (accuracy := value.replace("error", "accuracy")) in table:
-        table = table.assign(**{value: 1 - table[accuracy]})
+        table = table.assign(**{value: 1 - numbers(table[accuracy], accuracy)})
+        if (table[value] < 0).any():
+            raise ValueError(f"value={value}: {accuracy} is in percent; compare it itself, value={accuracy}")
     return column(table, value, "value"), table
 
 
@@ -185,57 +199,68 @@ def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple
 
 def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Sequence[str]) -> None:
     """Raise ValueError with one line for runs that no table of seeds can hold, or that lie in different units."""
-    for key, rows in runs.groupby(RUN):
-        if len(rows) > 1:
-            own = table.loc[rows.index]
-            differing = [name for name in own if own[name].astype(str).nunique() > 1]
-            differing.sort(key=lambda name: table[name].astype(str).nunique())  # no names of runs first
-            which = ", ".join(map(str, differing[:4])) or "no column"
-            raise ValueError(
-                f"arm={key[0]} seed={key[2]}: {len(rows)} runs, which differ in {which};"
-                " write setting=COLUMN, or tune=COLUMN of validation to take the best"
-            )
-    known = runs[~runs["failed"]].groupby("arm")["value"].agg(["min", "max"])
+    for (arm, _, seed), rows in runs[runs.duplicated(RUN, keep=False)].groupby(RUN):
+        texts, own = table.astype(str), table.loc[rows.index].astype(str)
+        differing = [name for name in own if own[name].nunique() > 1]
+        differing.sort(key=lambda name: texts[name].nunique())  # no names of runs first
+        which = ", ".join(map(str, differing[:4])) or "no column"
+        raise ValueError(
+            f"arm={arm} seed={seed}: {len(rows)} runs, which differ in {which};"
+            " write setting=COLUMN, tune=COLUMN of validation to take the best, or a seed of each run's own"
+        )
     for arm in arms:
-        if arm not in known.index and runs.loc[runs["arm"] == arm, "value"].isna().all():
+        if runs.loc[runs["arm"] == arm, "value"].isna().all():
             raise ValueError(
                 f"arm={arm}: none of its runs has a value of {metric.name}; if it has another name there, rename it"
             )
-    if metric.measure == "error" and known["max"].max() > 1:
+    ended = runs[~runs["failed"]]
+    if metric.measure == "error" and ended["value"].max() > 1:
         raise ValueError(
             f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"
         )
-    shares, percents = known.index[known["max"] <= 1], known.index[known["min"] > 1.5]
-    if last_word(metric.name) in SHARES and len(shares) and len(percents):
-        raise ValueError(
-            f"value={metric.name}: {shares[0]} has shares and {percents[0]} percents; write all in one unit"
-        )
+    if last_word(metric.name) in SHARES:
+        for _, rows in ended.groupby("level"):
+            check_units(rows["value"].to_numpy(), metric)
+
+
+def check_units(values: np.ndarray, metric: Metric) -> None:
+    """Raise ValueError for a share whose percent lies near the percents beside it, as .783 beside 78.2: a percent that
+    is as small stays one, .8 beside 25, and an error of .98 beside one of 90."""
+    most = 1.0 if metric.higher else 0.5
+    shares, percents = values[(values > 0) & (values <= most)], values[values > 1.5]
+    for share in shares:
+        near = percents[(percents < 200 * share) & (percents > 50 * share)]
+        if len(near):
+            raise ValueError(
+                f"value={metric.name}: {share:g} beside {near[0]:g} is a share beside a percent; write all in one unit,"
+                " and leave the value of a failed run empty"
+            )
 
 
 def examples(
     source: Any, runs: pd.DataFrame, arm: str, value: str, seed: str | None, settings: list[str]
-) -> dict[tuple, dict[str, np.ndarray]]:
-    """(arm, level) -> seed -> the values of its test examples, in the unit of the runs. Raises ValueError if a run has
+) -> list[np.ndarray | None]:
+    """The values of each run's test examples, in its unit; None of one without a value. Raises ValueError if a run has
     another mean, or other examples than the others."""
     where = f"per_example={source if isinstance(source, (str, Path)) else 'table'}"
     if seed is None:
         raise ValueError(f"{where}: pairs runs, so name the column of their seeds")
     table, _ = opened(source, value)
-    value, example = column(table, value, "value"), column(table, "example", "per_example")
-    arm, *settings = (column(table, own, "per_example") for own in (arm, *settings))
+    names = (arm, seed, value, "example", *settings)
+    arm, seed, value, example, *settings = (column(table, own, "per_example") for own in names)
     rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
-    rows["seed"] = texts(table[column(table, seed, "seed")])
-    rows["value"], rows["example"] = numbers(table[value], value), table[example]
+    rows["seed"], rows["example"] = labels(table, [seed]), table[example]
+    rows["value"] = numbers(table[value], value)
     if rows.duplicated([*RUN, "example"]).any():
         raise ValueError(f"{where}: an example of a run stands there twice; give each once")
     wide = rows.dropna().pivot(index=RUN, columns="example", values="value")
-    means = runs.set_index(RUN)["value"].dropna()
-    wide = wide[wide.index.isin(means.index)]
+    values = wide.reindex(pd.MultiIndex.from_frame(runs[RUN])).to_numpy()
+    known = runs["value"].notna().to_numpy()
+    means, found = runs["value"][known], values[known].mean(1)
     # Tables are rounded.
-    found = means.align(wide.mean(axis=1), join="left")[1]
     scales = [scale for scale in (1.0, 100.0) if np.allclose(means, scale * found, rtol=2e-3, atol=1e-6)]
-    if wide.isna().any(axis=None) or not scales:
+    if not scales:  # nor of nan, where an example is missing
         raise ValueError(
             f"{where}: its means over examples are not the values of the runs; give all examples of each"
         )
-    return by_arm(wide.reset_index()[RUN], scales[0] * wide.to_numpy())
+    return [scales[0] * own if fine else None for own, fine in zip(values, known, strict=True)]

@@ -11,8 +11,8 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import EDGE_SHARE, MOST_WIDENINGS, tuned_runs, widened_rates
 from normexp.compare.answer import Answer
-from normexp.compare.judged import Design, Look, Results, look
-from normexp.compare.training import Training
+from normexp.compare.judged import Design, Look, look
+from normexp.compare.training import Training, curve_of
 from normexp.format import duration, pluralize, tell
 from normexp.runs import read_summary
 from normexp.sweeps.estimate import seconds_of_each
@@ -59,13 +59,13 @@ def compare(design: Design, training: Training, out: Path, command: str, options
             rates = wider
         check_learned(runs)
         chosen = tuned_runs(runs, OWN)
-        results = Results(
-            chosen[["arm", "level", "seed", "value"]].assign(failed=chosen["status"] != "completed"),
-            guess=None if chosen["guess"].isna().all() else float(chosen["guess"].max()),
-            curves=training.curves(chosen),
-        )  # fmt: skip
-        looks.append(look(results, design))
-        words = (f"{design.named(own.norm, own.level)} {own.word}" for own in looks[-1].differences)
+        ended_well = chosen["status"] == "completed"
+        results = chosen[["arm", "level", "seed", "value"]].assign(
+            failed=~ended_well, curve=chosen["folder"].where(ended_well).map(curve_of, na_action="ignore")
+        )
+        guess = None if chosen["guess"].isna().all() else float(chosen["guess"].max())
+        looks.append(look(results, design, guess))
+        words = (f"{own.arm.name} {own.word}" for own in looks[-1].differences)
         compared = f"{design.metric.name} against {design.baseline}"
         tell(f"look {len(looks)} of {len(design.looks)}, {seeds} seeds, {compared}: {', '.join(words)}")
         if not looks[-1].open:

@@ -29,20 +29,17 @@ def headline(look: Look) -> str:
     design = look.design
     if len(look.differences) <= 2:
         return " ".join(finding(look))
-    words = [
-        f"{design.named(own.norm, own.level)} {VERBS[own.word].format(design.baseline)}"
-        for own in look.differences
-    ]
+    words = [f"{own.arm.name} {VERBS[own.word].format(design.baseline)}" for own in look.differences]
     return " ".join(in_settings(look)) or f"{'; '.join(words)}."
 
 
 def sentence(own: Difference, design: Design) -> str:
     """One difference: effect with interval, word, and of what is not decided, why and how many seeds would do it."""
-    metric, where = design.metric, design.named(own.norm, own.level)
+    metric, where = design.metric, own.arm.name
     unit = f" {metric.unit}" if metric.unit else ""
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
-        few = "Two numbers decide" if sum(own.runs) == 2 else "One run of an arm decides"
+        few = "Two numbers decide" if own.arm.runs == own.baseline.runs == 1 else "One run of an arm decides"
         return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
@@ -60,7 +57,7 @@ def in_steps(own: Difference, design: Design) -> str:
     fewer = ratio < 1
 
     values = (1 - ratio, 1 - high, 1 - low) if fewer else (ratio - 1, low - 1, high - 1)
-    size, *ends = (f"{100 * value:.0f}%".replace("-", "−") for value in values)
+    size, *ends = (f"{round(100 * value)}%".replace("-", "−") for value in values)
     return f"it reaches an equal {design.curve} in {size} {'fewer' if fewer else 'more'} steps ({' to '.join(ends)})"
 
 
@@ -85,13 +82,11 @@ def why_open(own: Difference, design: Design) -> str:
 
 def more_seeds(own: Difference, design: Design) -> str:
     """How many more seeds would decide at this effect and spread, and where the spread is from."""
-    spread = design.metric.show(own.spread / (1 if own.paired and not own.assumed else math.sqrt(2)))
-    what = f"if the differences of pairs spread by {spread}"
+    of_pairs = own.paired and not own.assumed
+    spread = design.metric.show(own.spread if of_pairs else own.spread / math.sqrt(2))
+    what = f"if {'the differences of pairs' if of_pairs else 'the runs of an arm'} spread by {spread}"
     if own.assumed:
-        by = "assumed" if design.spread else "assumed: the margin"
-        what = f"if the runs of an arm spread by {spread} ({by}; spread=VALUE)"
-    elif not own.paired:
-        what = f"if the runs of an arm spread by {spread}"
+        what += f" (assumed{'' if design.spread else ': the margin'}; spread=VALUE)"
     if own.more is None:
         return f"{what}, no {MOST:,} seeds decide it: the effect lies at the margin"
     if own.seeds < FEWEST_FOR_INTERVAL:
@@ -105,8 +100,8 @@ def in_settings(look: Look) -> list[str]:
     if design.of_sizes or len(design.levels) < 2:
         return []
     lines = []
-    for norm in dict.fromkeys(own.norm for own in look.differences):
-        rows = [own for own in look.differences if own.norm == norm]
+    for norm in design.norms[1:]:
+        rows = [own for own in look.differences if own.arm.norm == norm]
         known = [own for own in rows if not math.isnan(own.effect)]
         sides = [word_of(own.effect, own.margin, higher=design.metric.higher) for own in known]
         better, within, worse = map(sides.count, (BETTER, EQUAL, WORSE))
@@ -121,20 +116,22 @@ def failed_runs(look: Look) -> str:
     """How many runs of each arm failed, and what they count as; empty if none did."""
     if not any(arm.failed for arm in look.arms):
         return ""
-    arms = {norm: [arm for arm in look.arms if arm.norm == norm] for norm in look.design.norms}
-    totals = ((norm, sum(own.failed for own in of), sum(own.runs for own in of)) for norm, of in arms.items())
-    counts = ", ".join(f"{failed} of {runs} with {norm}" for norm, failed, runs in totals)
+    counts = []
+    for norm in look.design.norms:
+        arms = [arm for arm in look.arms if arm.norm == norm]
+        counts.append(f"{sum(arm.failed for arm in arms)} of {sum(arm.runs for arm in arms)} with {norm}")
     how = "each counts" if look.guess is not None else "left out; guess=VALUE counts each"
-    return f"failed runs: {counts} ({how} as a guess)"
+    return f"failed runs: {', '.join(counts)} ({how} as a guess)"
 
 
 def partners(look: Look) -> str:
     """How many runs of each arm had no partner; empty if all had."""
-    base, counts = look.design.baseline, []
-    for own in look.differences:
-        for norm, runs in zip((base, own.norm), reversed(own.runs), strict=True):
-            if own.paired and runs > own.seeds:
-                counts.append(f"{runs - own.seeds} of {runs} with {look.design.named(norm, own.level)}")
+    counts = [
+        f"{arm.runs - own.seeds} of {arm.runs} with {arm.name}"
+        for own in look.differences
+        for arm in (own.baseline, own.arm)
+        if own.paired and arm.runs > own.seeds
+    ]
     return f"without a partner or a number: {', '.join(dict.fromkeys(counts))}" if counts else ""
 
 

@@ -16,7 +16,7 @@ import pandas as pd
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.compare.effect import Curve
-from normexp.compare.judged import Design, Metric, by_arm, guess_of, metric_of
+from normexp.compare.judged import Design, Metric, guess_of, metric_of
 from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
 from normexp.config.run_spec import RunSpec, specs
 from normexp.config.targets import DataOfLaunch
@@ -64,14 +64,12 @@ class Training:
         for name in (self.value, *self.chosen_by):
             if self.function:
                 check_returned(self.function, name, planned, summaries)
-                rows = rows.reindex(columns=[*dict.fromkeys([*rows, name])])  # where every run diverged
+                rows[name] = rows.get(name, math.nan)  # where every run diverged
             rows = with_metric(rows, Path(), name)
         scores = [sign * rows[name] for name, sign in self.chosen_by.items()]
         score, tie, *_ = [*scores, 0.0, 0.0]
-        status: Any = [*map(status_of, summaries)]
-        if self.function:  # whatever else it returned
-            known = rows[[self.value, *self.chosen_by]].notna().all(axis=1)
-            status = known.map({True: "completed", False: "diverged"})
+        known = rows[[self.value, *self.chosen_by]].notna().all(axis=1)  # whatever else a function returned
+        status = np.where(known, "completed", "diverged") if self.function else [*map(status_of, summaries)]
         chances = np.array([own.get("chance_loss") or math.inf for own in summaries])
         table = pd.DataFrame([*planned], columns=["arm", "level", "lr", "seed"]).astype({"lr": float}).assign(
             setting="", status=status, value=rows[self.value], score=score, tie=tie,
@@ -79,13 +77,6 @@ class Training:
             guess=guess_of(self.metric, chances) if self.guess is None else self.guess,
         )  # fmt: skip
         return table.join(rows[rows.columns.difference(table.columns, sort=False)])
-
-    def curves(self, chosen: pd.DataFrame) -> dict[tuple, dict[int, Curve]]:
-        """(arm, level) -> seed -> the curve of the chosen run, where it has one of two points or more."""
-        rows = chosen[chosen["status"] == "completed"]
-        found = [curve_of(Path(folder)) for folder in rows["folder"]]
-        long = [len(own) > 1 for own in found]
-        return by_arm(rows[long], itertools.compress(found, long))
 
 
 def check_returned(
@@ -107,13 +98,12 @@ def status_of(summary: Mapping[str, Any]) -> str:
     return "failed" if ended and (guessed or failed(summary)) else str(summary["status"])
 
 
-def curve_of(folder: Path) -> Curve:
-    """Steps and loss of a run: what a function returned, or the loss on validation; empty without one."""
-    if own := finished_summary(folder).get("curve"):
-        return np.array(own, float)
-    if not (folder / RECORDED).exists():
-        return np.zeros((0, 2))
-    return read_metrics([folder], ["val/loss"])[["step", "value"]].to_numpy(float)
+def curve_of(folder: str) -> Curve | None:
+    """Steps and loss of a run: what a function returned, or the loss on validation; None of fewer than two points."""
+    curve = np.array(finished_summary(Path(folder)).get("curve") or (), float)
+    if not len(curve) and (Path(folder) / RECORDED).exists():
+        curve = read_metrics([Path(folder)], ["val/loss"])[["step", "value"]].to_numpy(float)
+    return curve if len(curve) > 1 else None
 
 
 def of_model(

@@ -41,7 +41,9 @@ MUST = {
     "string_too_short": "a name, not empty", "string_pattern_mismatch": "text, not empty",
 }  # fmt: skip
 # The names of a union's members in the locations of pydantic's errors.
-BRANCH = re.compile(r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-")
+BRANCH = re.compile(
+    r"(int|float|str|bool|none|dict|list|tuple|nullable)$|.*\[.*\]$|[A-Z]|function-|constrained-"
+)
 
 
 def full_errors() -> bool:

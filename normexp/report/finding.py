@@ -38,7 +38,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     many = f", corrected for {count} comparisons" if count > 1 else ""
     how = f"{over_examples(study)}, 95% interval{many}"  # behind the number of seeds
     if clear.empty and not few:
-        widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study.metric)
+        widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study)
         return (
             f"No arm differs from another in {what} beyond its interval; differences of up to {widest}{study.unit} "
             f"remain possible (paired over {seeds}{how}). {scope(study)}"
@@ -72,7 +72,7 @@ def of_few_seeds(study: Study) -> str:
     first, second, values = row["first"], row["second"], row["few"]
     if first == "none":
         first, second, values = second, first, [-value for value in values]
-    each = " and ".join(number(value, study.metric, signed=True) for value in values)
+    each = " and ".join(number(value, study, signed=True) for value in values)
     return (
         f"In these runs {label(study.metric)} of {first}{study.at_level(row['level'])} minus that of {second} is"
         f" {each}{study.unit} in"
@@ -88,7 +88,7 @@ def in_a_sentence(study: Study, row: pd.Series, baselines: set[str], how: str) -
     if first in baselines or (second not in baselines and difference < 0):
         first, second, difference = second, first, -difference
     word = "higher" if difference > 0 else "lower"
-    size, *ends = (number(value, study.metric) for value in (abs(difference), low, high))
+    size, *ends = (number(value, study) for value in (abs(difference), low, high))
     at = study.at_level(row["level"])
     other = "the network without a norm" if second == "none" else second
     what = label(study.metric)

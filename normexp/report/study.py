@@ -106,6 +106,11 @@ class Study:
         """What stands behind a number of the metric: ` points` of accuracies."""
         return " points" if self.metric.endswith("accuracy") else ""
 
+    @property
+    def of_shares(self) -> bool:
+        """Whether the metric is an accuracy up to 1, which is shown in percent; somebody's own may be in percent."""
+        return self.metric.endswith("accuracy") and not (self.summaries[self.metric] > 1).any()
+
     def level_title(self, level: float) -> str:
         """A level in words, empty in a study without a factor."""
         return f"{label(self.x)} {level:g}" if self.x else ""

@@ -201,7 +201,7 @@ def plain_ticks(axis: Axis, values: Sequence[float]) -> None:
 
 def scale_of_metric(axes: Axes, study: Study) -> None:
     """An accuracy in percent, within its bounds."""
-    if study.metric.endswith("accuracy"):
+    if study.of_shares:
         percent(axes.yaxis)
         low, high = axes.get_ylim()
         axes.set_ylim(max(low, 0.0), min(high, 1.0))

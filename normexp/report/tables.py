@@ -71,25 +71,25 @@ def is_better(study: Study, difference: Estimate) -> bool:
     return clear and difference.n >= FEWEST_SEEDS
 
 
-def number(value: float, metric: str, *, signed: bool = False) -> str:
+def number(value: float, study: Study, *, signed: bool = False) -> str:
     """An accuracy as a percentage with one decimal, a loss with three; two digits where these would all be 0."""
     if math.isnan(value):
         return "–"
     sign = "+" if signed else ""
-    if metric.endswith("accuracy"):
-        text = f"{100 * value:{sign}.1f}"
+    if study.metric.endswith("accuracy"):
+        text = f"{100 * value if study.of_shares else value:{sign}.1f}"
     else:
         text = f"{value:{sign}{'.2g' if 0 < abs(value) < HALF_A_THOUSANDTH else '.3f'}}"
     return text.replace("-", "−")
 
 
-def interval_text(mean: float, low: float, high: float, metric: str) -> str:
+def interval_text(mean: float, low: float, high: float, study: Study) -> str:
     """`± 1.2`, or both ends where a bound such as 100% cuts one; empty without an interval."""
     if math.isnan(low):
         return ""
     if math.isclose(mean - low, high - mean, rel_tol=1e-6, abs_tol=1e-12):
-        return f"± {number(high - mean, metric)}"
-    return f"[{number(low, metric)}, {number(high, metric)}]"
+        return f"± {number(high - mean, study)}"
+    return f"[{number(low, study)}, {number(high, study)}]"
 
 
 def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
@@ -97,16 +97,16 @@ def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]
     cells: dict[str, list[dict[str, Any]]] = {}
     for _, row in table.iterrows():
         difference, *ends = (
-            number(row[f"difference{end}"], study.metric, signed=True) for end in ("", "_low", "_high")
+            number(row[f"difference{end}"], study, signed=True) for end in ("", "_low", "_high")
         )
         interval = "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
-        each = [number(value, study.metric, signed=True) for value in row["difference_few"]]
-        seeds = [number(value, study.metric) for value in row["few"]] if len(row["few"]) > 1 else []
+        each = [number(value, study, signed=True) for value in row["difference_few"]]
+        seeds = [number(value, study) for value in row["few"]] if len(row["few"]) > 1 else []
         cell = {
-            "value": number(row["mean"], study.metric),
+            "value": number(row["mean"], study),
             "interval": f"({', '.join(seeds)})"
             if seeds
-            else interval_text(row["mean"], row["low"], row["high"], study.metric),
+            else interval_text(row["mean"], row["low"], row["high"], study),
             "difference": (", ".join(each) or difference + interval) if row["pairs"] else "",
             "n": f"n={row['n']}" if row["runs"] else "no run",
             "failed": f"{row['failed']} of {row['runs']} failed" if row["failed"] else "",

@@ -24,6 +24,7 @@ HIGHER = {
 # Before the last word, these turn it around or count something else, as 1-accuracy does: neg_log_loss, steps_to_acc.
 TURNED = {"neg", "negative", "minus", "one", "drop", "to", "until", "gap", "diff", "difference", "delta"}
 SHARES = {"accuracy", "acc", "error", "err"}
+EITHER = {"steps", "seconds"}  # of what is survived, more are better
 SUBTRACTED = re.compile(r"(.*/)?\s*\d*\s*-")
 
 
@@ -34,13 +35,18 @@ def last_word(name: str) -> str:
 
 
 def higher_is_better(name: str, better: str | None = None) -> bool:
-    """Whether higher values are better, as `better` says, else the name. Raises ValueError if neither does."""
+    """Whether higher values are better, as `better` says, else the name. Raises ValueError if neither does, or if one
+    contradicts the other."""
     if better not in (None, "higher", "lower"):
         raise ValueError(f"better={better}: write higher or lower")
     last = last_word(name)
     if not better and last not in LOWER | HIGHER:
         raise ValueError(f"metric={name}: which way is better? write better=higher or better=lower")
-    return better == "higher" if better else last in HIGHER
+    known = "higher" if last in HIGHER else "lower"
+    if better and better != known and last in (LOWER | HIGHER) - EITHER:
+        remedy = "leave it out, or rename the metric"
+        raise ValueError(f"better={better}: of {name} the {known} is better; {remedy}")
+    return (better or known) == "higher"
 
 
 def bounds_of(name: str, values: "np.ndarray") -> tuple[float, float]:

@@ -13,7 +13,7 @@ from normexp.cli.compare import compare
 from normexp.cli.main import run as command
 from normexp.cli.words import call
 from normexp.compare.answer import Answer
-from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, Results, look, planned_looks
+from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, look, planned_looks
 from normexp.compare.page import differences
 from normexp.compare.sentences import failed_runs, finding, methods
 from normexp.compare.training import check_words
@@ -54,11 +54,11 @@ def results(differences, seeds=10, failed=()):
         for norm, own in values.items()
         for seed, value in enumerate(own)
     ]
-    return Results(pd.DataFrame(rows), guess=0.9)
+    return pd.DataFrame(rows)
 
 
 def values_of(found, name):
-    return found.runs[found.runs["arm"] == name]["value"].to_numpy()
+    return found[found["arm"] == name]["value"].to_numpy()
 
 
 @pytest.mark.parametrize(("most", "looks"), [(5, (5,)), (16, (5, 10, 16)), (20, (5, 10, 20))])
@@ -118,7 +118,7 @@ def test_what_the_comparison_chooses_is_refused():
 def test_a_look_equals_a_paired_t_test_at_its_share_of_the_error_rate():
     found = design(norms=("none", "batchnorm", "layernorm"), looks=planned_looks(40))
     one = results({"batchnorm": -3, "layernorm": 0.1})
-    result = look(one, found)
+    result = look(one, found, 0.9)
     assert result.alpha == 0.05 / 4
     for own, name in zip(result.differences, ("batchnorm", "layernorm"), strict=True):
         difference = values_of(one, name) - values_of(one, "none")
@@ -139,11 +139,11 @@ def sem(one, name):
 
 def test_near_the_margin_nothing_is_decided_and_failures_count_as_guesses():
     found = design(looks=(5,))
-    near = look(results({"batchnorm": -1}), found)
+    near = look(results({"batchnorm": -1}), found, 0.9)
     assert near.differences[0].word == OPEN
     assert near.open
     assert "the interval crosses the margin of ±1.00; if" in finding(near)[0]
-    bad = look(results({"batchnorm": -3}, failed=range(10)), found)
+    bad = look(results({"batchnorm": -3}, failed=range(10)), found, 0.9)
     (difference,) = bad.differences
     assert difference.word == WORSE
     assert {arm.norm: arm.failed for arm in bad.arms}["batchnorm"] == 10
@@ -164,7 +164,7 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
                 {"arm": norm, "level": "", "seed": range(seeds), "value": own[:seeds], "failed": False}
                 for norm, own in zip(("none", "batchnorm"), values, strict=True)
             ).explode(["seed", "value"])
-            if not look(Results(rows.astype({"value": float})), found).open:
+            if not look(rows.astype({"value": float}), found).open:
                 wrong += 1
                 break
     assert stats.binomtest(wrong, 150, 0.05, "greater").pvalue > 0.001
@@ -172,12 +172,12 @@ def test_equal_arms_are_called_different_at_most_as_often_as_promised():
 
 def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
     found = design(looks=(5,))
-    (text,) = finding(look(results({"batchnorm": -3}), found))
+    (text,) = finding(look(results({"batchnorm": -3}), found, 0.9))
     assert text.startswith("batchnorm is better than none: test error −3.")
     assert " points (−3." in text
     assert text.endswith("10 pairs.")
-    assert "looked at" not in methods(look(results({"batchnorm": -3}), found))
-    told = methods(look(results({"batchnorm": -3}), DESIGN))
+    assert "looked at" not in methods(look(results({"batchnorm": -3}), found, 0.9))
+    told = methods(look(results({"batchnorm": -3}), DESIGN, 0.9))
     assert (
         "looked at after 5, 10, 20 seeds, until all was decided, and each look may err in 1.67% only" in told
     )
@@ -185,8 +185,8 @@ def test_finding_says_the_numbers_and_the_paragraph_what_looks_are():
 
 def test_the_page_shows_the_differences_what_failed_and_the_words_for_a_paper(tmp_path):
     found, one = design(looks=(5,)), results({"batchnorm": -3}, failed=[4])
-    judged = look(one, found)
-    tables = {"runs": one.runs, "chosen": one.runs}
+    judged = look(one, found, 0.9)
+    tables = {"runs": one, "chosen": one}
     place = Answer(judged, one, ["diverged runs: 7"], tables=tables).page(tmp_path, "normexp compare")
     text = html.unescape(place.read_text())
     (difference,) = judged.differences

@@ -24,17 +24,22 @@ class Made:
         return {key: SimpleNamespace(folder=None) for key in keys}
 
     def read(self, planned):
-        usual = {"setting": "", "status": "completed", "value": 0.1, "score": 0.0, "tie": 0.0, "guess": 0.9}
+        usual = {
+            "setting": "",
+            "status": "completed",
+            "value": 0.1,
+            "score": 0.0,
+            "tie": 0.0,
+            "guess": 0.9,
+            "folder": "",
+        }
         rows = [
-            {"arm": arm, "level": level, "lr": lr, "seed": seed, "seconds": 30.0}
+            {"arm": arm, "level": level, "lr": lr, "seed": seed, "seconds": 30.0, "folder": ""}
             | usual
             | self.of(arm, lr, seed)
             for arm, level, lr, seed in planned
         ]
         return pd.DataFrame(rows).astype({"lr": float})
-
-    def curves(self, chosen):
-        return {}
 
 
 @pytest.fixture
@@ -42,6 +47,7 @@ def looked(monkeypatch, tmp_path, capsys):
     """Look at made runs; returns the answer and the lines that were told."""
 
     def looked(of, cells=(), options=None, **more):
+        monkeypatch.setattr(run, "curve_of", lambda folder: None)
         monkeypatch.setattr(run, "run", lambda *_, **__: list(cells))
         design = Design(
             name="x",
@@ -208,4 +214,4 @@ def test_runs_are_read_with_the_score_that_chooses_among_them(tmp_path):
     assert rows["guess"].tolist() == pytest.approx([0.9, 0.9])
     assert rows[["arm", "lr", "seed", "status"]].to_numpy().tolist()[1] == ["none", 0.1, 1, "completed"]
     assert rows["folder"].tolist() == [str(tmp_path / "0"), str(tmp_path / "1")]
-    assert made.curves(rows) == {}
+    assert training.curve_of(rows["folder"][0]) is None

@@ -12,9 +12,11 @@ from scipy import stats
 
 import normexp
 from normexp.cli.main import run as command
+from normexp.compare.answer import own_folder
+from normexp.compare.columns import column, numbers
 from normexp.compare.effect import MOST, first_at, running_best, seeds_to_decide, steps_ratio
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE
-from normexp.compare.read import column, numbers, parted
+from normexp.compare.logged import parted
 from normexp.compare.results import compare
 
 
@@ -49,7 +51,7 @@ def test_paired_and_unpaired_intervals_equal_those_of_scipy(random):
     twin = stats.ttest_ind(bn, none, equal_var=False).confidence_interval(0.95)
     assert apart.interval == pytest.approx((twin.low, twin.high))
     assert (paired.paired, apart.paired, paired.seeds, apart.seeds) == (True, False, 8, 8)
-    assert paired.relative[0] == pytest.approx(paired.effect / none.mean())
+    assert paired.relative == pytest.approx(paired.effect / none.mean())
 
 
 def test_words_follow_the_interval_the_margin_and_the_way_that_is_better():
@@ -285,7 +287,7 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
     assert answer.look.design.metric.name == "test error"
     assert answer.look.design.margin == "practical"
     means = normexp.runs.load_summaries(folder).groupby(["norm", "batch_size"])["test/accuracy"].mean()
-    found = {int(own.level): own.effect for own in answer.look.differences}
+    found = {int(own.arm.level): own.effect for own in answer.look.differences}
     assert found == pytest.approx({size: means["none", size] - means["layernorm", size] for size in found})
     assert len(found) == 4
     logged = compare(folder, value="val/loss", margin=0.01, setting="batch_size")
@@ -296,27 +298,40 @@ def test_finished_runs_of_normexp_are_compared_by_their_errors(tmp_path):
         .last()
     )
     means = last.groupby(["norm", "batch_size"]).mean()
-    found = {int(own.level): own.effect for own in logged.look.differences}
+    found = {int(own.arm.level): own.effect for own in logged.look.differences}
     assert found == pytest.approx({size: means["layernorm", size] - means["none", size] for size in found})
     with pytest.raises(ValueError, match="better=higher: of test/error the lower is better"):
         compare(folder, setting="batch_size", better="higher")
 
 
 @pytest.mark.parametrize(
-    ("name", "parts"),
+    ("names", "parts"),
     [
-        ("batchnorm/seed_3", ("batchnorm", 3)),
-        ("bn-lr0.1-s12", ("bn-lr0.1", 12)),
-        ("seed=0/ln", ("ln", 0)),
-        ("resnet18", ("resnet18", None)),
-        ("resnet18/version_2", ("resnet18", 2)),
-        ("ln_4", ("ln", 4)),
-        ("s3bn", ("bn", 3)),
-        ("bn_1e-3", ("bn_1e-3", None)),
+        ("batchnorm/seed_3", [("batchnorm", 3)]),
+        ("seed=0/ln", [("ln", 0)]),
+        ("resnet18/version_2 resnet50/version_2", [("resnet18", 2), ("resnet50", 2)]),
+        ("bn-lr0.1-s12 bn-lr0.1-s3 ln-s3", [("bn-lr0.1", 12), ("bn-lr0.1", 3), ("ln", 3)]),
+        ("ln_4 ln_5", [("ln", 4), ("ln", 5)]),
+        ("s3bn s4bn", [("bn", 3), ("bn", 4)]),
+        ("bn_1e-3 bn_1e-4", [("bn_1e-3", None), ("bn_1e-4", None)]),
+        ("vit_s16 vit_b_16 resnet18", [("vit_s16", None), ("vit_b_16", None), ("resnet18", None)]),
+        ("vit_s16 ours_0 ours_1", [("vit_s16", None), ("ours", 0), ("ours", 1)]),
+        ("vit_s16_0 vit_s16_1", [("vit_s16", 0), ("vit_s16", 1)]),
     ],
 )
-def test_arm_and_seed_of_a_name(name, parts):
-    assert parted(name) == parts
+def test_arm_and_seed_of_a_name(names, parts):
+    assert list(parted(names.split()).values()) == parts
+
+
+def test_how_names_of_runs_were_read_is_said():
+    names = ("vit_s16", *(f"ours_{seed}" for seed in range(5)))
+    chart = pd.DataFrame(
+        {"step": [1.0], **{f"{name} - acc": [place / 10] for place, name in enumerate(names)}}
+    )
+    answer = compare(chart, margin=0.1)
+    read = "seeds are read from the names of runs: ours_0 is ours, seed 0; vit_s16 is an arm without a seed"
+    assert answer.notes == [read]
+    assert (only(answer).arm.runs, only(answer).paired) == (5, False)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +343,14 @@ def test_arm_and_seed_of_a_name(name, parts):
         ({}, {"margin": 1, "value": "mAPs"}, "value=mAPs: no such column; write value=NAME, one of mAP"),
         ({}, {"margin": 1, "arms": ["none", "gn"]}, "arms=gn: no run has it; choose from none, bn"),
         ({"twice": True}, {"margin": 1}, "arm=bn seed=0: 2 runs, which differ in lr"),
-        ({"shares": True}, {"margin": 1}, "value=mAP: bn has shares and none percents"),
+        ({"shares": True}, {"margin": 1}, "is a share beside a percent; write all in one unit"),
+        ({"share": True}, {"margin": 1}, "value=mAP: 0.783 beside 78"),
+        ({}, {"margin": 1, "better": "lower"}, "better=lower: of mAP the higher is better; leave it out"),
+        (
+            {"rename": "test/accuracy"},
+            {"value": "test/error"},
+            "value=test/error: test/accuracy is in percent",
+        ),
         ({"absent": True}, {"margin": 1}, "arm=bn: none of its runs has a value of mAP"),
         (
             {"rename": "test/error"},
@@ -337,14 +359,14 @@ def test_arm_and_seed_of_a_name(name, parts):
         ),
         ({}, {"margin": 1, "arms": ["bn"]}, "arm: bn alone; two or more are compared"),
         ({}, {"margin": 1, "arms": ["bn", "bn"]}, "arms=bn,bn: one stands twice"),
-        ({}, {"margin": 1, "arms": "bn,none"}, "arms=bn,none: write a list of names"),
-        ({}, {"margin": 1, "better": "max"}, "better=max: write higher or lower"),
-        ({}, {"margin": -1}, "margin=-1: write a number of 0 or more"),
-        ({}, {"margin": "1"}, "margin=1: write a number of 0 or more"),
-        ({}, {"margin": math.inf}, "margin=inf: write a number of 0 or more"),
-        ({}, {"margin": 1, "spread": -1}, "spread=-1: write a number of 0 or more"),
-        ({}, {"margin": 1, "looks": 0}, "looks=0: write a whole number of 1 or more"),
-        ({}, {"margin": 1, "looks": 1.5}, "looks=1.5: write a whole number of 1 or more"),
+        ({}, {"margin": 1, "arms": "bn,none"}, "arms='bn,none': must be a list"),
+        ({}, {"margin": 1, "better": "max"}, "better='max': choose from higher, lower"),
+        ({}, {"margin": -1}, "margin=-1: must be at least 0"),
+        ({}, {"margin": "x"}, "margin='x': must be a number"),
+        ({}, {"margin": math.inf}, "margin=inf: must be finite"),
+        ({}, {"margin": 1, "spread": -1}, "spread=-1: must be at least 0"),
+        ({}, {"margin": 1, "looks": 0}, "looks=0: must be at least 1"),
+        ({}, {"margin": 1, "looks": 1.5}, "looks=1.5: must be a whole number"),
         (
             {"none": "dataset"},
             {"value": "mAP", "margin": 1, "setting": "dataset"},
@@ -370,6 +392,8 @@ def test_what_cannot_be_judged_is_one_line(change, options, said):
     bn = data["norm"] == "bn"
     if change.get("shares"):
         data.loc[bn, "mAP"] /= 100
+    if change.get("share"):
+        data.loc[1, "mAP"] = 0.783
     if change.get("absent"):
         data.loc[bn, "mAP"] = np.nan
     with pytest.raises(ValueError, match=re.escape(said)) as error:
@@ -379,12 +403,43 @@ def test_what_cannot_be_judged_is_one_line(change, options, said):
 
 def test_rates_are_chosen_by_validation_alone():
     data = pd.concat([table().assign(lr=0.1, val=1.0), table(gain=9, random=1).assign(lr=0.2, val=0.5)])
-    chosen = compare(data, value="mAP", margin=0.3, tune="val").results.runs
+    chosen = compare(data, value="mAP", margin=0.3, tune="val").runs
     assert len(chosen) == 16
     assert chosen["value"].max() < 82
     assert (
         compare(data, value="mAP", margin=0.3, tune="val", arms=["bn", "none"]).look.design.baseline == "bn"
     )
+
+
+def test_small_percents_beside_large_ones_are_no_shares():
+    data = table().assign(error=[0.8, 0.7] * 4 + [25.0, 24.0] * 4).drop(columns="mAP")
+    assert only(compare(data, margin=0.3)).effect == pytest.approx(23.75)
+    data["error"] = [90.2] + [0.95] * 7 + [0.7] * 8  # of a run that diverged
+    assert only(compare(data, margin=0.3)).seeds == 8
+    data["error"] = [21.8, 0.22] * 8
+    with pytest.raises(ValueError, match=r"value=error: 0\.22 beside 21\.8 is a share beside a percent"):
+        compare(data, margin=0.3)
+
+
+def test_a_table_with_a_column_for_each_arm_is_that_of_its_runs():
+    data = table()
+    wide = data.pivot(index="seed", columns="norm", values="mAP").reset_index()[["seed", "none", "bn"]]
+    answer = compare(wide, value="mAP", margin=0.3)
+    assert only(answer).interval == pytest.approx(only(compare(data, margin=0.3)).interval)
+    assert answer.notes == ["each column is an arm: none, bn"]
+    with pytest.raises(
+        ValueError, match=r"^arm: no column is called arm or norm; write arm=NAME, one of method, "
+    ):
+        compare(data.rename(columns={"norm": "method"}), value="mAPs", margin=0.3)
+
+
+def test_a_csv_may_begin_with_comments_and_have_other_separators(tmp_path):
+    data = table()
+    expected = only(compare(data, value="mAP", margin=0.3)).interval
+    for separator in ",;\t":
+        text = data.to_csv(sep=separator)  # with the index, whose name is empty
+        (tmp_path / "r.csv").write_text(f"# made by x, y\n#\n\n{text}")
+        assert only(compare(tmp_path / "r.csv", value="mAP", margin=0.3)).interval == pytest.approx(expected)
 
 
 def test_mixed_units_in_a_column_are_refused():
@@ -394,23 +449,21 @@ def test_mixed_units_in_a_column_are_refused():
 
 def test_steps_to_an_equal_loss():
     steps = np.arange(1, 101.0)
-    slow = {seed: np.column_stack([steps, np.exp(-steps / 50) + seed]) for seed in range(4)}
-    fast = {seed: np.column_stack([steps, np.exp(-steps / 25) + seed]) for seed in range(4)}
-    mean = steps_ratio(fast, slow)
-    assert math.exp(mean.effect) == pytest.approx(0.5, abs=0.01)
-    assert math.exp(steps_ratio(slow, fast).effect) == pytest.approx(2.0, abs=0.04)
-    assert steps_ratio({seed: own[::-1] for seed, own in fast.items()}, slow).effect == mean.effect
-    nothing = {seed: np.array([[1.0, np.nan]]) for seed in range(4)}
-    assert np.isnan(steps_ratio(nothing, slow).effect)
+    slow, fast = (
+        [np.column_stack([steps, np.exp(-steps / (pace + seed / 10)) + seed]) for seed in range(4)]
+        for pace in (50, 25)
+    )
+    ratio, ends = steps_ratio(zip(fast, slow, strict=True), 0.95)
+    assert ratio == pytest.approx(0.5, abs=0.01)
+    assert ends[0] < ratio < ends[1]
+    assert steps_ratio(zip(slow, fast, strict=True), 0.95)[0] == pytest.approx(2.0, abs=0.04)
+    assert steps_ratio([(own[::-1], other) for own, other in zip(fast, slow, strict=True)], 0.95)[0] == ratio
+    assert steps_ratio([(np.array([[1.0, np.nan]]), other) for other in slow], 0.95) is None
     line = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 0.0]])
     assert [first_at(running_best(line), target) for target in (1.0, 0.25, 0.0)] == [10.0, 27.5, 30.0]
-    at_once = {seed: np.array([[first, 0.0]]) for seed, first in enumerate((0.0, 1.0, 1.0, 2.0))}
-    later = {seed: np.array([[4.0, 0.0]]) for seed in range(4)}
-    found = steps_ratio(at_once, later)
-    assert (found.df, found.effect) == (
-        2,
-        pytest.approx(-math.log(4 * 4 * 2) / 3),
-    )  # 0 steps have no logarithm
+    later, firsts = np.array([[4.0, 0.0]]), (0.0, 1.0, 1.0, 2.0)  # 0 steps have no logarithm
+    ratio, _ = steps_ratio([(np.array([[first, 0.0]]), later) for first in firsts], 0.95)
+    assert ratio == pytest.approx((4 * 4 * 2) ** (-1 / 3))
 
 
 @pytest.mark.parametrize(
@@ -500,6 +553,21 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
     assert (out.with_name("r-3") / "index.html").is_file()
 
 
+def test_a_page_belongs_to_the_comparison_that_its_note_agrees_with(tmp_path):
+    now = {"source": "r.csv", "metric": {"name": "mAP", "higher": True}, "arms": ["none", "bn"], "looks": 1}
+    assert own_folder(tmp_path, "r", now).name == "r"
+    for older in (
+        {"source": "r.csv", "metric": {"name": "mAP"}, "dropped": 3},
+        ["r.csv", {"name": "mAP"}, ["none", "bn"]],
+    ):
+        (tmp_path / "r" / "design.json").write_text(json.dumps(older))
+        assert own_folder(tmp_path, "r", now).name == "r"
+    assert json.loads((tmp_path / "r" / "design.json").read_text()) == now
+    for place, change in enumerate(({"arms": ["none"]}, {"metric": {"name": "mAP", "higher": False}}), 2):
+        assert own_folder(tmp_path, "r", now | change).name == f"r-{place}"
+    assert own_folder(tmp_path, "r", "numbers in hand").name == "r-4"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -512,6 +580,7 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
         ("r.csv", "norm,mAP\nä,1".encode("utf-16"), "r.csv: is no text in UTF-8; save it as that"),
         ("r.csv", "norm,mAP,state\na,1,CA\nb,2,CA", "state=CA: is no known state of a run; write finished,"),
         ("r.csv", "norm,mAP\nbn,1\n,2", "arm: bn alone, beside 1 run whose arm is empty; two or more"),
+        ("r.csv", "norm;mAP\na;78,2\nb;78,1", "mAP=78,2 (row 1): is no number; write digits"),
         ("r.csv", "norm,seed,mAP,mAP\na,0,1,2", "r.csv: two columns are named mAP; rename one"),
         ("r.tsv", "norm\tmAP\tmAP\na\t1\t2", "r.tsv: two columns are named mAP"),
         ("r.csv", 'norm,mAP\na,1\nb,"78,2"', "mAP=78,2 (row 2): is no number; write digits and a point"),

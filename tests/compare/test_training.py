@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from normexp.cli.main import run as command
-from normexp.compare.own_run import own_run, plain
+from normexp.compare.own_run import arguments_of, own_run, plain
 from normexp.runs import read_summary
 
 OWN = """
@@ -37,6 +37,9 @@ def positional(norm, seed, /):
 
 def falls(norm, seed):
     raise RuntimeError("no such data")
+
+def ends(norm, seed):
+    raise SystemExit(3)
 
 def blind(norm, lr, seed):
     return {"test": 1.0}
@@ -120,6 +123,8 @@ def test_a_function_without_rates_gives_one_number_and_takes_any_arm(here, tmp_p
     ("words", "said"),
     [
         (["own.py:falls", *WORDS[1:]], "10 runs crashed, the first: RuntimeError: no such data"),
+        (["own.py:ends", *WORDS[1:]], "10 runs crashed, the first: RuntimeError: "),
+        (["own.py:ends", *WORDS[1:]], "ends called sys.exit(3); return a number"),
         (["own.py:blind", *WORDS[1:], "rates=1,2"], "metric=val: "),
         ([*WORDS, "rates=1,2", "depth=3"], "depth: is no argument of "),
         ([*WORDS, "rates=1,2", "lr=3"], "lr=3: is chosen by the comparison"),
@@ -173,3 +178,9 @@ def test_words_become_values():
         1e-3,
     ]
     assert np.isnan(plain("nan"))
+
+
+def test_a_script_that_ends_as_it_is_imported_is_one_line(tmp_path):
+    (tmp_path / "own_script.py").write_text("def train(norm, seed): ...\nraise SystemExit(0)\n")
+    with pytest.raises(ValueError, match=r"^train=.*own_script.py:train: SystemExit \(0\); check"):
+        arguments_of(f"{tmp_path}/own_script.py:train", [])

@@ -171,3 +171,16 @@ def test_each_choice_has_its_own_baseline(tmp_path):
     assert found["batchnorm · relu"] == found["none · relu"] == "none · relu"
     assert found["batchnorm · tanh"] == "none · tanh"
     assert set(baselines(study, "none · relu").values()) == {"none · relu"}
+
+
+def test_an_accuracy_that_is_in_percent_is_shown_as_it_is(tmp_path):
+    folder = write_study(tmp_path, ("none", "batchnorm"), (8,), seeds=3)
+    shares = markdown(study := open_study(folder, "val/accuracy"), comparison(study))
+    for summary in folder.rglob("summary.json"):
+        metrics = json.loads(summary.read_text())["metrics"]
+        edit_summary(summary.parent, metrics=metrics | {"val/accuracy": 100 * metrics["val/accuracy"]})
+    percents = open_study(folder, "val/accuracy")
+    assert (study.of_shares, percents.of_shares) == (True, False)
+    assert markdown(percents, comparison(percents)) == shares
+    with pytest.raises(ValueError, match="better=lower: of val/accuracy the higher is better; leave it out"):
+        open_study(folder, "val/accuracy", better="lower")

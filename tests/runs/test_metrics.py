@@ -16,8 +16,14 @@ HIGHER |= {"test/error": False, "val_loss": False}
 @pytest.mark.parametrize(("name", "higher"), [*HIGHER.items(), ("val/top-1-acc", True)])
 def test_the_last_word_of_a_name_says_which_way_is_better(name, higher):
     assert higher_is_better(name) is higher
-    assert higher_is_better(name, "lower") is False
+    ways = ("higher", "lower") if higher else ("lower", "higher")
+    assert higher_is_better(name, ways[0]) is higher
+    with pytest.raises(
+        ValueError, match=f"^better={ways[1]}: of {name} the {ways[0]} is better; leave it out"
+    ):
+        higher_is_better(name, ways[1])
     assert higher_is_better("quality", "higher") is True
+    assert higher_is_better("survived/steps", "higher") is True
     with refused("better=max: write higher or lower"):
         higher_is_better(name, "max")
 

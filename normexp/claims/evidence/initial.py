@@ -51,6 +51,7 @@ def value_of_arm(
     for name, words in words_of(measure).items():
         if name in options:
             require_choice(f"options.{name}", options[name], words)
+    check_options(claim.function, options)
     with refused("function", claim.function):
         if isinstance(choice, dict):  # a fact about torch, without a norm
             return measure(seed=seed, **options)
@@ -111,6 +112,18 @@ def words_of(law_function: Callable[..., float]) -> dict[str, tuple]:
     """Option -> the words that it takes, of a law's options that are words of a list."""
     hints = get_type_hints(law_function)
     return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
+
+
+def check_options(name: str, options: dict[str, Any]) -> None:
+    """Raise ValueError with one line for an option that a law needs and does not get, or that it does not know."""
+    parameters = inspect.signature(law(name)).parameters
+    takes = {key: own for key, own in parameters.items() if own.kind is own.KEYWORD_ONLY and key != "seed"}
+    open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
+    if unknown := [key for key in options if key not in takes and not open_ended]:
+        known = ", ".join(takes) or "none"
+        raise ValueError(f"options.{unknown[0]}: is no option of {name}; it takes {known}")
+    if lacking := [key for key, own in takes.items() if own.default is own.empty and key not in options]:
+        raise ValueError(f"options.{lacking[0]}: is missing, and {name} needs it; give it a value")
 
 
 @functools.cache

@@ -75,7 +75,7 @@ def by_arm(study: Study, style: Style) -> Drawing:
         tick.set(color=style.color[arm], fontweight="bold")
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(label(study.metric))
-    if study.metric.endswith("accuracy"):
+    if study.of_shares:
         percent(axes.xaxis)
     title = f"{label(study.metric).capitalize()} of each arm"
     drawn = any(value.low == value.low for value in estimates.values())
@@ -173,7 +173,7 @@ def over_clock(study: Study, style: Style, curve: pd.DataFrame, clock: str, ylab
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         ends = draw_curves(axes, style, curve[curve["level"] == level], clock)
-        if ylabel.endswith("accuracy"):
+        if ylabel.endswith("accuracy") and curve["mean"].max() <= 1:
             percent(axes.yaxis)
             axes.set_ylim(max(0.0, curve["mean"].min() - 0.05), 1.0)  # the panels share this axis
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=clock != "seconds"))

@@ -1,0 +1,82 @@
+"""The columns of a stranger's table: by their short names, as numbers, as states of runs."""
+
+import difflib
+import re
+
+import numpy as np
+import pandas as pd
+
+PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
+# What the columns `state`, `status` and `failed` of exports say of a run.
+STATES = {
+    "open": "running pending queued scheduled unfinished preempting waiting paused created in_progress inprogress",
+    "ended": "finished completed complete success succeeded ok done terminated published false no n 0 0.0 none",
+    "failed": "failed fail crashed killed error errored diverged oom out_of_memory timeout timed_out cancelled canceled"
+    " aborted interrupted stopped preempted pruned node_fail nan true yes y 1 1.0",
+}
+SAID = {"": "ended"} | {word: kind for kind, words in STATES.items() for word in words.split()}
+
+
+def named(table: pd.DataFrame, name: str) -> list[str]:
+    """The columns of a name: as it is written, else `params.norm` or `config/norm` for norm, else in another case."""
+    names = [str(own) for own in table.columns]
+    return (
+        [own for own in names if own == name]
+        or [own for own in names if PREFIX.match(own) and PREFIX.sub("", own, count=1) == name]
+        or [own for own in names if own.lower() == name.lower()]
+    )
+
+
+def column(table: pd.DataFrame, name: str, argument: str) -> str:
+    """The one column of a name, or whose path ends with it. Raises ValueError with the nearest names."""
+    names = [str(own) for own in table.columns]
+    found = named(table, name) or [own for own in names if own.replace("/", ".").endswith(f".{name}")]
+    if len(found) == 1:
+        return found[0]
+    near = found or difflib.get_close_matches(name, names, n=3, cutoff=0.4) or names[:12]
+    raise ValueError(f"{argument}={name}: no such column; write {argument}=NAME, one of {', '.join(near)}")
+
+
+def numbers(column: pd.Series, name: str) -> np.ndarray:
+    """Numbers of a column, also as text, `78.2%`; nan where it is empty, or says a state such as crashed. Raises
+    ValueError for other texts, and for percents beside others."""
+    if pd.api.types.is_numeric_dtype(column):
+        return column.to_numpy(float, na_value=np.nan)
+    texts = column.astype("string").str.strip().fillna("")
+    percent = texts.str.endswith("%").to_numpy(bool)
+    values = pd.to_numeric(texts.str.rstrip("% "), errors="coerce").to_numpy(float, na_value=np.nan)
+    wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*SAID, "-", "–", "null", "na", "n/a"})]
+    if len(wrong):
+        place, text = wrong.index[0] + 1, wrong.iloc[0]
+        raise ValueError(
+            f"{name}={text} (row {place}): is no number; write digits and a point alone, or leave it empty"
+        )
+    if percent.any() and (~percent & np.isfinite(values)).any():
+        raise ValueError(f"value={name}: some values are percents and some are not; write all in one unit")
+    return values
+
+
+def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+    """(which runs failed, which still run), by the columns `state`, `status` and `failed`, if there are any. Raises
+    ValueError for a word that says neither."""
+    failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
+    for name in table.columns:
+        if str(name).lower() in ("state", "status", "failed"):
+            said = table[name].astype("string").str.strip().str.lower().fillna("").map(SAID)
+            if said.isna().any():
+                word = table[name][said.isna()].iloc[0]
+                known = "finished, running, failed, ... (failed: true, false)"
+                raise ValueError(
+                    f"{name}={word}: is no known state of a run; write {known}, or rename the column"
+                )
+            failed |= said.eq("failed").to_numpy(bool)
+            still |= said.eq("open").to_numpy(bool)
+    return failed, still
+
+
+def labels(table: pd.DataFrame, names: list[str]) -> pd.Series:
+    """The values of columns as one text each row, `digits 8`; empty without a column. 3 of 3.0, too, as a column with
+    a gap reads."""
+    if not names:
+        return pd.Series("", table.index)
+    return table[names].convert_dtypes().astype(str).agg(" ".join, axis=1)

@@ -1,0 +1,117 @@
+"""What runs logged, as a table of runs: a chart that W&B exports, and folders of TensorBoard and of normexp. Their
+names say arm and seed."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from normexp.compare.effect import Curve
+from normexp.format import pluralize
+from normexp.runs.metrics import with_metric
+from normexp.runs.table import find_runs, load_summaries
+
+# A number of these is a seed; that of the others only where an arm has several, unlike the 16 of vit_s16 and vit_16.
+SEEDS = (
+    re.compile(r"(?<![a-z])seed[-_= ]?(\d+)(?![.\d])|(?:run|version|trial|fold|rep)[-_ ]?(\d+)$", re.I),
+    re.compile(r"(?<![a-z])s[-_= ]?(\d+)(?![.\d])", re.I),
+    re.compile(r"(?<!\de)[-_/ ](\d+)$", re.I),  # not the 3 of 1e-3
+)
+CHART = re.compile(r"(?P<run>.+) - (?P<metric>.+)")  # a column of a chart of W&B
+BOUNDS = ("__MIN", "__MAX")  # of such a column's values
+Logged = dict[str, dict[str, Curve]]  # run -> metric -> its curve
+
+
+def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """A table as it is, or the value of each run at the last step of a chart that W&B exports, with its curve."""
+    steps, *columns = table.columns
+    found = [CHART.fullmatch(str(name)) for name in columns]
+    if not found or not all(found) or not pd.api.types.is_numeric_dtype(table[steps]):
+        return table, {}
+    logged: Logged = {}
+    for name, own in zip(columns, found, strict=True):
+        if own and not own["metric"].endswith(BOUNDS) and own["metric"] != "_step":
+            curve = table[[steps, name]].dropna().sort_values(steps, kind="stable").to_numpy(float)
+            logged.setdefault(own["run"], {})[own["metric"]] = curve
+    runs, curves = of_curves(logged, value)
+    return runs, curves if str(steps).lower().endswith("step") else {}  # not of time
+
+
+def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """The runs below a folder: finished runs of normexp, else one of each folder with events of TensorBoard."""
+    if find_runs(path)[0]:
+        table = load_summaries(path)
+        return (with_metric(table, path, value) if value and "/" in value else table), {}
+    folders = sorted({file.parent for file in path.rglob("events.out.tfevents*")})
+    if not folders:
+        raise ValueError(f"{path}: holds neither runs of normexp nor events of TensorBoard; check the name")
+    every = {folder: scalars(folder) for folder in folders}
+    inner = [  # such as that of add_hparams
+        folder
+        for folder, own in every.items()
+        if value and not any(tag.endswith(value) for tag in own) and every.keys() & set(folder.parents)
+    ]
+    logged = {
+        folder.relative_to(path).as_posix(): own for folder, own in every.items() if folder not in inner
+    }
+    table, curves = of_curves(logged, value)
+    if inner:
+        table.attrs["notes"] += [
+            f"left out: {pluralize(len(inner), 'folder')} inside those of runs, without {value}"
+        ]
+    return table, curves
+
+
+def scalars(folder: Path) -> dict[str, Curve]:
+    """Tag -> its curve, of the events in a folder."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.util.tensor_util import make_ndarray
+
+    events = EventAccumulator(str(folder), {"scalars": 0, "tensors": 0}).Reload()
+    tags = events.Tags()
+    points = {tag: [(own.step, own.value) for own in events.Scalars(tag)] for tag in tags["scalars"]}
+    for tag in tags["tensors"]:
+        arrays = [(own.step, make_ndarray(own.tensor_proto)) for own in events.Tensors(tag)]
+        if all(array.size == 1 and array.dtype.kind in "fiu" for _, array in arrays):
+            points[tag] = [(step, array.item()) for step, array in arrays]
+    return {tag: np.array(own, float) for tag, own in points.items()}
+
+
+def of_curves(logged: Logged, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """(the last value of each metric of each run, place of a run -> its curve of one metric). A note says how the names
+    of runs were read."""
+    parts, rows = parted(logged), []
+    for name, own in logged.items():
+        last = {metric: curve[-1, 1] if len(curve) else np.nan for metric, curve in own.items()}
+        rows.append({"arm": parts[name][0], "seed": parts[name][1], **last})
+    table = pd.DataFrame(rows)
+    told = [f"{name} is {arm}, seed {seed}" for name, (arm, seed) in parts.items() if seed is not None][:1]
+    told += [f"{name} is an arm without a seed" for name, (_, seed) in parts.items() if seed is None][:1]
+    table.attrs["notes"] = [f"seeds are read from the names of runs: {'; '.join(told)}"]
+    if table["seed"].notna().any():  # a run without one pairs with none
+        table["seed"] = [name if seed is None else seed for name, (_, seed) in parts.items()]
+    value = value or next(iter(next(iter(logged.values()))), "")
+    return table, {place: own[value] for place, own in enumerate(logged.values()) if value in own}
+
+
+def parted(names: Iterable[str]) -> dict[str, tuple[str, int | None]]:
+    """Name of a run -> (arm, seed): `batchnorm/seed_3`, `bn-lr0.1-s3`, `ln_3`. Without a seed, None."""
+    found: dict[str, tuple[str, int | None]] = {}
+    for place, kind in enumerate(SEEDS):
+        matches = {name: kind.search(name) for name in names if name not in found}
+        parts = {name: split(own) for name, own in matches.items() if own}
+        counts = Counter(arm for arm, _ in parts.values())
+        usual = {seed for arm, seed in parts.values() if counts[arm] > 1}
+        found |= {name: (arm, seed) for name, (arm, seed) in parts.items() if not place or seed in usual}
+    return {name: found.get(name, (name, None)) for name in names}
+
+
+def split(found: re.Match[str]) -> tuple[str, int]:
+    """(the rest of a name, the number of its seed)."""
+    name = found.string
+    rest = re.sub(r"([-_/ ,])[-_/ ,]+", r"\1", name[: found.start()] + name[found.end() :]).strip("-_/ ,")
+    return rest or name, int(next(filter(None, found.groups())))
