@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from normexp.monitors import Activations, Representation
-from normexp.monitors.sites import channel_axis
+from normexp.monitors.sites import channel_axis, channel_dim
 
 STATISTICS = ("dead_fraction", "channel_spread", "l2_norm")
 
@@ -214,3 +214,10 @@ def test_vectors_are_tokens_or_whole_maps(layer, vectors):
 def test_nothing_is_known_of_a_tensor_that_was_not_followed():
     assert channel_axis(torch.randn(2, 3, 4)) is None
     assert channel_axis(torch.randn(2, 3)) == -1
+
+
+def test_a_norm_of_images_by_its_name_has_channels_first_there_alone():
+    of_images = type("LayerNorm2d", (nn.LayerNorm,), {})(8)
+    assert [channel_dim(of_images, ndim) for ndim in (2, 3, 4)] == [-1, -1, 1]
+    assert [channel_dim(nn.LayerNorm(8), ndim) for ndim in (2, 3, 4)] == [-1, -1, -1]
+    assert [channel_dim(nn.ReLU(), ndim) for ndim in (2, 3, 4)] == [1, -1, 1]

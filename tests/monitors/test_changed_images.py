@@ -83,6 +83,10 @@ def test_the_attack_of_a_linear_map_is_its_closed_form():
         moved = x[:, channel] + 0.1 * (high - low) * w[channel].sign()
         torch.testing.assert_close(found[:, channel], moved.clamp(low, high), rtol=0, atol=1e-12)
     assert torch.equal(attacked(lambda inputs: (0 * inputs).sum(), x, 0.1, 3), x)
+    r = 0.1 * (x.amax((0, 2), keepdim=True) - x.amin((0, 2), keepdim=True))
+    # Toward 0.3 r by steps of 2.5 r / 10: to 0.25 r, 0.5 r, 0.25 r, ...
+    near = attacked(lambda inputs: -(inputs - x - 0.3 * r).square().sum(), x, 0.1, 10)
+    torch.testing.assert_close(near, (x + 0.5 * r).minimum(x.amax((0, 2), keepdim=True)), rtol=0, atol=1e-12)
 
 
 def test_one_step_of_the_attack_follows_the_gradient_of_differences():

@@ -68,6 +68,14 @@ def test_lanczos_finds_both_ends_of_a_spectrum(iterations):
     assert found[0].item() == pytest.approx(-3)
 
 
+def test_every_eigenvalue_of_a_wide_spectrum_is_found_in_single_precision():
+    """Vectors that are made orthogonal once leave errors of 2e-4."""
+    spectrum = [(k / 19) ** 8 for k in range(20)]
+    A, *_ = quadratic(spectrum)
+    found = lanczos(lambda v: A.float() @ v, torch.ones(20), 20)
+    assert found.tolist() == pytest.approx(spectrum, abs=1e-6)
+
+
 def test_eigenvalues_of_a_network_are_those_of_its_whole_hessian():
     module = Small(dropout=0).double()
     x, y = batches(2).dataset.tensors
