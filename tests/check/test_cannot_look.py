@@ -262,6 +262,8 @@ def test_mask_of_rows_and_of_time_first():
         def __init__(self, how):
             super().__init__()
             self.linear, self.norm, self.how = nn.Linear(8, 8), nn.BatchNorm1d(8), how
+            if how == "time first":
+                self.norm = normexp.norms.BatchNorm(8, channel_dim=-1)
 
         def forward(self, x):
             h = self.linear(x)
@@ -269,10 +271,12 @@ def test_mask_of_rows_and_of_time_first():
                 return self.norm(h[mask])
             if self.how == "rows":
                 return self.norm(h.flatten(0, 1)).view(h.shape)
+            if how == "time first":
+                return self.norm(h.transpose(0, 1)).transpose(0, 1)
             return self.norm(h.transpose(1, 2)).transpose(1, 2)
 
     numbers = {}
-    for how in ("rows", "channels first"):
+    for how in ("rows", "channels first", "time first"):
         torch.manual_seed(1)
         model = Net(how)
         numbers[how] = check(model, x, mask=mask)["padding_counted"].number

@@ -80,6 +80,8 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert "positions" in check(layer, torch.randn(6, 8)).not_checked["batch_in_eval"]
     result = check(layer, torch.randn(6, 4, 8))
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
+    mixing = check(nn.Sequential(layer, Called(lambda x: x - x.mean(0))), torch.randn(6, 4, 8))
+    assert ("batch_in_eval" in mixing) == first, mixing.not_checked
 
 
 class Draws(nn.Module):

@@ -1,3 +1,5 @@
+import re
+
 from pytorch_lightning.loggers import TensorBoardLogger
 from small_module import Small, fit
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -18,6 +20,15 @@ def test_layout_has_all_layers_of_a_statistic_in_one_chart_and_bands_by_layer():
     )
     assert pages["Activations"]["activation_std"] == ["Multiline", ["^activation_std/"]]
     assert pages["Gradients"] == {"gradient_norm": ["Multiline", ["^gradient_norm/"]]}
+    ours, others = (
+        ["Loss/val", "Accuracy/val"],
+        ["val_loss", "validation_accuracy"],
+    )  # this project's, and of others
+    none = ["Loss/train", "final/val_loss", "loss_val_batch/network", "accuracy_val_batch/network"]
+    for kind, chart in (("loss", "validation loss"), ("acc", "validation accuracy")):
+        (glob,) = pages["First"][chart][1]
+        shown = [tag for tag in ours + others + none if re.search(glob, tag)]
+        assert shown == [tag for tag in ours + others if kind in tag.lower()]
     assert list(pages["First"]) == ["validation accuracy", "validation loss", "gradient_norm"]
     assert pages["First"]["gradient_norm"] == ["Multiline", ["^gradient_norm/network$"]]
     band = ["activation_p50/layer01", "activation_p15/layer01", "activation_p85/layer01"]

@@ -8,7 +8,7 @@ from torch import nn
 from normexp.models.sites import sites_of
 from normexp.monitors import Batches, CovariateShiftProxies, InternalCovariateShift
 from normexp.monitors.covariate_shift import shift, shifted_gradients, step_to_step
-from normexp.monitors.sites import weights_before
+from normexp.monitors.sites import layer_weights, weights_before
 from normexp.norms import NoisyBatchNorm
 
 
@@ -54,6 +54,12 @@ def test_what_comes_before_a_layer_are_earlier_sites_and_parameters_of_no_site()
         {*embedding, *norm},
         {*embedding, *norm, *first, *late_norm},
     ]
+
+
+def test_a_weight_of_two_layers_belongs_to_the_first():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    net[1].weight = net[0].weight
+    assert list(layer_weights(sites_of(net)).values()) == [[*net[0].parameters()], [net[1].bias]]
 
 
 def naive_shift(before, after, batch):

@@ -230,7 +230,8 @@ def test_a_scripted_network_is_refused():
 def test_the_loss_is_logged_at_the_pace_of_the_monitors(tmp_path):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with normexp.watch(model, every=2, to=tmp_path) as watched:
+    paces = [Activations(every_n_steps=4), Gradients(every_n_steps=2)]
+    with normexp.watch(model, monitors=paces, to=tmp_path) as watched:
         for x, y in batches(4):
             loss = F.cross_entropy(model(x), y)
             loss.backward()
