@@ -227,6 +227,12 @@ def test_vectors_are_tokens_or_whole_maps(layer, vectors):
     assert [len(rows) for rows in seen] == [vectors]
 
 
+def test_channels_at_a_norm_over_positions_are_those_of_the_layer_before():
+    net, x = nn.Sequential(nn.Conv1d(8, 8, 1), nn.LayerNorm(8)), torch.randn(8, 8, 8)
+    found = Activations(every_n_steps=1, places=["norm_input"], statistics=["l2_norm"]).measure(Step(net), x)
+    assert list(found.values()) == [pytest.approx(net[0](x).norm(dim=1).mean().item(), rel=1e-5)]
+
+
 def test_nothing_is_known_of_a_tensor_that_was_not_followed():
     assert channel_axis(torch.randn(2, 3, 4)) is None
     assert channel_axis(torch.randn(2, 3)) == -1
