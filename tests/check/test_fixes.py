@@ -102,6 +102,7 @@ def tokens(n=16):
 
 CASES = {
     "momentum, swapped": lambda: ("momentum", mlp(nn.BatchNorm1d(8, momentum=0.99)), rows(), {}),
+    "momentum, above 1": lambda: ("momentum", mlp(nn.BatchNorm1d(8, momentum=2.0)), rows(), {}),
     "momentum, still": lambda: ("momentum", mlp(nn.BatchNorm1d(8, momentum=0.0)), rows(), {}),
     "statistics_cold": lambda: ("statistics_cold", mlp(), rows(), {"steps": 20}),
     "statistics_cold, own": lambda: ("statistics_cold", mlp(normexp.norms.BatchNorm(8)), rows(), {"steps": 20}),
@@ -188,11 +189,15 @@ def padded(norm):
     return "padding_counted", Padded(), (x, x), {"mask": mask}
 
 
+SAID = {"not_finite, negative": "variance below 0", "momentum, above 1": "lies above 0 and is at most 1"}
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_fix_makes_the_finding_go_away(case):
     id, model, data, options = CASES[case]()
     finding, after = fixed(id, model, data, **options)
     assert id in after.healthy
+    assert SAID.get(case, "") in finding.sentence
     if id == "sees_future":
         assert finding.layers == ("norm",)
         assert all(type(norm) is nn.LayerNorm for norm in model.healthy)

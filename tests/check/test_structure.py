@@ -116,8 +116,6 @@ def test_norm_that_is_not_understood_is_said():
     result = check(nn.Sequential(nn.Linear(6, 8), CohereNorm(), nn.Linear(8, 3)), rows())
     assert any(fact.startswith("1 CohereNorm is not understood: ") for fact in result.facts)
     assert "not understood" in result.norms[0]
-    for id in ("one_value", "eps", "constant_channels", "fixed_output"):
-        assert "formula is known" in result.not_checked[id], id
     beside = check(nn.Sequential(nn.Linear(6, 8), CohereNorm(), nn.LayerNorm(8), nn.Linear(8, 3)), rows())
     assert "eps" in beside.healthy
     assert any("not understood" in fact for fact in beside.facts)

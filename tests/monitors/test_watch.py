@@ -100,14 +100,13 @@ def test_only_chosen_tags_are_recorded_and_strict_ends_the_loop():
         loop(model)
     assert {tag.split("/")[0] for tag in watched.recorded} == {"gradient_norm", "update_ratio"}
     assert {tag for tag in watched.recorded if "update" in tag} == {"update_ratio/layer00_model_0"}
-    broken = Gradients(every_n_steps=1)
-    broken.watch = lambda *given: 1 / 0
-    with (
-        pytest.raises(ZeroDivisionError),
-        normexp.watch(network(), monitors=[broken], strict=True) as watched,
-    ):
-        loop(watched.model)
-    assert hooks(watched.model) == 0
+    for strict in (True, False):
+        broken = Gradients(every_n_steps=1)
+        broken.watch, broken.strict = lambda *given: 1 / 0, not strict
+        watched = normexp.watch(network(), monitors=[broken], strict=strict)
+        with pytest.raises(ZeroDivisionError), watched:
+            loop(watched.model)
+        assert hooks(watched.model) == 0
     with pytest.raises(ValueError, match="every=0"):
         normexp.watch(model, every=0)
 
