@@ -1,6 +1,7 @@
 """What a layer is known by: what it does, whatever its names. Where that says nothing, a rule says not checked."""
 
 import contextlib
+import re
 from collections import Counter
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from normexp.check.findings.causal import Attention
 from normexp.check.run import check
 from normexp.monitors import Activations
 from normexp.norms.layers import recognize, running
@@ -108,6 +110,17 @@ def test_batch_norm_by_hand_is_judged_as_torchs(names, share):
     if "statistics_cold" in results[0]:
         assert results[0]["statistics_cold"].number == pytest.approx(cold**20, rel=1e-3)
     assert ("not_saved" in results[0]) == (names == "plain")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3])
+def test_fix_of_a_gap_by_hand_leaves_a_hundredth_of_the_old_statistics(share):
+    model, batches = learned(Hand(share=share))
+    model[1].mu += 20
+    fix = check(model, batches, samples=64)["mode_gap"].fix
+    count = int(re.search(r"cycle\(loader\), (\d+)\)", fix)[1])
+    assert (1 - share) ** count <= 0.01 < (1 - share) ** (count - 1)
+    exec(fix, {"model": model, "loader": batches, "torch": torch})
+    assert "mode_gap" in check(model, batches, samples=64).healthy
 
 
 @pytest.mark.parametrize("make", [lambda: mlp(Hand(root=True)), lambda: mlp(ByGradients()), InNetwork])
@@ -217,6 +230,26 @@ TIGHT = {
     "sum": lambda: Called(lambda x: x.cumsum(1)),
     "convolution": lambda: Convolved((2, 0)),
 }
+
+
+WAYS = {  # attention over (2, 4, 8) with a mask of which True is seen
+    "module": lambda x, seen, _: nn.MultiheadAttention(8, 2, batch_first=True)(x, x, x, attn_mask=~seen),
+    "module, numbers": lambda x, _, added: nn.MultiheadAttention(8, 2, batch_first=True)(
+        x, x, x, attn_mask=added
+    ),
+    "function": lambda x, seen, _: F.scaled_dot_product_attention(x, x, x, seen),
+    "function, numbers": lambda x, _, added: F.scaled_dot_product_attention(x, x, x, attn_mask=added),
+    "softmax": lambda x, _, added: (x @ x.mT + added).softmax(-1) @ x,
+}
+
+
+@pytest.mark.parametrize("ahead", [-1, 0, 1, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_attention_is_heard_to_hide_what_comes_later_and_no_more(way, ahead):
+    seen = torch.ones(4, 4, dtype=torch.bool).tril(ahead)
+    with Attention() as attention:
+        WAYS[way](torch.randn(2, 4, 8), seen, torch.zeros(4, 4).masked_fill(~seen, -torch.inf))
+    assert attention.hides == [ahead == 0]
 
 
 def sequences():

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from small_networks import Called, cnn, images, rows, train
+from small_networks import Called, images, rows, train
 from test_findings import Sequence, mlp
 from test_structure import CohereNorm, Pooled
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.modules import module as all_modules
 from torch.utils.data import DataLoader, TensorDataset
 
 import normexp.norms
@@ -181,6 +182,7 @@ def test_finding_that_cannot_look_says_what_to_pass(id, number):
     assert id not in result.healthy
     assert id not in result, str(result)
     assert words in result.not_checked[id]
+    assert not all_modules._global_forward_hooks
 
 
 class Hidden(torch.autograd.Function):
@@ -262,6 +264,8 @@ def test_mask_of_rows_and_of_time_first():
         def __init__(self, how):
             super().__init__()
             self.linear, self.norm, self.how = nn.Linear(8, 8), nn.BatchNorm1d(8), how
+            if how == "time first":
+                self.norm = normexp.norms.BatchNorm(8, channel_dim=-1)
 
         def forward(self, x):
             h = self.linear(x)
@@ -269,10 +273,12 @@ def test_mask_of_rows_and_of_time_first():
                 return self.norm(h[mask])
             if self.how == "rows":
                 return self.norm(h.flatten(0, 1)).view(h.shape)
+            if how == "time first":
+                return self.norm(h.transpose(0, 1)).transpose(0, 1)
             return self.norm(h.transpose(1, 2)).transpose(1, 2)
 
     numbers = {}
-    for how in ("rows", "channels first"):
+    for how in ("rows", "channels first", "time first"):
         torch.manual_seed(1)
         model = Net(how)
         numbers[how] = check(model, x, mask=mask)["padding_counted"].number
@@ -325,21 +331,3 @@ def test_padding_in_its_ordinary_place_is_no_constant_channel():
 
     wave = torch.randn(8, 80) * (torch.arange(80) < torch.arange(10, 90, 10)[:, None])
     assert "constant_channels" in check(Frames(), (wave, torch.randint(0, 3, (8,)))).healthy
-
-
-@pytest.mark.parametrize("kind", ["module", "function"])
-def test_dropout_is_measured_however_it_is_called(kind):
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = nn.Linear(6, 64), nn.Linear(64, 8)
-            self.drop, self.norm = nn.Dropout(0.6 if kind == "module" else 0.0), nn.BatchNorm1d(8)
-
-        def forward(self, x):
-            h = torch.relu(self.first(x))
-            h = F.dropout(h, 0.6, self.training) if kind == "function" else self.drop(h)
-            return self.norm(self.second(h))
-
-    result = check(Net(), rows(256), samples=256)
-    assert result["dropout_before_batchnorm"].number > 1.5
-    assert "dropout_before_batchnorm" in check(cnn(), images()).healthy

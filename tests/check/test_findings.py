@@ -3,15 +3,18 @@ slow computation of its own."""
 
 import copy
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
+from scipy import stats
 from small_networks import HandRMS, cnn, found, images, rows, train
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import normexp.norms
+from normexp.check.findings.statistics import is_gap
 from normexp.check.run import check
 
 
@@ -56,6 +59,22 @@ def test_mode_gap():
     assert "update_bn" in finding.fix
 
 
+@pytest.mark.parametrize("batches", [1, 2, 3, 4, 9])
+def test_gap_is_above_its_limit_by_a_t_test_of_three_batches_and_more(batches):
+    generator, limit = torch.Generator().manual_seed(batches), SimpleNamespace(gap=0.1, floor=0.01)
+    answers = []
+    for spread in (0.01, 0.1, 0.5) * 8:
+        gaps = 0.21 + spread * (torch.randn(batches, generator=generator) + 0.5)
+        rows = [(None, 2 + gap, 2.0) for gap in gaps.tolist()]
+        p = stats.ttest_1samp(gaps.double(), 0.21, alternative="greater").pvalue if batches > 1 else None
+        plain = gaps.mean().item() > 0.21
+        assert is_gap(rows, limit) == plain
+        answers.append(is_gap(rows, limit, chance=True))
+        assert answers[-1] == (p < 0.1 if batches > 2 else plain)
+    assert 0 < sum(answers) < len(answers)
+    assert is_gap([*rows, (None, math.nan, 2.0)], limit)
+
+
 def test_mode_gap_that_new_statistics_do_not_close():
     """Batches of two classes apart: no statistic of both is that of either."""
     x = torch.randn(64, 6)
@@ -84,12 +103,14 @@ def test_statistics_cold():
     for _ in few:
         left *= 0.9
     assert finding.number == pytest.approx(left)
-    assert "statistics_cold" in check(mlp(), rows()).not_checked
 
 
 def test_small_batch():
     finding = found("small_batch", check(mlp(), rows(32)), check(mlp(), rows(4)))
     assert (finding.number, finding.severity) == (4, "warning")
+    assert finding.sentence.endswith("has 4 values, in 1).")
+    twice = check(mlp(), rows(4), accumulate=2)["small_batch"]
+    assert twice.sentence.endswith("in 1), also in a step of 8 samples over 2 batches.")
     assert check(mlp(nn.LayerNorm(8)), rows(4)).ok
 
 
@@ -113,7 +134,8 @@ def test_norm_that_gets_a_part_of_the_batch_is_judged_by_that(size, samples):
     assert ("small_batch" in result) == (least < 16), str(result)
     if least < 16:
         assert result["small_batch"].number == least
-        assert f"over {least} sample{'s' * (least > 1)} at a time" in result["small_batch"].sentence
+        said = f"over {least} sample{'s' * (least > 1)} at a time (the smallest statistic has {36 * least} values"
+        assert said in result["small_batch"].sentence
         assert "at a call" in result["small_batch"].fix
     assert "1 samples" not in "".join(result.norms)
     rows_only = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
@@ -162,9 +184,12 @@ def test_network_in_eval_mode_is_asked_as_it_will_train():
     assert check(mlp().eval(), rows(4))["small_batch"].number == 4
 
 
-def test_frozen_gain_lets_the_buffers_move():
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_frozen_gain_lets_the_buffers_move(momentum):
     frozen, data = cnn(), images()
     frozen[1].requires_grad_(False)
+    frozen[1].momentum, frozen[1].eps = momentum, 0.5  # None: the plain average of the batches
+    frozen(3 * images()[0] + 1)
     resting = copy.deepcopy(frozen)
     resting[1].track_running_stats = False
     resting[1].running_mean = resting[1].running_var = None
@@ -172,9 +197,10 @@ def test_frozen_gain_lets_the_buffers_move():
     before = frozen[1].running_mean.clone()
     copied = copy.deepcopy(frozen)
     copied(data[0])
-    slow = ((copied[1].running_mean - before) / (1 + 1e-5) ** 0.5).square().mean().sqrt()
+    slow = ((copied[1].running_mean - before) / (frozen[1].running_var + 0.5).sqrt()).square().mean().sqrt()
     assert finding.number == pytest.approx(float(slow), rel=1e-4)
     assert "frozen_thaws" in check(resting, data).healthy
+    assert "frozen_thaws" in check(mlp(nn.BatchNorm1d(8, affine=False)), rows()).healthy  # nothing to freeze
 
 
 class Frozen(nn.Module):
@@ -226,7 +252,10 @@ def test_stale_average():
         apart.append(float((z.mean(0) - mean).norm() / std.norm()))
         apart.append(float((z.std(0, correction=0) - std).norm() / std.norm()))
     assert finding.number == pytest.approx(max(apart), rel=1e-4)
-    assert "stale_average" in check(model, batches).not_checked
+    stored = F.cross_entropy(ema.eval()(x), batches[1][1]).item()
+    torch.optim.swa_utils.update_bn([batches[0][0]], ema)  # the last one is held out
+    anew = F.cross_entropy(ema.eval()(x), batches[1][1]).item()
+    assert f"loss is {stored:.4g}, and {anew:.4g} with" in finding.sentence
 
 
 def test_last_batch_of_one():
@@ -234,8 +263,8 @@ def test_last_batch_of_one():
     assert found("last_batch_of_one", check(mlp(), even), check(mlp(), odd)).number == len(list(odd)[-1][0])
     model, dropped = mlp(), DataLoader(TensorDataset(*rows(33)), 8, drop_last=True)
     assert "last_batch_of_one" in check(model, dropped).healthy
-    unknown = DataLoader(TensorDataset(*rows(9)), batch_sampler=[list(range(8)), [8]])
-    assert "last_batch_of_one" in check(model, unknown).not_checked
+    pixels = DataLoader(TensorDataset(*images(17)), 8)  # 36 values of the last image
+    assert "last_batch_of_one" in check(cnn(), pixels).healthy
 
 
 SGDS = [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"momentum": 0.9, "dampening": 0.9}]
@@ -282,19 +311,48 @@ def test_decay_on_norms():
         slow.step()
     assert finding.number == pytest.approx(1 - gain.item(), rel=1e-6)
     assert len(finding.layers) == 4
+    assert "group without decay" not in finding.sentence
+    some = [
+        groups[0] | {"weight_decay": 0.0},
+        {"params": norms[:2], "weight_decay": 0.01},
+        {"params": norms[2:]},
+    ]
+    for order in (some, some[::-1]):  # the worst group counts
+        worst = check(model, data, optimizer=torch.optim.AdamW(order, 1e-2, weight_decay=0.1))[
+            "decay_on_norms"
+        ]
+        assert worst.number == finding.number
+        assert "group without decay" in worst.sentence
 
 
 def test_not_saved():
     model, data = mlp(), rows()
-    adapter = {f"base_model.model.{k}": v for k, v in model.state_dict().items() if "running" not in k}
+    lacks = ("running", "1.bias")
+    adapter = {
+        f"base_model.model.{k}": v for k, v in model.state_dict().items() if not any(x in k for x in lacks)
+    }
     whole = {f"module.{k}": v for k, v in model.state_dict().items()}
     finding = found("not_saved", check(model, data, state_dict=whole), check(model, data, state_dict=adapter))
-    assert finding.number == sum("running" in k for k in model.state_dict())
+    assert finding.number == sum(any(x in k for x in lacks) for k in model.state_dict())
+    assert "5 of 10 tensors" in finding.sentence
+    assert "4 running statistics, 1 gains and shifts" in finding.sentence
 
 
-def test_dropout_before_batchnorm():
+class Drops(nn.Module):
+    """Calls dropout as a function."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        return F.dropout(x, self.p, self.training)
+
+
+@pytest.mark.parametrize("drop", [nn.Dropout, Drops])
+def test_dropout_before_batchnorm(drop):
     def build(p):
-        return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
+        return nn.Sequential(nn.Linear(6, 64), nn.ReLU(), drop(p), nn.Linear(64, 8), nn.BatchNorm1d(8))
 
     data = rows(256)
     healthy = check(build(0.01), data, samples=256)
@@ -323,7 +381,6 @@ def test_pass_fails_with_the_message_that_people_search_for():
     assert finding.number == 1
     with pytest.raises(ValueError, match="Expected more than 1 value"):
         mlp()(rows(1)[0])
-    assert "fails" in check(mlp(), rows(1)).not_checked["eps"]
 
 
 def test_not_finite():
@@ -367,19 +424,35 @@ def test_two_values_become_two_signs():
     sizes = model(data[0]).detach().abs()
     assert float((sizes - 1).abs().median()) < 1e-3  # two signs, but for eps where both values agree
     assert float((Pairs(4)(data[0]).detach().abs() - 1).abs().median()) > 0.1
+    model.linear.weight.data[1::2] = model.linear.weight.data[::2]
+    model.linear.bias.data[1::2] = model.linear.bias.data[::2]
+    assert "constant_channels" in check(model, data).healthy  # one_value says what is wrong
 
 
-def test_eps():
+@pytest.mark.parametrize("norm", [nn.LayerNorm, nn.RMSNorm])
+def test_eps(norm):
     def build(scale):
-        model = mlp(nn.LayerNorm(8))
+        model = mlp(norm(8, eps=1e-5))
         model[0].weight.data *= scale
         return model
 
     data = rows()
     finding = found("eps", check(build(1.0), data), check(model := build(1e-3), data))
     z = model[0](data[0]).detach().double()
-    share = torch.tensor([1e-5 / (float(row.var(correction=0)) + 1e-5) for row in z]).median()
+    spread = z.square().mean(1) - (z.mean(1).square() if norm is nn.LayerNorm else 0)
+    share = (1e-5 / (spread + 1e-5)).median()
     assert finding.number == pytest.approx(float(share), rel=1e-4)
+    size = float((1 - share).sqrt())
+    seen = model[1](z.float()).detach().square().mean(1).sqrt().median()
+    assert seen.item() == pytest.approx(size, rel=0.05)
+    assert f"{size:.2g} of the size" in finding.sentence
+
+
+def test_eps_counts_less_before_running_statistics_have_seen_a_batch():
+    model, (x, y) = mlp(nn.BatchNorm1d(8, eps=10.0)), rows()
+    assert check(model, (x, y))["eps"].severity == "note"
+    model(x)
+    assert check(model, (x, y))["eps"].severity == "warning"
 
 
 @pytest.mark.parametrize("precision", ["16-true", "16-mixed"])
@@ -392,7 +465,6 @@ def test_overflow_of_a_norm_by_hand(precision):
     gone = ~torch.isfinite((half * half).mean(-1))  # rsqrt of inf is 0: the whole row vanishes
     assert finding.number == pytest.approx(float(gone.float().mean()) * 32 / 33)  # beside a row of zeros
     assert "overflow" in check(narrow, (300 * x, y), precision="bf16-mixed").healthy
-    assert "overflow" in check(narrow, (300 * x, y)).not_checked
 
 
 def test_eps_that_rounds_to_zero_in_half_precision():
@@ -449,6 +521,7 @@ def test_sees_future():
     changed[:, 7:] = 1  # positions after the middle
     assert not torch.allclose(model(tokens)[:, 6], model(changed)[:, 6], atol=1e-3)
     assert 0 < finding.number < 1
+    assert "sees_future" in check(model, (tokens[:, :3], tokens[:, :3]))  # one position behind the middle
     for norm in (nn.LayerNorm(8), nn.BatchNorm1d(8)):
         model = Sequence(norm, causal=False)  # by design, which only its author knows
         assert "causal=True" in check(model, data).not_checked["sees_future"]
@@ -456,22 +529,68 @@ def test_sees_future():
         assert "sees_future" in check(model, data, causal=True)
 
 
-def test_padding_counted():
+class Told(Sequence):
+    def forward(self, tokens, attention_mask=None, lengths=None):
+        return super().forward(tokens)
+
+
+TOLD = {
+    "mask=": lambda tokens, mask: ((tokens, tokens), {"mask": mask}),
+    "attention_mask": lambda tokens, mask: ({"tokens": tokens, "attention_mask": mask.long()}, {}),
+    "lengths": lambda tokens, mask: ({"tokens": tokens, "lengths": mask.sum(1)}, {}),
+    "padding_idx=0": lambda tokens, mask: ((tokens, tokens), {}),
+}
+
+
+@pytest.mark.parametrize("told", TOLD)
+def test_padding_counted(told):
     lengths = torch.randint(3, 13, (16,))
     tokens = torch.randint(1, 11, (16, 12))
     mask = torch.arange(12) < lengths[:, None]
     tokens = tokens * mask
-    data = (tokens, tokens)
-    healthy = check(Sequence(nn.LayerNorm(8)), data, mask=mask)
-    model = Sequence(nn.BatchNorm1d(8))
+    data, options = TOLD[told](tokens, mask)
+    healthy = check(Told(nn.LayerNorm(8)), data, **options)
+    model = Told(nn.BatchNorm1d(8, eps=9.0))
     model.embedding.weight.data[0] = 4
-    finding = found("padding_counted", healthy, check(model, data, mask=mask))
+    model.embedding.padding_idx = 0 if told == "padding_idx=0" else None
+    finding = found("padding_counted", healthy, check(model, data, **options))
+    share = 1 - mask.sum().item() / mask.numel()
+    assert finding.sentence.startswith(f"{share:.0%} of the positions are padding ({told})")
     x = model.embedding(tokens).detach().cumsum(1).double()
     real = x[mask]
-    scale = (real.var(0, correction=0) + 1e-5).sqrt()
+    scale = (real.var(0, correction=0) + 9).sqrt()
     apart = ((x.flatten(0, 1).mean(0) - real.mean(0)) / scale).square().mean().sqrt()
-    wider = ((x.flatten(0, 1).var(0, correction=0) + 1e-5).sqrt() / scale - 1).square().mean().sqrt()
+    wider = ((x.flatten(0, 1).var(0, correction=0) + 9).sqrt() / scale - 1).square().mean().sqrt()
     assert finding.number == pytest.approx(float(max(apart, wider)), rel=1e-4)
+
+
+def test_mask_is_cut_as_its_batch_and_a_sample_of_padding_alone_does_not_count():
+    tokens, mask = torch.randint(1, 11, (16, 12)), torch.arange(12) < torch.randint(3, 13, (16,))[:, None]
+    mask[3] = False
+
+    def number(rows, **options):
+        return check(model, (tokens[rows],) * 2, **options)["padding_counted"].number
+
+    for model in (Sequence(nn.BatchNorm1d(8)), Sequence(nn.InstanceNorm1d(8))):
+        model.embedding.weight.data[1] = 4
+        half = slice(8)
+        assert number(slice(16), mask=mask, samples=8) == pytest.approx(number(half, mask=mask[half]))
+    real = mask.any(1)
+    assert number(slice(16), mask=mask) == pytest.approx(number(real, mask=mask[real]), rel=1e-5)
+
+
+def test_norm_that_is_told_what_is_padding_leaves_it_out():
+    class Masked(nn.BatchNorm1d):
+        def forward(self, x, mask):
+            return torch.zeros_like(x).masked_scatter(mask[..., None], super().forward(x[mask]))
+
+    class Net(Sequence):
+        def forward(self, tokens, mask):
+            return self.output(self.norm(self.embedding(tokens), mask))
+
+    tokens = torch.randint(1, 11, (16, 12))
+    mask = torch.arange(12) < torch.randint(3, 13, (16,))[:, None]
+    assert "padding_counted" in check(Net(Masked(8)), {"tokens": tokens, "mask": mask}, mask=mask).healthy
 
 
 def test_subclass_that_turns_its_input_is_not_judged_by_the_last_axis():

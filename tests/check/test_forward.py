@@ -80,6 +80,8 @@ def test_rows_that_may_be_positions_are_not_called_samples(first):
     assert "positions" in check(layer, torch.randn(6, 8)).not_checked["batch_in_eval"]
     result = check(layer, torch.randn(6, 4, 8))
     assert ("batch_in_eval" in result.healthy) == first, result.not_checked
+    mixing = check(nn.Sequential(layer, Called(lambda x: x - x.mean(0))), torch.randn(6, 4, 8))
+    assert ("batch_in_eval" in mixing) == first, mixing.not_checked
 
 
 class Draws(nn.Module):
@@ -168,8 +170,6 @@ def test_optimizer_without_the_norms():
     healthy = check(model, rows(), optimizer=every)
     finding = found("not_optimized", healthy, check(model, rows(), optimizer=some))
     assert finding.layers == ("1.weight", "1.bias")
-    exec(finding.fix, {"model": model, "optimizer": some})
-    assert "not_optimized" in check(model, rows(), optimizer=some).healthy
 
 
 class Idle(nn.Module):
@@ -216,20 +216,6 @@ def test_checkpointed_network_learns_and_stays_as_it_is(reentrant):
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(model.output.weight.grad, torch.ones_like(model.output.weight))
     assert all(p.grad is None for p in model.body.parameters())
-
-
-def test_negative_running_variance_is_called_that():
-    model = body(nn.BatchNorm1d(8))
-    model[1].running_var[2] = -1
-    finding = found("not_finite", check(body(nn.BatchNorm1d(8)), rows()), check(model, rows()))
-    assert "variance below 0" in finding.sentence
-
-
-def test_momentum_above_one_gets_a_momentum():
-    model = body(nn.BatchNorm1d(8, momentum=2.0), nn.BatchNorm1d(8))
-    finding = check(model, rows())["momentum"]
-    exec(finding.fix, {"model": model})
-    assert (model[1].momentum, model[2].momentum) == (0.1, 0.1)
 
 
 def test_fix_leaves_healthy_norms_alone():

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from normexp.monitors import Activations, Representation
-from normexp.monitors.sites import channel_axis
+from normexp.monitors.sites import channel_axis, channel_dim
 
 STATISTICS = ("dead_fraction", "channel_spread", "l2_norm")
 
@@ -127,12 +127,19 @@ LAYOUTS = {
     "a functional convolution": (
         lambda: Layout(1, Do(lambda x: F.conv2d(x, torch.eye(8)[..., None, None], torch.linspace(-9, 1, 8)))), SQUARE,
     ),
-    "tokens of a recurrent layer": (
-        lambda: Layout(-1, nn.GRU(8, 8, batch_first=True), Do(lambda out: out[0] + torch.linspace(-9, 1, 8))),
-        (8, 8, 8),
-    ),
     "a norm over positions": (lambda: Layout(1, dead(nn.Conv1d(8, 8, 1)), nn.LayerNorm(8)), (8, 8, 8)),
     "a norm with a kernel of its own": (lambda: Layout(-1, nn.Linear(8, 8), dead(FusedNorm(8))), (8, 8, 8)),
+} | {
+    f"tokens of {kind.__name__}, {more}": (
+        lambda kind=kind, more=more: Layout(
+            -1, kind(8, 8, batch_first=True, **more), Do(lambda out: out[0] + torch.linspace(-9, 1, 8))
+        ),
+        (8, 8, 8),
+    )
+    for kind, more in ((nn.GRU, {}), (nn.LSTM, {}), (nn.RNN, {}), (nn.RNN, {"nonlinearity": "relu"}))
+} | {
+    kind.__name__: (lambda kind=kind: Layout(1, dead(kind(8, 8, 1))), (8, 8, *sizes))
+    for kind, sizes in ((nn.ConvTranspose1d, [8]), (nn.ConvTranspose2d, [8, 8]), (nn.ConvTranspose3d, [2, 2, 2]))
 }  # fmt: skip
 UNKNOWN = {
     "heads": (lambda: Layout(0, nn.Linear(8, 8), Do(lambda x: x.unflatten(-1, (2, 4)).transpose(1, 2))), (4, 4, 8)),
@@ -149,6 +156,15 @@ UNKNOWN = {
     "the mean of channels": (
         lambda: Layout(0, nn.Conv1d(8, 8, 1), Do(lambda x: x.mean(1, keepdim=True))), (8, 8, 8),
     ),
+} | {
+    name: (lambda function=function: Layout(0, nn.Conv1d(8, 8, 1), Do(function)), (8, 8, 8))
+    for name, function in {
+        "transpose_": lambda x: x.clone().transpose_(1, 2), "swapaxes_": lambda x: x.clone().swapaxes_(1, 2),
+        "swapdims_": lambda x: x.clone().swapdims_(1, 2), "bmm": lambda x: torch.bmm(torch.ones_like(x), x),
+        "baddbmm": lambda x: torch.baddbmm(x, torch.ones_like(x), x),
+        "tensordot": lambda x: torch.tensordot(x, torch.eye(8), 1),
+        "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    }.items()
 }  # fmt: skip
 
 
@@ -211,6 +227,19 @@ def test_vectors_are_tokens_or_whole_maps(layer, vectors):
     assert [len(rows) for rows in seen] == [vectors]
 
 
+def test_channels_at_a_norm_over_positions_are_those_of_the_layer_before():
+    net, x = nn.Sequential(nn.Conv1d(8, 8, 1), nn.LayerNorm(8)), torch.randn(8, 8, 8)
+    found = Activations(every_n_steps=1, places=["norm_input"], statistics=["l2_norm"]).measure(Step(net), x)
+    assert list(found.values()) == [pytest.approx(net[0](x).norm(dim=1).mean().item(), rel=1e-5)]
+
+
 def test_nothing_is_known_of_a_tensor_that_was_not_followed():
     assert channel_axis(torch.randn(2, 3, 4)) is None
     assert channel_axis(torch.randn(2, 3)) == -1
+
+
+def test_a_norm_of_images_by_its_name_has_channels_first_there_alone():
+    of_images = type("LayerNorm2d", (nn.LayerNorm,), {})(8)
+    assert [channel_dim(of_images, ndim) for ndim in (2, 3, 4)] == [-1, -1, 1]
+    assert [channel_dim(nn.LayerNorm(8), ndim) for ndim in (2, 3, 4)] == [-1, -1, -1]
+    assert [channel_dim(nn.ReLU(), ndim) for ndim in (2, 3, 4)] == [1, -1, 1]

@@ -16,7 +16,7 @@ from torch import nn
 
 import normexp.monitors as monitors
 from normexp.monitors.base import USUAL, a_twentieth
-from normexp.monitors.guard import loss_of, untouched
+from normexp.monitors.guard import is_compiled, loss_of, untouched
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "monitor"
 LEFT_OUT = {
@@ -223,6 +223,10 @@ def test_a_monitor_that_lacks_the_accuracy_asks_for_it(monitor):
     text = "recorded nothing; return .*'batch_accuracy': ...} from training_step"
     with pytest.warns(UserWarning, match=text):
         fit(Small(), [monitor(every_n_steps=1)], steps=1)
+
+
+def test_a_plain_module_is_not_taken_for_a_compiled_one():
+    assert not is_compiled(Small())
 
 
 class Network(nn.Sequential):

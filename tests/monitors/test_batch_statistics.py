@@ -34,20 +34,11 @@ def test_the_three_evaluations_match_modes_set_by_hand():
     assert values["loss_val_batch/network"] == pytest.approx(val)
     assert values["loss_train_batch/network"] == pytest.approx(train)
     assert values["loss_mode_gap/network"] == pytest.approx(population - val)
-    gap = (inputs.mean(0) - norm.running_mean).norm() / norm.running_var.sqrt().norm()
-    tid = next(value for tag, value in values.items() if tag.startswith("tid_mean/"))
-    assert tid == pytest.approx(gap.item(), rel=1e-5)
-
-
-def test_running_statistics_that_are_the_batchs_leave_only_the_correction():
-    module = Small(dropout=0)
-    module.model[1].momentum = 1.0  # the last batch is the running estimate, its variance divided by n - 1
-    batch = batches(1).dataset.tensors
-    module.loss(batch)
-    values = BatchStatistics(every_n_steps=1, batch_size=16).measure(module, batch)
+    std = norm.running_var.sqrt()
+    gaps = inputs.mean(0) - norm.running_mean, inputs.std(0, correction=0) - std
     tids = {tag.split("/")[0]: value for tag, value in values.items() if tag.startswith("tid")}
-    assert tids["tid_mean"] == pytest.approx(0, abs=1e-6)
-    assert tids["tid_std"] == pytest.approx(1 - (15 / 16) ** 0.5, rel=1e-3)
+    expected = zip(("tid_mean", "tid_std"), ((gap.norm() / std.norm()).item() for gap in gaps), strict=True)
+    assert tids == pytest.approx(dict(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize(("batch_size", "samples"), [(None, 16), (8, 8)])

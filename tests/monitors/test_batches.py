@@ -9,9 +9,17 @@ import pytest
 import torch
 from odd_modules import Graphs
 from small_module import Small, batches
+from torch.nn import functional as F
 from torch.utils.data import DataLoader, RandomSampler
 
-from normexp.monitors.batches import first_batch, images_of, leading_size, rows_of
+from normexp.monitors.batches import (
+    first_batch,
+    images_of,
+    leading_size,
+    loss_of_output,
+    random_signs,
+    rows_of,
+)
 from normexp.monitors.guard import NoLoss, copied_batch, same_random, step_output, untouched
 
 Pair = namedtuple("Pair", ["x", "y"])
@@ -138,6 +146,22 @@ def test_a_step_without_a_loss_has_none(given):
 
     with pytest.raises(NoLoss, match="training_step gives no loss"):
         step_output(Skips(), next(iter(batches(1))))
+
+
+def test_cross_entropy_is_computed_in_single_precision_and_of_samples_alone():
+    y, target = torch.randn(6, 4).bfloat16(), torch.arange(6) % 4
+    loss, how = loss_of_output(y, target)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(F.cross_entropy(y.double(), target).item(), rel=1e-6)
+    assert "cross-entropy" in how
+    assert loss_of_output(y[:0], target[:0]) == (None, "")
+
+
+def test_signs_are_one_and_minus_one_alike_and_always_the_same():
+    signs = random_signs((40, 50), torch.ones(1, dtype=torch.float64))
+    assert signs.unique().tolist() == [-1, 1]
+    assert abs(signs.mean()) < 0.1
+    assert torch.equal(signs, random_signs((40, 50), signs))
 
 
 @pytest.mark.parametrize("kind", [list, tuple])

@@ -83,25 +83,10 @@ def test_the_attack_of_a_linear_map_is_its_closed_form():
         moved = x[:, channel] + 0.1 * (high - low) * w[channel].sign()
         torch.testing.assert_close(found[:, channel], moved.clamp(low, high), rtol=0, atol=1e-12)
     assert torch.equal(attacked(lambda inputs: (0 * inputs).sum(), x, 0.1, 3), x)
-
-
-def test_one_step_of_the_attack_follows_the_gradient_of_differences():
-    module, (x, y) = network("norm=batchnorm")
-    model, x = copy.deepcopy(module.model).double().eval(), x[:3].double()
-
-    def loss(inputs):
-        return nn.functional.cross_entropy(model(inputs), y[:3])
-
-    found = attacked(loss, x, radius=0.01, steps=1)  # one step of 2.5 r ends at r
-    r, h = 0.01 * (x.max() - x.min()), 1e-5
-    for place in [(0, 0, 2, 3), (1, 0, 4, 4), (2, 0, 5, 2)]:
-        up, down = x.clone(), x.clone()
-        up[place] += h
-        down[place] -= h
-        slope = (loss(up) - loss(down)).item()
-        assert abs(slope) > 1e-9
-        moved = x[place] + r * (1 if slope > 0 else -1)
-        assert found[place].item() == pytest.approx(moved.clamp(x.min(), x.max()).item(), abs=1e-9)
+    r = 0.1 * (x.amax((0, 2), keepdim=True) - x.amin((0, 2), keepdim=True))
+    # Toward 0.3 r by steps of 2.5 r / 10: to 0.25 r, 0.5 r, 0.25 r, ...
+    near = attacked(lambda inputs: -(inputs - x - 0.3 * r).square().sum(), x, 0.1, 10)
+    torch.testing.assert_close(near, (x + 0.5 * r).minimum(x.amax((0, 2), keepdim=True)), rtol=0, atol=1e-12)
 
 
 def test_adversarial_error_is_that_of_the_attacked_images_and_is_larger():

@@ -13,10 +13,10 @@ CURVE = [
 
 
 def test_a_target_is_reached_at_the_first_validation_at_or_above_it():
-    summary = convergence(CURVE, [0.8, 0.9, 0.95])
+    summary = convergence(CURVE, [0.8, 0.9, 1])
     assert (summary["steps_to_0.8"], summary["epochs_to_0.8"], summary["seconds_to_0.8"]) == (100, 1.0, 2.0)
     assert (summary["steps_to_0.9"], summary["epochs_to_0.9"], summary["seconds_to_0.9"]) == (300, 3.0, 5.5)
-    assert summary["steps_to_0.95"] is summary["epochs_to_0.95"] is summary["seconds_to_0.95"] is None
+    assert summary["steps_to_1"] is summary["epochs_to_1"] is summary["seconds_to_1"] is None
 
 
 def test_the_area_is_the_mean_of_the_interpolated_curve():
@@ -40,7 +40,9 @@ def test_a_run_without_validations_has_every_key_and_no_value():
     assert set(empty.values()) == {None}
 
 
-@pytest.mark.parametrize(("history", "targets"), [(CURVE[::-1], []), (CURVE, [97.0]), (CURVE, [0])])
+@pytest.mark.parametrize(
+    ("history", "targets"), [(CURVE[::-1], []), (CURVE[:1] * 2, []), (CURVE, [97.0]), (CURVE, [0])]
+)
 def test_bad_input_is_refused_in_one_line(history, targets):
     with pytest.raises(ValueError, match="; ") as error:
         convergence(history, targets)

@@ -4,28 +4,14 @@ import pytorch_lightning as pl
 import torch
 from scipy.stats import wasserstein_distance
 from small_module import Small, batches, fit
+from torch import nn
 
-from normexp.monitors import CovariateShift
+from normexp.monitors import CovariateShift, CovariateShiftProxies
 from normexp.monitors.covariate_shift import Distribution, drift
 
 
 def gaussian(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-def test_shift_and_scale_drift_by_what_was_done():
-    rows = gaussian(1000, 4)
-    rows = (rows - rows.mean(0)) / rows.std(0, correction=0)
-    before = Distribution.of(rows, 10_000)
-    moved = drift(Distribution.of(rows + 0.5, 10_000), before)
-    assert moved["mean_drift"].item() == pytest.approx(0.5)
-    assert moved["std_drift"].item() == pytest.approx(0, abs=1e-9)
-    assert moved["wasserstein_drift"].item() == pytest.approx(0.5)
-    scaled = drift(Distribution.of(3 * rows, 10_000), before)
-    assert scaled["mean_drift"].item() == pytest.approx(0, abs=1e-9)
-    assert scaled["std_drift"].item() == pytest.approx(2)
-    # W1 between N(0, 1) and N(0, 9) is 2 E|z|.
-    assert scaled["wasserstein_drift"].item() == pytest.approx(2 * (2 / np.pi) ** 0.5, rel=0.05)
 
 
 def test_drift_matches_scipy_and_a_loop():
@@ -56,12 +42,24 @@ def test_drift_is_from_the_previous_and_from_the_first_measurement():
     for shift in (1.0, 3.0):
         module.model[0].bias.data = first + shift  # of the input of nothing but what follows BatchNorm
         module.model[1].bias.data = torch.full((8,), shift)
+        module.model[1].weight.data = torch.arange(8.0)
         values = monitor.measure(module, (x, y))
     layers = sorted(tag.split("/")[1] for tag in values if tag.startswith("input_mean/"))
     assert values[f"mean_drift/{layers[0]}"] == values[f"mean_drift_from_start/{layers[0]}"] == 0  # the data
     assert 0 < values[f"mean_drift/{layers[1]}"] < values[f"mean_drift_from_start/{layers[1]}"]
-    beta = next(tag for tag in values if tag.startswith("beta_mean/"))
-    assert values[beta] == 3
+    z = module.model[:3](x).detach().double().numpy()
+    assert values[f"input_mean/{layers[1]}"] == pytest.approx(z.mean(), rel=1e-4)
+    assert values[f"input_std/{layers[1]}"] == pytest.approx(np.sqrt(z.var(0).mean()), rel=1e-4)
+    affine = {tag.split("/")[0]: value for tag, value in values.items() if tag[:4] in ("beta", "gamm")}
+    gain = np.arange(8)
+    expected = {"gamma_mean": gain.mean(), "gamma_std": gain.std(), "beta_mean": 3, "beta_std": 0}
+    assert affine == pytest.approx(expected)
+
+
+def test_a_layer_that_runs_twice_is_measured_at_its_first_run():
+    linear, x = nn.Linear(6, 6), torch.randn(9, 6)
+    found = CovariateShift(every_n_steps=1).measure(nn.Sequential(linear, nn.Tanh(), linear), (x, x))
+    assert found["input_mean/layer00_model_0"] == pytest.approx(x.mean().item(), rel=1e-4)
 
 
 def test_an_input_that_was_constant_has_no_drift():
@@ -85,10 +83,14 @@ class SaveAtStepFour(pl.Callback):
             trainer.save_checkpoint(self.path)
 
 
-def test_a_resumed_run_goes_on_with_its_references(tmp_path):
+@pytest.mark.parametrize(("kind", "pace", "since"), [(CovariateShift, 2, 4), (CovariateShiftProxies, 3, 3)])
+def test_a_resumed_run_goes_on_with_its_references(kind, pace, since, tmp_path):
+    """The proxies of step 3 have their second step, 4, behind the checkpoint."""
     path, loader = tmp_path / "last.ckpt", batches(4)
-    one, other = CovariateShift(every_n_steps=2), CovariateShift(every_n_steps=2)
+    one, other = kind(every_n_steps=pace), kind(every_n_steps=pace)
     whole = fit(Small(dropout=0), [one, SaveAtStepFour(path)], steps=8, loader=loader)
     resumed = fit(Small(dropout=0), [other], steps=8, loader=loader, resume=path)
-    assert resumed.values == {(step, tag): value for (step, tag), value in whole.values.items() if step >= 4}
+    assert resumed.values == {
+        (step, tag): value for (step, tag), value in whole.values.items() if step >= since
+    }
     assert one.recorded == other.recorded

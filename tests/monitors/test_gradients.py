@@ -5,7 +5,7 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp.monitors import GradientNoiseScale, Gradients
-from normexp.monitors.gradients import growth_rate
+from normexp.monitors.gradients import growth_rate, norms_of
 
 
 def test_growth_rate_of_a_geometric_series_is_its_factor():
@@ -13,6 +13,13 @@ def test_growth_rate_of_a_geometric_series_is_its_factor():
     squared = 1.467 ** torch.arange(20.0, dtype=torch.float64).flip(0)
     replicas = torch.stack([squared.sqrt(), 7 * squared.sqrt(), squared.flip(0).sqrt()])
     assert growth_rate(replicas).tolist() == pytest.approx([1.467, 1.467, 1 / 1.467])
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_squares_of_half_precision_add_up_in_single(kind):
+    found = norms_of([torch.full((1000,), 300.0, dtype=kind), torch.ones(3)])  # 9e7 is beyond float16
+    assert found.dtype == torch.float32
+    assert found.tolist() == pytest.approx([300 * 1000**0.5, 3**0.5], rel=1e-6)
 
 
 def test_norms_are_those_of_a_deep_linear_network_in_closed_form():

@@ -6,9 +6,9 @@ from small_module import Small, batches, fit
 from torch import nn
 
 from normexp.models.sites import sites_of
-from normexp.monitors import CovariateShiftProxies, InternalCovariateShift
+from normexp.monitors import Batches, CovariateShiftProxies, InternalCovariateShift
 from normexp.monitors.covariate_shift import shift, shifted_gradients, step_to_step
-from normexp.monitors.sites import weights_before
+from normexp.monitors.sites import layer_weights, weights_before
 from normexp.norms import NoisyBatchNorm
 
 
@@ -54,6 +54,12 @@ def test_what_comes_before_a_layer_are_earlier_sites_and_parameters_of_no_site()
         {*embedding, *norm},
         {*embedding, *norm, *first, *late_norm},
     ]
+
+
+def test_a_weight_of_two_layers_belongs_to_the_first():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    net[1].weight = net[0].weight
+    assert list(layer_weights(sites_of(net)).values()) == [[*net[0].parameters()], [net[1].bias]]
 
 
 def naive_shift(before, after, batch):
@@ -135,11 +141,13 @@ def test_proxies_match_a_loop():
 
 
 def test_proxies_in_training_take_two_consecutive_steps():
-    module, twin = Small(dropout=0, lr=0.5), Small(dropout=0, lr=0.5)
+    module, twin = Small(dropout=0), Small(dropout=0)  # of a rate of 0.1, as that of a step without training
     loader = batches(3)
+    first, second, _ = loader
+    untrained = CovariateShiftProxies(every_n_steps=2).measure(module, Batches(second, first))
     lines = fit(module, [CovariateShiftProxies(every_n_steps=2)], steps=3, loader=loader)
     (optimizer, gradients, weights) = (twin.configure_optimizers(), [], [])
-    for x, y in list(loader)[:2]:
+    for x, y in (first, second):
         optimizer.zero_grad()
         twin.loss((x, y)).backward()
         gradients.append(torch.cat([p.grad.flatten() for p in twin.parameters()]))
@@ -147,6 +155,7 @@ def test_proxies_in_training_take_two_consecutive_steps():
         optimizer.step()
     for name, value in step_to_step(*gradients, *weights).items():
         assert lines.values[0, f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
+        assert untrained[f"{name}/network"] == pytest.approx(value.item(), rel=1e-4)
     # The pair that began at step 2 never had its second step.
     assert {step for step, _ in lines.values} == {0}
 
@@ -159,3 +168,15 @@ def test_a_layer_that_no_pass_reaches_has_no_shift():
         lambda: used.square().sum(), layers, {"first": [], "second": [unused]}, before, before
     )
     assert found.keys() == {"second"}
+
+
+def test_proxies_are_of_what_both_steps_reach():
+    module, monitor = Small(), CovariateShiftProxies(every_n_steps=2)
+    monitor.watch(module, None, 0)
+    for reached in ((0, 3), (3, 6)):
+        monitor.before_update(
+            {module.model[i].bias: torch.ones(module.model[i].out_features) for i in reached}, 1.0
+        )
+    found = monitor.collect(module)
+    assert {tag.split("/")[1] for tag in found} == {"layer03_model_3", "network"}
+    assert found["proxy_gradient_sum/network"].item() == pytest.approx(2 * 8**0.5)

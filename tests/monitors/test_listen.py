@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 from normexp.models.sites import sites_of
 from normexp.monitors import Activations, Stream
+from normexp.monitors.activations import bounds
 from normexp.monitors.guard import loss_of
 from normexp.monitors.listen import CalledFunction, listen
 
@@ -138,10 +139,38 @@ def test_what_stands_inside_of_a_norm_or_an_activation_is_that_layer():
     assert heard_in(inside, torch.randn(4, 6)) == []
 
 
-def test_weights_of_unit_length_are_no_norm():
+BOUNDED = {
+    "sigmoid": nn.Sigmoid(), "hardsigmoid": nn.Hardsigmoid(), "tanh": nn.Tanh(), "softsign": nn.Softsign(),
+    "relu6": nn.ReLU6(), "relu": nn.ReLU(), "softplus": nn.Softplus(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_bounds_of_an_activation_are_its_values_far_out(name):
+    function = getattr(F, name)
+    low, high = function(torch.tensor([-1e6, 1e6])).tolist()
+    called = CalledFunction(function, name, "", (), {}, torch.ones(1))
+    assert (
+        bounds(called)
+        == bounds(BOUNDED[name])
+        == (pytest.approx((low, high), abs=1e-5) if high < 100 else None)
+    )
+
+
+@pytest.mark.parametrize("number", [10, 11, 100, 101])
+def test_names_before_the_first_layer_are_as_wide_as_those_of_layers(number):
+    net = nn.Sequential(Rescale(1), *(nn.Linear(1, 1) for _ in range(number)))
+    names = [heard_in(net, torch.ones(2, 1))[0][0].layer, sites_of(Step(net))[0].layer]
+    assert len({len(name.split("_")[0]) for name in names}) == 1, names
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_weights_of_unit_length_are_no_norm(turned):
     class Cosine(nn.Linear):
         def forward(self, x):
-            return F.linear(x, F.normalize(self.weight, dim=-1))
+            w = self.weight.T if turned else self.weight
+            w = F.normalize(w, dim=0 if turned else -1)
+            return F.linear(x, w.T if turned else w)
 
     assert heard_in(Cosine(6, 6), torch.randn(4, 6)) == []
 

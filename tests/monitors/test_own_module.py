@@ -31,13 +31,15 @@ def test_three_lines_of_the_docs_watch_an_own_module(page, tmp_path):
 
 
 class Validated(Small):
-    def validation_step(self, batch, batch_idx):
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
         pass
 
 
 @pytest.mark.filterwarnings("ignore:.*shuffling enabled")
-def test_the_held_out_batch_is_the_first_validation_batch_and_costs_no_random_number():
+@pytest.mark.parametrize("several", [False, True])
+def test_the_held_out_batch_is_the_first_validation_batch_and_costs_no_random_number(several):
     training, validation = batches(4), DataLoader(batches(2, seed=5).dataset, 16, shuffle=True)
+    validation = [validation, batches(2)] if several else validation
     watched, plain = Validated(), Validated()
     monitor = CovariateShift(every_n_steps=1)
     lines = fit(watched, [monitor], steps=4, loader=training, validation=validation)
@@ -45,3 +47,5 @@ def test_the_held_out_batch_is_the_first_validation_batch_and_costs_no_random_nu
     assert watched.losses == plain.losses
     values = {value for (_, tag), value in lines.values.items() if tag.startswith("input_mean/layer00")}
     assert len(values) == 1  # it never changes
+    others = next(iter(batches(2)))[0].mean().item()  # of training, and of the last loader
+    assert values.pop() != pytest.approx(others, rel=1e-3)

@@ -8,20 +8,6 @@ from normexp.monitors.gradients import noise_and_signal
 from normexp.monitors.representation import geometry
 
 
-def test_orthogonal_samples_have_full_rank_and_parallel_ones_rank_one():
-    orthogonal = {
-        name: value.item() for name, value in geometry(3 * torch.eye(5, 8, dtype=torch.float64)).items()
-    }
-    assert orthogonal == pytest.approx(
-        {"q_value": 9 / 8, "c_value": 0, "abs_cosine": 0, "effective_rank": 5, "orthogonality_gap": 0}
-    )
-    parallel = torch.outer(torch.tensor([1.0, 2.0, -3.0]), torch.ones(4)).double()
-    values = {name: value.item() for name, value in geometry(parallel).items()}
-    assert values["effective_rank"] == pytest.approx(1, abs=1e-5)
-    assert values["c_value"] == pytest.approx((1 - 1 - 1) / 3)
-    assert values["abs_cosine"] == pytest.approx(1)
-
-
 def test_geometry_matches_loops_and_a_singular_value_decomposition():
     features = torch.randn(2, 6, 4, generator=torch.Generator().manual_seed(0))  # 2 replicas
     values = geometry(features)

@@ -33,18 +33,29 @@ def gpt(*overrides):
     return parts
 
 
+LATER = torch.ones(5, 5, dtype=torch.bool).triu(1)
+CAUSAL = {
+    "flag": {"is_causal": True},
+    "truth": {"attn_mask": ~LATER},
+    "numbers": {"attn_mask": torch.zeros(5, 5).masked_fill(LATER, -math.inf)},
+}
+
+
 @pytest.mark.parametrize("sink", [False, True])
 @pytest.mark.parametrize("scale", [None, 0.7])
-def test_numbers_of_attention_match_loops(sink, scale):
-    q, k, v = torch.randn(3, 2, 3, 5, 4, generator=torch.Generator().manual_seed(1)).double()
+@pytest.mark.parametrize(("causal", "shared"), [("flag", 1), ("flag", 2), ("truth", 1), ("numbers", 1)])
+def test_numbers_of_attention_match_loops(sink, scale, causal, shared):
+    """A key's head may be shared by several heads of queries."""
+    q, k, v = torch.randn(3, 2, 4, 5, 4, generator=torch.Generator().manual_seed(1)).double()
+    k, v = k[:, : 4 // shared], v[:, : 4 // shared]
     if sink:
         v[..., 0, :] = 0
-    found = attention_numbers(q, k, v, is_causal=True, scale=scale)
+    found = attention_numbers(q, k, v, scale=scale, enable_gqa=shared > 1, **CAUSAL[causal])
     entropies, firsts, sinks = [], [], []
     for n in range(2):
-        for h in range(3):
+        for h in range(4):
             for t in range(int(sink), 5):
-                scores = [(q[n, h, t] @ k[n, h, s]).item() * (scale or 0.5) for s in range(t + 1)]
+                scores = [(q[n, h, t] @ k[n, h // shared, s]).item() * (scale or 0.5) for s in range(t + 1)]
                 total = sum(math.exp(s) for s in scores)
                 weights = [math.exp(s) / total for s in scores]
                 if sink:
@@ -69,6 +80,8 @@ def test_attention_that_looks_at_all_alike_has_entropy_one_and_a_mask_counts():
     masked = attention_numbers(q, k, v, attn_mask=mask)
     assert masked["attention_entropy"].item() == pytest.approx(1)
     assert masked["attention_on_first"].item() == 0
+    one = attention_numbers(q[:1, :, :2], k[:1, :, :2], v[:1, :, :2], is_causal=True)  # one query sees two
+    assert [one[name].item() for name in ("attention_entropy", "attention_on_first")] == [1, 0.5]
 
 
 def test_outliers_are_largest_over_median():

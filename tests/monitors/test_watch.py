@@ -100,14 +100,13 @@ def test_only_chosen_tags_are_recorded_and_strict_ends_the_loop():
         loop(model)
     assert {tag.split("/")[0] for tag in watched.recorded} == {"gradient_norm", "update_ratio"}
     assert {tag for tag in watched.recorded if "update" in tag} == {"update_ratio/layer00_model_0"}
-    broken = Gradients(every_n_steps=1)
-    broken.watch = lambda *given: 1 / 0
-    with (
-        pytest.raises(ZeroDivisionError),
-        normexp.watch(network(), monitors=[broken], strict=True) as watched,
-    ):
-        loop(watched.model)
-    assert hooks(watched.model) == 0
+    for strict in (True, False):
+        broken = Gradients(every_n_steps=1)
+        broken.watch, broken.strict = lambda *given: 1 / 0, not strict
+        watched = normexp.watch(network(), monitors=[broken], strict=strict)
+        with pytest.raises(ZeroDivisionError), watched:
+            loop(watched.model)
+        assert hooks(watched.model) == 0
     with pytest.raises(ValueError, match="every=0"):
         normexp.watch(model, every=0)
 
@@ -230,7 +229,8 @@ def test_a_scripted_network_is_refused():
 def test_the_loss_is_logged_at_the_pace_of_the_monitors(tmp_path):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    with normexp.watch(model, every=2, to=tmp_path) as watched:
+    paces = [Activations(every_n_steps=4), Gradients(every_n_steps=2)]
+    with normexp.watch(model, monitors=paces, to=tmp_path) as watched:
         for x, y in batches(4):
             loss = F.cross_entropy(model(x), y)
             loss.backward()
