@@ -166,7 +166,10 @@ class Monitor(Callback):
         strict, self.strict, self.stopped = self.strict, True, ""
         try:
             with untouched(module):
-                return to_floats(self.compute(module, batches, step))
+                values = to_floats(self.compute(module, batches, step))
+            if not values and self.training_batch is None:  # of no trainer, which says it at its end
+                self.say(f"measured nothing; {self.remedy}")
+            return values
         finally:
             self.strict = strict
             self.release(module)

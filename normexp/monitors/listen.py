@@ -245,6 +245,8 @@ class _Mode(TorchFunctionMode):
         if func in FUNCTIONS:
             site = Site(f"{self.last}_{name}", "activation", module)
             return [] if here.inside == "activation" else self._tell(site.layer, site, x)
+        if name == "normalize" and x.ndim < 2:  # a vector of weights, as of torch.nn.utils.spectral_norm
+            return []
         if here.inside is not None or isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter):
             return []  # weights that are standardized, or of a unit length, are no norm
         return self._heard_norm(name, module, x)

@@ -68,9 +68,11 @@ def test_a_network_whose_parameters_are_frozen_is_said():
     assert "no parameter is trained" in result.not_checked["nothing_learns"]
 
 
-def test_spectral_norm_is_no_norm_of_activations():
+@pytest.mark.parametrize("spectral", [nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm])
+@pytest.mark.filterwarnings("ignore:.*torch.nn.utils.spectral_norm.* is deprecated")
+def test_spectral_norm_is_no_norm_of_activations(spectral):
     net = network(nn.LayerNorm(16))
-    net[3] = nn.utils.parametrizations.spectral_norm(net[3])
+    net[3] = spectral(net[3])
     norms = normexp.check(net, (X, Y)).norms
     assert "LayerNorm" in str(norms)
     assert "normalize" not in str(norms)
