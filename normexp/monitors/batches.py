@@ -243,7 +243,13 @@ def loss_of_output(
 
     Raises WrongLoss where the user's gives something else than one number."""
     if loss is not None:
-        value = loss(output, target)
+        try:
+            value = loss(output, target)
+        except Exception as error:
+            if target is not None:
+                raise
+            said = "loss=: fails without targets; give batches that have them, in a loop by w.over(loader)"
+            raise ValueError(f"{said} ({' '.join(str(error).split())})") from error
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
             raise WrongLoss(f"loss=: gives a {type(value).__name__}{shape}; return a tensor of one number")

@@ -137,7 +137,7 @@ class Listening:
 
     def called(self, key: str, site: Site, path: str, x: Tensor) -> Callable[[Tensor], None] | None:
         # What is used several times is measured at its first use.
-        if self.listener is None or guard_depth() != self.depth or key in self.heard:
+        if self.listener is None or guard_depth() != self.depth or key in self.heard or not x.numel():
             return None
         self.heard.add(key)
         if in_vmap(x):

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import normexp
 
@@ -61,6 +62,11 @@ def test_parameters_that_are_no_numbers_are_found():
     net[3].weight.data[0, 0] = torch.inf
     finding = normexp.check(net, (X, Y))["not_finite"]
     assert (finding.severity, finding.layers) == ("error", ("3.weight",))
+
+
+def test_loss_that_lacks_its_targets_is_said():
+    sentence = normexp.check(network(nn.LayerNorm(16)), X, loss=F.cross_entropy)["pass_fails"].sentence
+    assert "loss=: fails without targets; give batches that have them" in sentence
 
 
 def test_a_network_whose_parameters_are_frozen_is_said():
