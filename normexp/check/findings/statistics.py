@@ -268,17 +268,9 @@ def has_student(network: Network, place: Place) -> bool:
     parts = place.path.split(".")
     around = [network.modules[".".join(parts[:n])] for n in range(1, len(parts) + 1)]
     frozen = next(m for m in around if not any(p.requires_grad for p in m.parameters()))
-    return any(
-        type(m) is type(frozen)
-        and all(p.requires_grad for p in m.parameters())
-        and shapes_of(m) == shapes_of(frozen)
-        for m in network.modules.values()
-    )
-
-
-def shapes_of(module: nn.Module) -> dict[str, torch.Size]:
-    """name -> shape of all parameters of a layer."""
-    return {name: p.shape for name, p in module.named_parameters()}
+    trains = (m for m in network.modules.values() if all(p.requires_grad for p in m.parameters()))
+    shapes = [p.shape for p in frozen.parameters()]
+    return any(type(m) is type(frozen) and [p.shape for p in m.parameters()] == shapes for m in trains)
 
 
 def moves(call: Call) -> float:
