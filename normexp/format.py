@@ -93,7 +93,8 @@ def duration(seconds: float) -> str:
 
 def pluralize(number: int, word: str) -> str:
     """1 seed, 3 seeds, 4 depths, 2 batch sizes, 1,149 images"""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}{'es' if word.endswith('s') else 's'}"
+    ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
+    return f"{number:,} {word}{ending}"
 
 
 MOST_LAYERS = 20_000

@@ -28,6 +28,7 @@ from normexp.check.inputs import (
 from normexp.check.places import SELF, Place, gain_type, norms_of
 from normexp.check.result import NotChecked
 from normexp.check.trace import Call, Trace, trace
+from normexp.config.errors import why
 from normexp.monitors.batches import ENTROPY, PROBE, SQUARED, Batches, Step, called_with, size_of, tensor_of
 from normexp.monitors.guard import copied_batch, loss_of, to_module, untouched, weights
 from normexp.monitors.listen import NORMS, CalledFunction
@@ -219,9 +220,16 @@ class Network:
         `quiet`. Raises NotChecked if the network takes something else."""
         try:
             with weights({p: p.data.clone() for p in self.root.parameters()}):
-                return tensor_of(called_with(self.root, copied_batch(batch))[0])
+                try:
+                    return tensor_of(called_with(self.root, copied_batch(batch))[0])
+                except RuntimeError:
+                    if torch.is_grad_enabled():
+                        raise
+                with torch.enable_grad():  # it takes gradients itself, as of an energy for its forces
+                    return tensor_of(called_with(self.root, copied_batch(batch))[0]).detach()
         except Exception as error:  # of a user's network; the pass of the whole step is judged elsewhere
-            raise NotChecked("the network alone cannot be called with a batch; pass it, and loss=") from error
+            alone = "the network alone cannot be called with a batch; pass it, and loss="
+            raise NotChecked(why(error) if isinstance(self.step, Step) else alone) from error
 
     def output(self, batch: Any) -> Tensor:
         """The output in float64, a row for each sample. Raises NotChecked if there is none."""
@@ -260,7 +268,7 @@ class Network:
         for path, names in self.attempt.changed.items() if statistics else ():
             raise NotChecked(
                 f"{path or 'the network'} changes {', '.join(names)} in the training pass, not as a running mean and "
-                "variance that eval mode uses; take nn.BatchNorm, or keep them as it does"
+                "variance that eval mode uses; if it is a norm, keep them as nn.BatchNorm does"
             )
 
     def counts(self) -> str:
@@ -287,6 +295,9 @@ class Network:
             if (gain := gain_type(call.place)) is not None:
                 types += f", gain {name_of(gain)}"
             alike[f"{call.place.words(call.x.shape)}; {types}"][call.place.module] = call.place
+        for place in self.places:
+            if place.kind == "none":  # DyT, for one
+                alike["takes no statistic"][place.module] = place
         lines = []
         for words, norms in alike.items():
             first, *more = norms.values()

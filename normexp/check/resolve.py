@@ -88,6 +88,8 @@ def data_named(words: str) -> Any:
 
 def one_data(word: str) -> Any:
     """The data of one word."""
+    if re.fullmatch(r"\d[\dx]*", word) and not SHAPE.fullmatch(word):
+        raise ValueError(f"--data={word}: a shape is written 32x3x224x224")
     if not SHAPE.fullmatch(word):
         return made(word, "--data")
     return torch.randn([int(n) for n in word.split("x")], generator=torch.Generator().manual_seed(0))

@@ -116,6 +116,9 @@ class Result:
         state = self.not_checked.get(name) or ("healthy" if name in self.healthy else "no such finding")
         raise KeyError(f"{name}: {state}")
 
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
     def __contains__(self, name: object) -> bool:
         return any(finding.id == name for finding in self.findings)
 

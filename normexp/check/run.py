@@ -62,7 +62,13 @@ def check(
     if isinstance(network.attempt.error, WrongLoss):
         raise network.attempt.error
     if not network.places and not network.attempt.heard:
-        raise ValueError(f"module={name}: has no normalization layer; there is nothing to check")
+        local = any(isinstance(layer, nn.LocalResponseNorm) for layer in module.modules())
+        has = (
+            "has LocalResponseNorm alone, of which nothing is known"
+            if local
+            else "has no normalization layer"
+        )
+        raise ValueError(f"module={name}: {has}; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
         if not rules.asks(id):

@@ -20,14 +20,13 @@ def table(folder: Path) -> dict[str, Any]:
     if (path := next((file for file in found if file.is_file()), None)) is None:
         return {}
     try:
-        rows = (
-            tomllib.loads(path.read_text(encoding="utf-8"))
-            .get("tool", {})
-            .get("normexp", {})
-            .get("check", {})
-        )
+        rows: Any = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+    for name in ("tool", "normexp", "check"):
+        rows = rows.get(name, {})
+        if not isinstance(rows, dict):
+            raise ValueError(f"{path}: {name}={rows}: must be a table, [tool.normexp.check]")
     rows = {key.replace("-", "_"): value for key, value in rows.items()}
     for key in rows:
         if key not in OF_COMMAND:
@@ -37,4 +36,8 @@ def table(folder: Path) -> dict[str, Any]:
     for key in ("select", "ignore"):
         if key in rows and not (isinstance(rows[key], list) and all(isinstance(id, str) for id in rows[key])):
             raise ValueError(f"{path}: tool.normexp.check.{key}={rows[key]}: must be a list of ids")
+    if not isinstance(rows.get("baseline", ""), str):
+        raise ValueError(
+            f"{path}: tool.normexp.check.baseline={rows['baseline']}: must be the path of a file"
+        )
     return rows | ({"baseline": str(path.parent / rows["baseline"])} if "baseline" in rows else {})

@@ -25,6 +25,7 @@ from normexp.monitors.sites import channel_axis, first_tensor, in_vmap
 from normexp.norms.layers.running import states_of
 
 IN_VMAP = "runs a norm inside vmap, where no number can be read"
+NESTED = "gets a nested tensor, whose numbers are not read; pass padded ones, and mask="
 TINY = 1e-30  # stands for a variance of 0, where a ratio or a logarithm is taken
 
 
@@ -224,7 +225,8 @@ def watching(seen: Trace, place: Place, x: Tensor) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        seen.hidden[place.path] = IN_VMAP if in_vmap(x) else f"cannot be watched: {why(error)}"
+        said = NESTED if x.is_nested else f"cannot be watched: {why(error)}"
+        seen.hidden[place.path] = IN_VMAP if in_vmap(x) else said
 
 
 def writes(x: Tensor) -> int:

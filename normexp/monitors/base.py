@@ -37,7 +37,7 @@ from normexp.monitors.batches import (
     size_of,
 )
 from normexp.monitors.guard import NoLoss, guard_depth, passes_as_in, run_eagerly, to_module, untouched
-from normexp.monitors.sites import in_vmap, wide
+from normexp.monitors.sites import first_tensor, in_vmap, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
 USUAL = 100  # steps from one measurement to the next, in a run without an end
@@ -166,7 +166,11 @@ class Monitor(Callback):
         strict, self.strict, self.stopped = self.strict, True, ""
         try:
             with untouched(module):
-                return to_floats(self.compute(module, batches, step))
+                values = to_floats(self.compute(module, batches, step))
+            if not values and self.training_batch is None:  # of no trainer, which asks at its end
+                self._found_nothing = True
+                self.say_if_nothing()
+            return values
         finally:
             self.strict = strict
             self.release(module)
@@ -302,7 +306,9 @@ class StepMonitor(Monitor):
         depth = guard_depth()
 
         def hook(layer: nn.Module, inputs: tuple, named: dict, output: Any = None) -> None:
-            if guard_depth() == depth and not self.stopped:
+            x = first_tensor(inputs, named)
+            empty = x is not None and not x.numel()  # of an expert to which nothing was sent
+            if guard_depth() == depth and not self.stopped and not empty:
                 handle.remove()
                 if any(map(in_vmap, (*inputs, *named.values()))):
                     self.say(

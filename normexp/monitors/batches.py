@@ -108,16 +108,22 @@ def norms_over_processes(norms: Tensor) -> Tensor:
 
 def size_of(batch: Any) -> int | None:
     """Samples in a batch: the length of its tensors, where one of length 1 serves all. None if they do not agree, or if
-    a class of one's own, or a list of samples that nothing has stacked, hides them."""
+    a class of one's own, a nested or sparse tensor, or a list of samples that nothing has stacked, hides them."""
     if isinstance(batch, list) and all(isinstance(item, (tuple, list, Mapping)) for item in batch):
         return None
     leaves = tree_leaves(batch if not is_dataclass(batch) else list(vars(batch).values()))
     leaves = [x for leaf in leaves for x in (leaf.values() if isinstance(leaf, Mapping) else [leaf])]
-    if not all(isinstance(leaf, (Tensor, str, bytes, int, float, type(None))) for leaf in leaves):
+    known = (str, bytes, int, float, type(None))
+    if not all(has_rows(leaf) if isinstance(leaf, Tensor) else isinstance(leaf, known) for leaf in leaves):
         return None
     sizes = {len(x) for x in leaves if isinstance(x, Tensor) and x.ndim}
     sizes = sizes - {1} or sizes
     return sizes.pop() if len(sizes) == 1 else None
+
+
+def has_rows(x: Tensor) -> bool:
+    """Whether samples can be taken out of a tensor by their numbers: not of a nested or a sparse one."""
+    return x.layout is torch.strided and not x.is_nested
 
 
 def leading_size(batch: Any) -> int:
@@ -225,7 +231,7 @@ def tensor_of(output: Any) -> Tensor:
         inside = [value.get("logits"), *value.values()] if isinstance(value, Mapping) else value
         waiting += inside if isinstance(value, (Mapping, tuple, list)) else ()
     kind = type(output).__name__
-    raise ValueError(f"module: its output {kind} holds no tensor of numbers; pass a LightningModule")
+    raise ValueError(f"module: its output {kind} holds no tensor of numbers; loss= may read it")
 
 
 def loss_of_output(
@@ -237,7 +243,13 @@ def loss_of_output(
 
     Raises WrongLoss where the user's gives something else than one number."""
     if loss is not None:
-        value = loss(output, target)
+        try:
+            value = loss(output, target)
+        except Exception as error:
+            if target is not None:
+                raise
+            said = "loss=: fails without targets; give batches that have them, in a loop by w.over(loader)"
+            raise ValueError(f"{said} ({' '.join(str(error).split())})") from error
         if not isinstance(value, Tensor) or value.numel() != 1:
             shape = f" of shape {tuple(value.shape)}" if isinstance(value, Tensor) else ""
             raise WrongLoss(f"loss=: gives a {type(value).__name__}{shape}; return a tensor of one number")

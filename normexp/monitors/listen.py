@@ -137,7 +137,7 @@ class Listening:
 
     def called(self, key: str, site: Site, path: str, x: Tensor) -> Callable[[Tensor], None] | None:
         # What is used several times is measured at its first use.
-        if self.listener is None or guard_depth() != self.depth or key in self.heard:
+        if self.listener is None or guard_depth() != self.depth or key in self.heard or not x.numel():
             return None
         self.heard.add(key)
         if in_vmap(x):
@@ -245,6 +245,8 @@ class _Mode(TorchFunctionMode):
         if func in FUNCTIONS:
             site = Site(f"{self.last}_{name}", "activation", module)
             return [] if here.inside == "activation" else self._tell(site.layer, site, x)
+        if name == "normalize" and x.ndim < 2:  # a vector of weights, as of torch.nn.utils.spectral_norm
+            return []
         if here.inside is not None or isinstance(x, nn.Parameter) or isinstance(x._base, nn.Parameter):
             return []  # weights that are standardized, or of a unit length, are no norm
         return self._heard_norm(name, module, x)

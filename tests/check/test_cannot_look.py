@@ -1,14 +1,17 @@
 """Healthy is said only where something was measured: each finding on a network of the kind in which it cannot look."""
 
+import copy
+
 import pytest
 import torch
 from small_networks import Called, images, rows, train
 from test_findings import Sequence, mlp
 from test_structure import CohereNorm, Pooled
 from torch import nn
+from torch.distributions import Normal
 from torch.nn import functional as F
 from torch.nn.modules import module as all_modules
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import normexp.norms
 from normexp.check.finding import declared
@@ -91,10 +94,53 @@ class Skips(nn.Module):
         return None
 
 
+class Stream(IterableDataset):
+    """Has no length."""
+
+    def __iter__(self):
+        return zip(*rows(), strict=True)
+
+
+class Student(nn.Module):
+    """Follows the average of its own weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.student = mlp()
+        self.teacher = copy.deepcopy(self.student).requires_grad_(False)
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.teacher(x)
+        return self.student(x)
+
+
+class ActNorm(nn.Module):
+    """Sets its weights by the first batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.loc, self.scale = nn.Parameter(torch.zeros(6)), nn.Parameter(torch.ones(6))
+        self.register_buffer("set", torch.tensor(False))
+
+    def forward(self, x):
+        if not self.set:
+            with torch.no_grad():
+                self.loc.copy_(x.mean(0))
+                self.scale.copy_(1 / x.std(0))
+                self.set.fill_(True)
+        return (x - self.loc) * self.scale
+
+
+def around(mean):
+    return Normal(mean, 1.0)
+
+
 def other_optimizer():
     return {"optimizer": torch.optim.SGD(mlp().parameters(), 0.1, weight_decay=0.1)}
 
 
+LIKELY = {"loss": lambda given, _: -given.log_prob(torch.zeros(3)).mean()}
 NO_NUMBER = {"loss": lambda y, _: y.sum() * float("nan")}
 FULL = torch.ones(16, 12, dtype=torch.bool)
 HALF = torch.ones(16, 6, dtype=torch.bool).tril()
@@ -107,12 +153,18 @@ CASES = {
         lambda: (trained()[0], rows()[0], {}, "pass loss="),
         lambda: (train(Fails(False).train(), [rows()], 1), rows(), {}, "on purpose"),
     ],
-    "statistics_cold": [lambda: (mlp(), rows(), {}, "steps=")],
+    "statistics_cold": [
+        lambda: (mlp(), rows(), {}, "steps="),
+        lambda: (mlp(), DataLoader(Stream(), 8), {}, "with a length"),
+    ],
     "small_batch": [
         lambda: (Reads(mlp()), [Own(rows()[0])], {}, "cannot be counted"),
         lambda: (mlp(), [(rows()[0], torch.randn(5))], {}, "cannot be counted"),
     ],
-    "frozen_thaws": [lambda: (Fails(True), rows(), {}, "fails")],
+    "frozen_thaws": [
+        lambda: (Fails(True), rows(), {}, "fails"),
+        lambda: (Student(), rows(), {}, "teacher.1 is in a copy"),
+    ],
     "buffers_apart": [lambda: (mlp(), rows(), {"devices": 2}, "DistributedDataParallel")],
     "stale_average": [
         lambda: (mlp(), rows(), {}, "averaged="),
@@ -121,6 +173,7 @@ CASES = {
     "last_batch_of_one": [
         lambda: (mlp(), rows(), {}, "DataLoader"),
         lambda: (mlp(), DataLoader(TensorDataset(*rows(9)), batch_sampler=[list(range(8)), [8]]), {}, "batch_size="),
+        lambda: (mlp(), DataLoader(Stream(), 8), {}, "no length"),
     ],
     "pass_fails": [lambda: (Skips(), rows(), {}, "no loss")],
     "one_value": [lambda: (unknown(), rows(), {}, "formula"), lambda: (Fails(True), rows(), {}, "fails")],
@@ -145,6 +198,8 @@ CASES = {
     "nothing_learns": [lambda: (Detached(), rows()[0], {}, "pass loss=")],
     "batch_in_eval": [
         lambda: (Reads(mlp(nn.BatchNorm1d(8, track_running_stats=False))), [Own(rows()[0])], {}, "each sample"),
+        lambda: (nn.Sequential(ActNorm(), mlp(nn.LayerNorm(8))), rows(), {}, "first batch sets"),
+        lambda: (nn.Sequential(mlp(nn.LayerNorm(8)), Called(around)), rows(), LIKELY, "Normal holds no"),
     ],
     "padding_counted": [
         lambda: (Sequence(nn.BatchNorm1d(8)), tokens(), {}, "mask="),

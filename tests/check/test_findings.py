@@ -392,7 +392,11 @@ def test_not_finite():
     finding = found("not_finite", check(model, data), check(model, (wrong, data[1])))
     outputs = copy.deepcopy(model)[:4](wrong), copy.deepcopy(model)[:1](wrong)
     assert finding.number == sum(not bool(x.isfinite().all()) for x in outputs)
-    assert "get values" in finding.sentence
+    assert "The batch itself" in finding.sentence
+    large = copy.deepcopy(model)
+    large[0].weight.data.fill_(1e38)
+    sentence = found("not_finite", check(model, data), check(large, data)).sentence
+    assert "1 of 2 norms get values" in sentence or "2 of 2 norms get values" in sentence
 
 
 def test_one_value():

@@ -78,6 +78,11 @@ def frozen(how):
     return model
 
 
+def pooled(norm):
+    """InstanceNorm, or one channel a group, would make the mean over pixels the same for all samples."""
+    return nn.Sequential(nn.Conv2d(3, 8, 3), norm, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 3))
+
+
 class Tokens(Sequence):
     """Nine healthy norms, and one over the positions."""
 
@@ -107,6 +112,7 @@ CASES = {
     "statistics_cold": lambda: ("statistics_cold", mlp(), rows(), {"steps": 20}),
     "statistics_cold, own": lambda: ("statistics_cold", mlp(normexp.norms.BatchNorm(8)), rows(), {"steps": 20}),
     "small_batch": lambda: ("small_batch", mlp(), rows(4), {}),
+    "small_batch, mean over pixels": lambda: ("small_batch", pooled(nn.BatchNorm2d(8)), images(4), {}),
     "small_batch, accumulated": lambda: ("small_batch", mlp(), rows(32), {"accumulate": 4}),
     "small_batch, devices": lambda: ("small_batch", mlp(), rows(8), {"devices": 4}),
     "frozen_thaws, gain": lambda: ("frozen_thaws", frozen("gain"), images(), {}),
@@ -198,6 +204,7 @@ def test_fix_makes_the_finding_go_away(case):
     finding, after = fixed(id, model, data, **options)
     assert id in after.healthy
     assert SAID.get(case, "") in finding.sentence
+    assert "ignores_input" not in after
     if id == "sees_future":
         assert finding.layers == ("norm",)
         assert all(type(norm) is nn.LayerNorm for norm in model.healthy)

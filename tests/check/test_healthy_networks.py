@@ -1,8 +1,13 @@
 """No false alarms on noise, on public networks and on this project's."""
 
+import random
+
 import pytest
 import torch
 from committed import ROOT
+from small_networks import HandRMS, found, rows
+from torch import nn
+from torch.nn import functional as F
 
 from normexp.check.run import check
 from normexp.config.run_spec import specs
@@ -42,3 +47,94 @@ def test_fresh_network_has_no_warning(name):
     result = check(network, [batch, batch], precision="bf16-mixed", devices=1)
     assert result.ok, str(result)
     assert len(result.healthy) >= 10
+
+
+class Cell(nn.Module):
+    """A recurrent cell, whose state starts at 0; `still` keeps it there."""
+
+    def __init__(self, still):
+        super().__init__()
+        self.inputs, self.states, self.norm, self.still = (
+            nn.Linear(6, 8),
+            nn.Linear(8, 8),
+            nn.LayerNorm(8),
+            still,
+        )
+        nn.init.zeros_(self.states.bias)
+
+    def forward(self, x):
+        h = torch.zeros(len(x), 8)
+        for _ in range(4):
+            h = (self.inputs(x) + self.norm(self.states(h * (not self.still)))).tanh()
+        return h
+
+
+class AboveOne(HandRMS):
+    """The gain is what is above 1, as in Gemma."""
+
+    def __init__(self, width):
+        super().__init__(width, wide=True)
+        nn.init.zeros_(self.weight)
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6) * (1 + self.weight)
+
+
+class Domains(nn.Module):
+    """A norm for each domain, one domain a batch; or one of the first `drawn` norms at random."""
+
+    def __init__(self, domains, drawn):
+        super().__init__()
+        self.drawn, self.linear = drawn, nn.Linear(6, 8)
+        self.norms = nn.ModuleList(nn.BatchNorm1d(8) for _ in range(domains))
+
+    def forward(self, x, domain):
+        return self.norms[random.randrange(self.drawn) if self.drawn else int(domain[0])](self.linear(x))
+
+
+class Forces(nn.Module):
+    """Energies, and their gradients, which it takes itself."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(6, 8), norm, nn.Linear(8, 1))
+
+    def forward(self, x):
+        energy = self.net(x.requires_grad_()).squeeze(-1)
+        return energy, torch.autograd.grad(energy.sum(), x, create_graph=True)[0]
+
+
+def decayed(norm):
+    net = nn.Sequential(nn.Linear(6, 8), norm, nn.Linear(8, 3))
+    return net, rows(), {"optimizer": torch.optim.AdamW(net.parameters(), weight_decay=0.1)}
+
+
+def domains(count, drawn=0):
+    return Domains(count, drawn), [(rows()[0], torch.full((32,), i % 2), rows()[1]) for i in range(6)], {}
+
+
+def forces(norm):
+    data = torch.randn(8, 6), (torch.randn(8), torch.randn(8, 6))
+    return Forces(norm), data, {"loss": lambda y, t: F.mse_loss(y[0], t[0]) + F.mse_loss(y[1], t[1])}
+
+
+# finding -> a network of which it has nothing to say, and one beside it that has the fault
+SIDE_BY_SIDE = {
+    "constant_channels": lambda faulty: (Cell(faulty), rows(), {}),
+    "decay_on_norms": lambda faulty: decayed(HandRMS(8, wide=True) if faulty else AboveOne(8)),
+    "nothing_learns": lambda faulty: domains(3 if faulty else 2),
+    "nothing_learns, drawn": lambda faulty: domains(3, drawn=2 if faulty else 3),
+    "batch_in_eval": lambda faulty: forces(
+        nn.BatchNorm1d(8, track_running_stats=False) if faulty else nn.LayerNorm(8)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIDE_BY_SIDE)
+def test_only_the_network_with_the_fault_is_named(case):
+    torch.manual_seed(0)
+    healthy, faulty = (SIDE_BY_SIDE[case](fault) for fault in (False, True))
+    results = [check(net, data, **options) for net, data, options in (healthy, faulty)]
+    finding = found(case.partition(",")[0], *results)
+    assert list(results[1]) == results[1].findings
+    assert finding.layers in {("norm",), ("1.weight",), ("norms.2",), ("net.1",)}

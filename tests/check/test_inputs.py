@@ -334,3 +334,28 @@ def test_finding_whose_pass_fails_is_not_checked():
     result = check(network, (x, y), loss=F.cross_entropy)
     assert "trains only" in result.not_checked["mode_gap"]
     assert found("small_batch", result, check(network, (x[:4], y[:4]))).number == 4
+
+
+def test_batch_of_which_no_samples_can_be_taken_is_used_whole():
+    class Sparse(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.norm = nn.Parameter(torch.randn(6, 8)), nn.BatchNorm1d(8)
+
+        def forward(self, x):
+            return self.norm(torch.sparse.mm(x, self.weight))
+
+    class Nested(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.LayerNorm(6)
+
+        def forward(self, x):
+            return torch.stack([part.mean(0) for part in self.norm(x).unbind()])
+
+    rows = torch.randn(4, 6)
+    sparse = check(Sparse(), rows.relu().to_sparse())
+    assert "cannot be counted" in sparse.not_checked["small_batch"]
+    assert "not_finite" in sparse.healthy
+    nested = check(Nested(), torch.nested.nested_tensor(list(rows.split((1, 3))), layout=torch.jagged))
+    assert "norm gets a nested tensor" in nested.not_checked["not_finite"]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 import normexp
 
@@ -63,14 +64,21 @@ def test_parameters_that_are_no_numbers_are_found():
     assert (finding.severity, finding.layers) == ("error", ("3.weight",))
 
 
+def test_loss_that_lacks_its_targets_is_said():
+    sentence = normexp.check(network(nn.LayerNorm(16)), X, loss=F.cross_entropy)["pass_fails"].sentence
+    assert "loss=: fails without targets; give batches that have them" in sentence
+
+
 def test_a_network_whose_parameters_are_frozen_is_said():
     result = normexp.check(network(nn.LayerNorm(16)).requires_grad_(False), (X, Y))
     assert "no parameter is trained" in result.not_checked["nothing_learns"]
 
 
-def test_spectral_norm_is_no_norm_of_activations():
+@pytest.mark.parametrize("spectral", [nn.utils.parametrizations.spectral_norm, nn.utils.spectral_norm])
+@pytest.mark.filterwarnings("ignore:.*torch.nn.utils.spectral_norm.* is deprecated")
+def test_spectral_norm_is_no_norm_of_activations(spectral):
     net = network(nn.LayerNorm(16))
-    net[3] = nn.utils.parametrizations.spectral_norm(net[3])
+    net[3] = spectral(net[3])
     norms = normexp.check(net, (X, Y)).norms
     assert "LayerNorm" in str(norms)
     assert "normalize" not in str(norms)

@@ -149,6 +149,7 @@ def test_folder_of_a_run_brings_its_weights_and_data(train, capsys):
         (["resnet19"], "NETWORK=resnet19: write package.module:name, or file.py:name"),
         (["own_network:Model", "--precision", "17"], "precision=17: unknown"),
         (["own_network:Model", "--data", "4,3,8,8"], "a shape is written 4x3x8x8"),
+        (["own_network:Model", "--data", "4x3x"], "a shape is written 32x3"),
         (["."], "holds no run itself; name the folder of one run"),
         (["own_network:Model", "--weights", "gone.pt"], "--weights=gone.pt: no such file"),
     ],

@@ -4,9 +4,12 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
+import normexp.norms
 from normexp.check.findings.perturb import altered, least_moved, moved
 from normexp.check.findings.tokens import parted, rest
+from normexp.check.run import check
 
 
 @pytest.mark.parametrize("earlier", [False, True])
@@ -48,3 +51,26 @@ def test_distance_is_a_share_of_the_first_ones_size():
     assert least_moved([a, b], [b, a]) == pytest.approx(1 / math.sqrt(34))
     assert least_moved([a], [a[:1]]) == least_moved([], []) == math.inf
     assert moved(torch.zeros(2), b) > 1e6
+
+
+def test_norm_over_positions_is_named_where_channels_and_positions_may_stand_either_way():
+    class Global(nn.Module):
+        """Over channels and positions, of a network of signals (N, C, T)."""
+
+        def __init__(self):
+            super().__init__()
+            self.gain = nn.Parameter(torch.ones(8, 1))
+
+        def forward(self, x):
+            centered = x - x.mean((1, 2), keepdim=True)
+            return self.gain * centered / (centered.square().mean((1, 2), keepdim=True) + 1e-8).sqrt()
+
+    torch.manual_seed(0)
+    x = torch.randn(8, 4, 20)
+    for norm in (Global(), normexp.norms.LayerNorm(8, per_position=True)):
+        net = nn.Sequential(nn.Conv1d(4, 8, 1), norm, nn.ReLU(), nn.Conv1d(8, 4, 1))
+        result = check(net, (x, x), causal=True)
+        if isinstance(norm, Global):
+            assert "They enter in 1." in result["sees_future"].sentence
+        else:
+            assert "sees_future" in result.healthy

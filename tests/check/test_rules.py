@@ -151,10 +151,13 @@ def test_table_of_pyproject_is_read_and_the_command_line_wins(own, tmp_path, cap
         ('ignore = ["epps"]', "did you mean eps?"),
         ("samples = 0", "samples=0"),
         ("strict = ", "pyproject.toml"),
+        ("baseline = 3", "baseline=3: must be the path"),
+        ("[tool.normexp]\ncheck = 3", "check=3: must be a table"),
     ],
 )
 def test_mistake_in_the_table_is_one_line(own, row, message, tmp_path, capsys):
-    (tmp_path / "pyproject.toml").write_text(f"[tool.normexp.check]\n{row}\n")
+    table = row if row.startswith("[") else f"[tool.normexp.check]\n{row}"
+    (tmp_path / "pyproject.toml").write_text(f"{table}\n")
     assert command(*CALL) == 2
     error = capsys.readouterr().err
     assert message in error

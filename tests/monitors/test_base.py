@@ -206,6 +206,8 @@ def test_a_monitor_that_recorded_nothing_says_once_what_is_there_and_goes_on():
         fit(module, [EVERY["activations"](1)], steps=3)
     assert len([w for w in warned if "recorded nothing" in str(w.message)]) == 1
     assert len(module.losses) == 3
+    with pytest.warns(UserWarning, match=text):
+        EVERY["activations"](1).measure(nn.Linear(6, 3), torch.randn(2, 6))
 
 
 @pytest.mark.filterwarnings("ignore:.*training_step.* returned .?None")
@@ -384,4 +386,5 @@ def test_what_one_sample_cannot_have_is_left_out():
     found = EVERY["representation"](2).measure(network, batch)
     assert {tag.partition("/")[0] for tag in found} == {"q_value", "effective_rank", "orthogonality_gap"}
     assert np.isfinite(list(found.values())).all()
-    assert EVERY["gradient_noise"](2).measure(network, batch) == {}
+    with pytest.warns(UserWarning, match="at least four samples"):
+        assert EVERY["gradient_noise"](2).measure(network, batch) == {}

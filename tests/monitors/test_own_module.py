@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 import pytorch_lightning as pl
+import torch
 from small_module import Small, batches, fit
+from torch import nn
+from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from normexp import monitors
 from normexp.monitors import CovariateShift
 
 ROOT = Path(__file__).parents[2]
@@ -49,3 +53,24 @@ def test_the_held_out_batch_is_the_first_validation_batch_and_costs_no_random_nu
     assert len(values) == 1  # it never changes
     others = next(iter(batches(2)))[0].mean().item()  # of training, and of the last loader
     assert values.pop() != pytest.approx(others, rel=1e-3)
+
+
+def test_layer_that_gets_no_sample_is_measured_where_it_gets_some():
+    class Experts(nn.Module):
+        """Sends nothing to an expert at its first call, and never anything to the other."""
+
+        def __init__(self):
+            super().__init__()
+            self.experts = nn.ModuleList(
+                nn.Sequential(nn.LayerNorm(6), nn.ReLU(), nn.Linear(6, 6)) for _ in range(2)
+            )
+
+        def forward(self, x):
+            used, unused = self.experts
+            return used(x[:0]).sum() + used(x) + F.relu(x[:0]).sum() + unused(x[:0]).sum()
+
+    places = ("norm_input", "norm_output", "preactivation", "activation")
+    monitor, x = monitors.Activations(every_n_steps=1, places=places, statistics=("mean",)), torch.randn(4, 6)
+    found = monitor.measure(Experts(), x, loss=lambda y, _: y.square().mean())
+    assert found["norm_input_mean/layer00_model_experts_0_0"] == pytest.approx(float(x.mean()))
+    assert not any("experts_1" in tag for tag in found)

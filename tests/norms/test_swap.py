@@ -527,3 +527,11 @@ def test_a_layer_stays_where_the_new_one_lacks_what_the_network_reads():
     assert network(torch.randn(4, 8)).shape == (4, 2)
     table.undo()
     assert not swap(network, "rmsnorm").left
+
+
+def test_hooks_that_stay_with_the_old_layer_are_said():
+    net = nn.Sequential(nn.LayerNorm(8), nn.LayerNorm(8))
+    net[1].register_forward_hook(lambda module, inputs, output: 2 * output)
+    hookless, hooked = swap(net, "layernorm").rows
+    assert "its hooks stay" in hooked.note
+    assert "hooks" not in hookless.note

@@ -33,8 +33,9 @@ def swap_code(network: Network, places: Iterable[Place], id: str = "", *, groups
         else f", where={listed([place.path for place in places], id)}"
     )
     for asked in (None, 16, 8, 4, 2) if groups else ():
-        sizes = [(math.prod(call.x.shape[1:]), groups_of(call, asked)) for call in calls]
-        if min(size // groups for size, groups in sizes) >= ENOUGH and min(groups for _, groups in sizes) > 1:
+        sizes = [(math.prod(call.x.shape[1:]), channels_of(call), groups_of(call, asked)) for call in calls]
+        # A group of one channel is InstanceNorm, whose mean over pixels is the same for all samples.
+        if all(values >= ENOUGH * n and channels >= 2 * n and n > 1 for values, channels, n in sizes):
             options = "" if asked is None else f", num_groups={asked}"
             return f'normexp.norms.swap(model, "groupnorm"{options}{where})'
     enough = min(map(values_in_layer_norm, calls)) >= LEAST
@@ -45,8 +46,13 @@ def groups_of(call: Call, asked: int | None) -> int:
     """The groups that `swap` gives the norm of a call."""
     if asked is None and call.place.kind == "group":
         return call.place.layer.groups
-    channels = call.x.shape[call.place.channel_dim(call.x.dim())]
+    channels = channels_of(call)
     return groups_by_default(USUAL, channels) if asked is None else math.gcd(asked, channels)
+
+
+def channels_of(call: Call) -> int:
+    """How many channels the input of a call has."""
+    return call.x.shape[call.place.channel_dim(call.x.dim())]
 
 
 def values_in_layer_norm(call: Call) -> int:

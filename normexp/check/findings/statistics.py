@@ -1,5 +1,6 @@
 """Batch statistics and running statistics: BatchNorm and its relatives."""
 
+import contextlib
 import math
 from collections.abc import Iterable
 from itertools import islice
@@ -168,11 +169,12 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
         return
     steps = network.options.steps
     if steps is None:
-        if network.training_loader is None:
-            raise NotChecked(
-                "pass a DataLoader, or steps= (--steps), the batches before the first validation"
-            )
-        steps = len(network.training_loader)
+        with contextlib.suppress(TypeError):  # there is no loader, or one without a length
+            steps = len(network.training_loader)
+    if steps is None:
+        raise NotChecked(
+            "pass a DataLoader with a length, or steps= (--steps), the batches before the first validation"
+        )
     left = (
         (place, keep ** (steps + (place.seen or 0)))
         for place, keep in keeps.items()
@@ -180,7 +182,9 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     )
     momentum = {place.path: 1 - keep for place, keep in keeps.items()}
     enough = math.ceil(100 * (1 - limit.left ** (1 / steps))) / 100  # two digits
-    for worst in above(left, limit.left, steps=steps, momentum=momentum.get, enough=enough):
+    for worst in above(
+        left, limit.left, steps=pluralize(steps, "batch"), momentum=momentum.get, enough=enough
+    ):
         worst.words["set"] = momentum_code(
             network, [p for p in keeps if p.path in worst.layers], "statistics_cold"
         )
@@ -245,6 +249,8 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     own = {place: [p.requires_grad for p in place.module.parameters(recurse=False)] for place in follows}
     frozen = [place for place, trains in own.items() if trains and not any(trains)]
     calls = [call for call in network.calls if call.place in frozen and call.training]
+    taught = [call.place for call in calls if not call.learns and has_student(network, call.place)]
+    calls = [call for call in calls if call.place not in taught]
     yield from above(((call, moves(call)) for call in calls), case="moving", of=len(follows))
     if network.root.training:
         resting = [place for place in follows if not place.module.training]
@@ -253,6 +259,18 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             thaw = [place for place in resting if place.module.training]
         if thaw:
             yield Found(thaw, case="thawing", of=len(network.tracked))
+    for place in taught:
+        raise NotChecked(f"{place.path} is in a copy of a layer that trains: a teacher may follow its batch")
+
+
+def has_student(network: Network, place: Place) -> bool:
+    """Whether a frozen layer around a norm has a twin that trains, as the average of a student's weights has."""
+    parts = place.path.split(".")
+    around = [network.modules[".".join(parts[:n])] for n in range(1, len(parts) + 1)]
+    frozen = next(m for m in around if not any(p.requires_grad for p in m.parameters()))
+    trains = (m for m in network.modules.values() if all(p.requires_grad for p in m.parameters()))
+    shapes = [p.shape for p in frozen.parameters()]
+    return any(type(m) is type(frozen) and [p.shape for p in m.parameters()] == shapes for m in trains)
 
 
 def moves(call: Call) -> float:

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from normexp.check.finding import Found, above, finding
+from normexp.check.finding import Found, above, finding, path_of
 from normexp.check.findings.causal import masks_later
 from normexp.check.findings.masks import laid, mask_of
 from normexp.check.findings.perturb import (
@@ -105,7 +105,8 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         axis = 1 if x.dim() == 2 or x.shape[1] in output_at(network, x).shape[1:] else 2
         both = [with_input(network, inputs) for inputs in (x, altered(x, parted(x, axis)))]
         path = entrance(network, both, lambda y: rest(y, x.shape[axis]), limit.leak)
-        yield Found([path] if path else guilty, leak, "elsewhere", where=path or type(network.root).__name__)
+        paths = [path] if path else list(map(path_of, guilty))
+        yield Found(paths, leak, "elsewhere", where=next(iter(paths), type(network.root).__name__))
     else:
         raise NotChecked("later inputs change earlier outputs; pass causal=True (--causal) if they must not")
 

@@ -1,19 +1,23 @@
 """What the training around the norms does to them: optimizer, saving, batches, gradients, momentum."""
 
 from collections.abc import Iterable
+from itertools import cycle, islice
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch.utils.data import DataLoader
 
 from normexp.check.finding import Found, finding
 from normexp.check.findings.statistics import momentum_code
-from normexp.check.inputs import matched
+from normexp.check.inputs import matched, seed_all
 from normexp.check.network import Network
 from normexp.check.result import NotChecked
 from normexp.check.trace import TINY, trace
 
 FREE = " The optimizer has a group without decay, and they are not in it."
+DRAWS = 9  # passes in which a norm may run
 STEPS = 1000  # over which decay_on_norms adds up; its sentence names them
 
 
@@ -28,8 +32,10 @@ def last_batch_of_one(network: Network, limit: SimpleNamespace) -> Iterable[Foun
     loader = network.training_loader
     if not isinstance(loader, DataLoader) or (size := loader.batch_size) is None:
         raise NotChecked("pass the DataLoader of the training, with batch_size=")
-    if loader.drop_last or not hasattr(loader.dataset, "__len__"):
+    if loader.drop_last:
         return
+    if not hasattr(loader.dataset, "__len__"):
+        raise NotChecked("the loader has no length; take drop_last=True, and no last batch is of one")
     if len(loader.dataset) % size == 1:
         yield Found(alone, 1, of=len(loader.dataset))
 
@@ -46,7 +52,8 @@ def own_optimizer(network: Network) -> Any:
 def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """Weight decay pulls gains toward 0, which nothing in the loss asks for. Whether that costs accuracy has no
     verdict here yet; before a norm, scaling weights changes nothing but their step."""
-    optimizer, names = own_optimizer(network), network.parameters()
+    optimizer, above_one = own_optimizer(network), offsets(network)
+    names = {p: name for p, name in network.parameters().items() if p not in above_one}
     decayed = [
         (group, names[p])
         for group in optimizer.param_groups
@@ -64,6 +71,17 @@ def decay_on_norms(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             return
         shrinks = 1 - max(0.0, 1 - share) ** STEPS
         yield Found(layers, shrinks, "shrinks" if shrinks > limit.shrinks else "", **words)
+
+
+def offsets(network: Network) -> set[Tensor]:
+    """The parameters to which a norm adds 1 for its gain, as Gemma's: decay pulls the gain to 1."""
+    found: set[Tensor] = set()
+    for layer, module in ((place.layer, place.module) for place in network.places):
+        used = {part.data_ptr() for part in (layer.gain, layer.shift) if part is not None}
+        if layer.gain is not None:
+            others = (p for p in module.parameters(recurse=False) if p.data_ptr() not in used)
+            found |= {p for p in others if torch.equal(layer.gain.double(), (1 + p).double().flatten())}
+    return found
 
 
 def pull(group: dict[str, Any]) -> float | None:
@@ -122,11 +140,17 @@ def nothing_learns(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     silent = [place for place, names in own.items() if names and names <= lost]
     learns = {call.place: call.learns for call in network.calls}
     never = [p for p in silent if p not in learns and p.path not in network.attempt.hidden]
-    if never:  # LayerDrop, for one, leaves layers out in training mode only
-        with network.quiet(train=False) as step:
-            reached = {call.place for call in trace(step, network.batches.training, network.places).calls}
-        if idle := [place for place in never if place not in reached]:
-            yield Found(idle, case="never")
+    # LayerDrop leaves layers out in training mode; others draw the layer that runs, or take it by the batch.
+    batches = [network.batches.training, *(network.others if never else [])]
+    for draw, batch in enumerate(islice(cycle(batches), DRAWS)):
+        if not never:
+            break
+        with network.quiet(train=draw > 0) as step:
+            seed_all(network.options.seed + draw)
+            reached = {call.place for call in trace(step, batch, network.places).calls}
+        never = [place for place in never if place not in reached]
+    if never:
+        yield Found(never, case="never")
     stopped = [place for place in silent if place in learns and not (learns[place] and network.guessed)]
     if not stopped and any(place in learns for place in silent):
         raise NotChecked("pass loss=: some gains get no gradient of a loss that is guessed")

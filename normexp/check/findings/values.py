@@ -3,10 +3,13 @@
 import copy
 import inspect
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from normexp.check.finding import Found, above, codes, finding, path_of
 from normexp.check.findings.masks import mask_of, real_statistics
@@ -75,7 +78,11 @@ def not_finite(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if negative and not stored:
         yield Found(negative, case="negative")
     elif stored or (arriving and not made):
-        yield Found([*stored, *arriving], case="stored" if stored else "arriving")
+        numbers = all(
+            bool(x.isfinite().all()) for x in tree_leaves(network.batches.training) if isinstance(x, Tensor)
+        )
+        case = "arriving" if numbers else "batch"
+        yield Found([*stored, *arriving], case="stored" if stored else case)
     elif made:
         by_eps = [call for call in made if call.understood and not 0 < call.place.layer.eps < math.inf]
         words = {"eps": made[0].place.layer.eps, "set": eps_code(network, made, "not_finite")}
@@ -164,14 +171,15 @@ def is_new(network: Network) -> bool:
 def constant_channels(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """A constant channel has variance 0: its output is the shift, and eps alone decides the gradient, which it
     multiplies by 1 / sqrt(eps)."""
-    mask, shares = mask_of(network), []
+    mask, shares = mask_of(network), defaultdict[Place, list[float]](list)
     for call in network.understood:
         if call.values > limit.few and call.place.centers:
             flat = call.var.sqrt() <= limit.constant * call.mean.abs()
             if bool(flat.any()) and bool((real := real_statistics(call, mask)).any()):
                 flat = flat[real]
-            shares.append((call, float(flat.float().mean())))
-    yield from above(shares, limit.share)
+            shares[call.place].append(float(flat.float().mean()))
+    # A norm of a state that starts at 0, as in a recurrent cell, is constant at its first call alone.
+    yield from above(((place, min(calls)) for place, calls in shares.items()), limit.share)
 
 
 @finding

@@ -222,7 +222,7 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
     found, called = match(module, sizes, getattr(module, "num_groups", 1))
     if found is None:
         said = "computes something else than a norm over its channels"
-        said = said if called else "cannot be called with a tensor alone"
+        said = said if called else "gives no tensor of its shape for a tensor alone"
         return said if named and (own or called) else None
     if found.kind == "pointwise" and found.stays and not (named and own):
         return None
