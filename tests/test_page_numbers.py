@@ -242,7 +242,7 @@ def test_the_study_of_noise_in_a_network_of_convolutions():
     says(text, "A CNN (...) keeps # of # points", (noise - none).mean(), (norm - none).mean())
     of_mlps = [study_values(claim, NOISE) for claim in ("N1", "N5")]
     costs = [(one["BatchNorm"] - one["BatchNorm, then noise"]).mean() for one in (*of_mlps, table)]
-    says(text_of("README.md"), "two MLPs and a CNN at most # points", max(costs))
+    says(text_of("README.md"), "two MLPs and a CNN on average # points", max(costs))
 
 
 WEIGHTS = {
