@@ -226,7 +226,7 @@ def test_the_study_of_noise_in_a_network_of_convolutions():
     table = study_values("N6", dict([*NOISE.items()][:3]))
     assert table.shape == (3, 3)
     check_arms("studies/noise/README.md", "arm, CNN | accuracy", table, "no norm")
-    page = text_of("docs/studies/noise/README.md").partition("N6, a CNN")[2]
+    page = text_of("docs/studies/noise/README.md").partition("N6, a CNN")[2].partition("N7, a narrow")[0]
     text = text_of("docs/covariate_shift.md")
     none, norm, noise = (table[name] for name in table)
     says(page, "Noise costs # points, ... (# to #)", *student(norm - noise))
@@ -242,7 +242,34 @@ def test_the_study_of_noise_in_a_network_of_convolutions():
     says(text, "A CNN (...) keeps # of # points", (noise - none).mean(), (norm - none).mean())
     of_mlps = [study_values(claim, NOISE) for claim in ("N1", "N5")]
     costs = [(one["BatchNorm"] - one["BatchNorm, then noise"]).mean() for one in (*of_mlps, table)]
-    says(text_of("README.md"), "two MLPs and a CNN on average # points", max(costs))
+    narrow = study_values("N7", dict([*NOISE.items()][:3]))
+    none, norm, noise = (narrow[name] for name in narrow)
+    says(text_of("README.md"), "two MLPs and a CNN # points or less", max(costs))
+    says(text_of("README.md"), "a narrow ResNet # of #", (norm - noise).mean(), (norm - none).mean())
+    says(text, "a narrow ResNet (one rate) # of #", (noise - none).mean(), (norm - none).mean())
+
+
+def test_the_study_of_noise_in_a_narrow_resnet():
+    table = study_values("N7", dict([*NOISE.items()][:3]))
+    assert table.shape == (3, 3)
+    check_arms("studies/noise/README.md", "arm, ResNet | accuracy", table, "no norm")
+    page = text_of("docs/studies/noise/README.md").partition("N7, a narrow ResNet")[2]
+    none, norm, noise = (table[name] for name in table)
+    runs = chosen_runs("N7")
+    middle = runs.groupby("arm")["logged/middle:wasserstein_drift/*"].mean()
+    arms = middle[["noise", "batchnorm", "none"]]
+    says(page, "they move # deviations ... noise, # with BatchNorm and # without", *arms)
+    assert round(middle["noise"] / middle["none"]) == 2  # "twice as far as without a norm"
+    says(page, "Noise costs # points (# to #)", *student(norm - noise))
+    mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
+    says(page, "accuracy is #%, # points below no norm", mixed.mean(), (none - mixed).mean())
+    _, low, high = student(none - mixed)
+    assert low < 0 < high
+    own = 100 * runs.query("arm == 'batchnorm'").set_index("seed")["test_accuracy"]
+    says(page, "BatchNorm has #%, # points more", own.mean(), (own - norm).mean())
+    says(
+        text_of("docs/runs.md"), "is # to # points less accurate with them", min(own - norm), max(own - norm)
+    )
 
 
 WEIGHTS = {
