@@ -167,6 +167,7 @@ NOISE = {
     "no norm": "none", "BatchNorm": "batchnorm", "BatchNorm, then noise": "noise", "BatchNorm, then a walk": "walk",
     "BatchNorm, then a constant offset": "offset", "no norm, then noise": "noise_alone",
 }  # fmt: skip
+THREE_ARMS = dict([*NOISE.items()][:3])  # of N6 and N7
 
 
 def chosen_runs(claim: str) -> pd.DataFrame:
@@ -223,7 +224,7 @@ def test_the_study_of_noise_in_a_network_of_relu():
 
 
 def test_the_study_of_noise_in_a_network_of_convolutions():
-    table = study_values("N6", dict([*NOISE.items()][:3]))
+    table = study_values("N6", THREE_ARMS)
     assert table.shape == (3, 3)
     check_arms("studies/noise/README.md", "arm, CNN | accuracy", table, "no norm")
     page = text_of("docs/studies/noise/README.md").partition("N6, a CNN")[2].partition("N7, a narrow")[0]
@@ -242,15 +243,11 @@ def test_the_study_of_noise_in_a_network_of_convolutions():
     says(text, "A CNN (...) keeps # of # points", (noise - none).mean(), (norm - none).mean())
     of_mlps = [study_values(claim, NOISE) for claim in ("N1", "N5")]
     costs = [(one["BatchNorm"] - one["BatchNorm, then noise"]).mean() for one in (*of_mlps, table)]
-    narrow = study_values("N7", dict([*NOISE.items()][:3]))
-    none, norm, noise = (narrow[name] for name in narrow)
     says(text_of("README.md"), "two MLPs and a CNN # points or less", max(costs))
-    says(text_of("README.md"), "a narrow ResNet # of #", (norm - noise).mean(), (norm - none).mean())
-    says(text, "a narrow ResNet (one rate) # of #", (noise - none).mean(), (norm - none).mean())
 
 
 def test_the_study_of_noise_in_a_narrow_resnet():
-    table = study_values("N7", dict([*NOISE.items()][:3]))
+    table = study_values("N7", THREE_ARMS)
     assert table.shape == (3, 3)
     check_arms("studies/noise/README.md", "arm, ResNet | accuracy", table, "no norm")
     page = text_of("docs/studies/noise/README.md").partition("N7, a narrow ResNet")[2]
@@ -261,6 +258,9 @@ def test_the_study_of_noise_in_a_narrow_resnet():
     says(page, "they move # deviations ... noise, # with BatchNorm and # without", *arms)
     assert round(middle["noise"] / middle["none"]) == 2  # "twice as far as without a norm"
     says(page, "Noise costs # points (# to #)", *student(norm - noise))
+    left, gain = (noise - none).mean(), (norm - none).mean()
+    says(text_of("README.md"), "a narrow ResNet # of #", (norm - noise).mean(), gain)
+    says(text_of("docs/covariate_shift.md"), "a narrow ResNet (one rate) # of #", left, gain)
     mixed = 100 * runs.query("arm == 'noise'").set_index("seed")["logged/test_mixed/accuracy"]
     says(page, "accuracy is #%, # points below no norm", mixed.mean(), (none - mixed).mean())
     _, low, high = student(none - mixed)

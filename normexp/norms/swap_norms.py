@@ -108,9 +108,8 @@ def swap(
                 placed.append((path, new))
                 ways_back.append(functools.partial(put, module, path, old))
             notes = [*notes, *_fast_path_off(module, paths, ways_back)]
-            notes += ["its hooks stay with the old layer"] * bool(
-                old._forward_hooks or old._forward_pre_hooks
-            )
+            if old._forward_hooks or old._forward_pre_hooks:
+                notes.append("its hooks stay with the old layer")
         described = None if new is None else _described(new)
         rows.append(
             Swap(", ".join(paths), type(old).__name__, described, ", ".join(carried), "; ".join(notes))

@@ -43,8 +43,8 @@ CELLS = {
     ("N6", "none"): (3, 800, "adamw"),
     ("N6", "batchnorm"): (3, 800, "adamw"),
 }
-RELU = ("N5", "N6")  # with He's weights; else sigmoid with Xavier's
-CONVOLVES = ("N6",)  # 3x3 convolutions of 16, 32 and 64 channels, each pooled before its norm; else an MLP
+RELU = ("N5",)  # MLPs with He's weights; else sigmoid with Xavier's
+CONVOLVES = ("N6",)  # 3x3 convolutions of 16, 32 and 64 channels with ReLU, each pooled before its norm
 
 
 class Norm(nn.modules.batchnorm._BatchNorm):

@@ -259,8 +259,10 @@ def frozen_thaws(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
             thaw = [place for place in resting if place.module.training]
         if thaw:
             yield Found(thaw, case="thawing", of=len(network.tracked))
-    for place in taught:
-        raise NotChecked(f"{place.path} is in a copy of a layer that trains: a teacher may follow its batch")
+    if taught:
+        raise NotChecked(
+            f"{taught[0].path} is in a copy of a layer that trains: a teacher may follow its batch"
+        )
 
 
 def has_student(network: Network, place: Place) -> bool:
