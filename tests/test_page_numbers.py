@@ -395,9 +395,9 @@ LOOPS_OF = {"N": "noise", "I": "initialization", "L": "layer_steps", "B": "parts
 @pytest.mark.parametrize("name", LOOPS)
 def test_plain_loops_agree_with_the_studies(name):
     """Of the runs that are kept now, as the page of the study says."""
-    (claim, arm), loop = name.split(), LOOPS[name]
+    (claim, *setting, arm), loop = name.split(), LOOPS[name]
     runs = best_runs(claim).query(f"arm == '{arm}'")
-    runs = runs[runs["steps"] == runs["steps"].max()]
+    runs = runs[runs["setting"].isin(setting) if setting else runs["steps"] == runs["steps"].max()]
     assert runs["accuracy"].tolist() == loop["kept"]
     ours, theirs = loop["bare"], loop["kept"]
     assert len(ours) == 3

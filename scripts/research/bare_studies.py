@@ -12,6 +12,7 @@ import json
 import math
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,31 +21,43 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 ROOT = Path(__file__).parents[2]
-RESULT, SEEDS, WIDTH = ROOT / "docs/data/bare_studies.json", (101, 102, 103), 128
-# Two cells and more of each plan: claim, arm -> layers, updates, optimizer.
+RESULT, SEEDS = ROOT / "docs/data/bare_studies.json", (101, 102, 103)
+
+
+class Cell(NamedTuple):
+    """A network, an MLP with Xavier's weights if it is sigmoid, else with He's, and how it is trained."""
+
+    depth: int
+    steps: int
+    optimizer: str
+    activation: str = "sigmoid"
+    width: int = 128
+    images: int = 55000
+    batch: int = 128
+    decay: float = 0.01
+    convolves: bool = (
+        False  # 3x3 convolutions of 16, 32 and 64 channels with ReLU, each pooled before its norm
+    )
+
+
+SIX, EIGHT, DEEP = Cell(6, 3000, "adamw"), Cell(8, 2000, "sgd", decay=0.0), Cell(32, 2000, "sgd", decay=0.0)
+LONG, RELU = Cell(6, 10000, "adamw"), Cell(6, 3000, "adamw", "relu")
+CNN = Cell(3, 800, "adamw", "relu", convolves=True)
+D003 = Cell(8, 1076, "adamw", "tanh", 256, 6195, 23, 0.0)
+D010 = Cell(12, 2416, "sgd", "tanh", 32, 12559, 83, 0.0)
+# Two cells and more of each plan: claim, arm.
 CELLS = {
-    ("N1", "noise"): (6, 3000, "adamw"),
-    ("N1", "walk"): (6, 3000, "adamw"),
-    ("L1", "first_half"): (8, 2000, "sgd"),
-    ("L1", "last_half"): (8, 2000, "sgd"),
-    ("L1", "adam_first"): (8, 2000, "sgd"),
-    ("L1", "adam_all"): (8, 2000, "sgd"),
-    ("I1", "centered"): (8, 2000, "sgd"),
-    ("I1", "units"): (8, 2000, "sgd"),
-    ("I2", "centered"): (32, 2000, "sgd"),
-    ("I2", "units"): (32, 2000, "sgd"),
-    ("B1", "detached"): (6, 3000, "adamw"),
-    ("B1", "frozen_100"): (6, 3000, "adamw"),
-    ("V5", "none"): (6, 10000, "adamw"),
-    ("V5", "batchnorm"): (6, 10000, "adamw"),
-    ("N5", "noise"): (6, 3000, "adamw"),
-    ("N5", "none"): (6, 3000, "adamw"),
-    ("N6", "noise"): (3, 800, "adamw"),
-    ("N6", "none"): (3, 800, "adamw"),
-    ("N6", "batchnorm"): (3, 800, "adamw"),
+    **{("N1", arm): SIX for arm in ("noise", "walk")},
+    **{("L1", arm): EIGHT for arm in ("first_half", "last_half", "adam_first", "adam_all")},
+    **{("I1", arm): EIGHT for arm in ("centered", "units")},
+    **{("I2", arm): DEEP for arm in ("centered", "units")},
+    **{("B1", arm): SIX for arm in ("detached", "frozen_100")},
+    **{("V5", arm): LONG for arm in ("none", "batchnorm")},
+    **{("N5", arm): RELU for arm in ("noise", "none")},
+    **{("N6", arm): CNN for arm in ("noise", "none", "batchnorm")},
+    **{("N8 d003", arm): D003 for arm in ("noise", "none")},
+    **{("N8 d010", arm): D010 for arm in ("noise", "none", "batchnorm")},
 }
-RELU = ("N5",)  # MLPs with He's weights; else sigmoid with Xavier's
-CONVOLVES = ("N6",)  # 3x3 convolutions of 16, 32 and 64 channels with ReLU, each pooled before its norm
 
 
 class Norm(nn.modules.batchnorm._BatchNorm):
@@ -82,6 +95,9 @@ class Norm(nn.modules.batchnorm._BatchNorm):
         return y * scale + shift
 
 
+ACTIVATIONS = {"sigmoid": nn.Sigmoid, "relu": nn.ReLU, "tanh": nn.Tanh}
+
+
 def read(folder: str, name: str) -> tuple[torch.Tensor, torch.Tensor]:
     files = [Path(folder, f"{name}-{kind}-ubyte.gz") for kind in ("images-idx3", "labels-idx1")]
     raw = [np.frombuffer(gzip.decompress(file.read_bytes()), np.uint8) for file in files]
@@ -103,19 +119,18 @@ def convolutional(arm: str) -> nn.Sequential:
     return network
 
 
-def network_of(arm: str, depth: int, images: torch.Tensor, relu: bool) -> nn.Sequential:
-    """Linear, norm, sigmoid, ...; with Xavier's weights, or those of the arm."""
-    layers = []
-    for fan_in, fan_out in itertools.pairwise([784, *[WIDTH] * depth, 10]):
-        norm = (
-            Norm(WIDTH) if arm in ("batchnorm", "noise", "walk", "detached", "frozen_100") else nn.Identity()
-        )
+def network_of(arm: str, cell: Cell, images: torch.Tensor) -> nn.Sequential:
+    """Linear, norm, activation, ...; with the cell's weights, or those of the arm."""
+    layers, depth = [], cell.depth
+    for fan_in, fan_out in itertools.pairwise([784, *[cell.width] * depth, 10]):
+        normed = arm in ("batchnorm", "noise", "walk", "detached", "frozen_100")
+        norm = Norm(cell.width) if normed else nn.Identity()
         norm.arm = arm
-        layers += [nn.Linear(fan_in, fan_out), norm, nn.ReLU() if relu else nn.Sigmoid()]
-        if relu:
-            nn.init.kaiming_normal_(layers[-3].weight, nonlinearity="relu")
-        else:
+        layers += [nn.Linear(fan_in, fan_out), norm, ACTIVATIONS[cell.activation]()]
+        if cell.activation == "sigmoid":
             nn.init.xavier_normal_(layers[-3].weight)
+        else:
+            nn.init.kaiming_normal_(layers[-3].weight, nonlinearity="relu")
         nn.init.zeros_(layers[-3].bias)
     network = nn.Sequential(*layers[:-2])
     if arm == "centered":  # a tanh network: tanh(z) = 2 (sigmoid(2 z) - 1/2)
@@ -144,17 +159,18 @@ def adam_part(network: nn.Sequential, half: int, rate: float) -> list[torch.opti
     return parts + ([torch.optim.SGD(rest, rate, 0.9)] if rest else [])
 
 
-def train(arm: str, cell: tuple, rate: float, seed: int, claim: str) -> float:
+def train(arm: str, cell: Cell, rate: float, seed: int) -> float:
     """Accuracy on test, for noise with statistics estimated anew without it."""
-    (depth, steps, name), momentum = cell, 0.9
+    depth, steps, name, momentum = cell.depth, cell.steps, cell.optimizer, 0.9
     torch.manual_seed(seed)
-    images, labels = (part[torch.randperm(60000, generator=torch.manual_seed(seed))[:55000]] for part in POOL)
+    chosen = torch.randperm(60000, generator=torch.manual_seed(seed))[: cell.images]
+    images, labels = (part[chosen] for part in POOL)
     mean, deviation = images.mean(), images.std()
     images = (images - mean) / deviation
-    network = convolutional(arm) if claim in CONVOLVES else network_of(arm, depth, images, claim in RELU)
+    network = convolutional(arm) if cell.convolves else network_of(arm, cell, images)
     groups = [
         {"params": [p for p in network.parameters() if (p.ndim == 1) == vector], "weight_decay": decay}
-        for vector, decay in ((False, 0.0 if name == "sgd" else 0.01), (True, 0.0))
+        for vector, decay in ((False, cell.decay), (True, 0.0))
     ]
     half = (depth + 1) // 2
     if arm in ("adam_first", "adam_all"):
@@ -170,8 +186,8 @@ def train(arm: str, cell: tuple, rate: float, seed: int, claim: str) -> float:
         for optimizer, peak in zip(optimizers, peaks, strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = peak * ((step + 1) / warmup if step < warmup else cosine)
-        order = order if len(order) >= 128 else torch.randperm(len(images))
-        batch, order = order[:128], order[128:]
+        order = order if len(order) >= cell.batch else torch.randperm(len(images))
+        batch, order = order[: cell.batch], order[cell.batch :]
         network.zero_grad()
         cross_entropy(network(images[batch]), labels[batch]).backward()
         if arm in ("first_half", "last_half"):
@@ -205,11 +221,13 @@ if __name__ == "__main__":
     POOL, TEST = (read(sys.argv[1], name) for name in ("train", "t10k"))
     loops = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for (name, arm), cell in CELLS.items():
-        if name not in (sys.argv[2:] or [claim for claim, _ in CELLS]):
+        claim, *setting = name.split()
+        if sys.argv[2:] and claim not in sys.argv[2:]:
             continue
-        kept = best_runs(name).query(f"arm == '{arm}' and steps == {cell[1]}")
+        kept = best_runs(claim).query(f"arm == '{arm}' and steps == {cell.steps}")
+        kept = kept[kept["setting"].isin(setting)] if setting else kept
         rates = itertools.cycle(kept["lr"])
-        ours = [round(train(arm, cell, next(rates), seed, name), 4) for seed in SEEDS]
+        ours = [round(train(arm, cell, next(rates), seed), 4) for seed in SEEDS]
         theirs = kept["accuracy"].tolist()
         agree = min(ours) <= max(theirs) + 0.005 and min(theirs) <= max(ours) + 0.005
         loops[f"{name} {arm}"] = {"rates": kept["lr"].tolist(), "bare": ours, "kept": theirs, "agree": agree}

@@ -41,8 +41,8 @@ def right_answers(runs: pd.DataFrame) -> dict[int, np.ndarray]:
 
 
 def best_runs(name: str) -> pd.DataFrame:
-    """The kept run of each arm, length and seed of a claim of the studies, at the rate with the best validation
-    accuracy (the least loss where two are equal): run, arm, steps, seed, lr, accuracy."""
+    """The kept run of each arm, setting, length and seed of a claim of the studies, at the rate with the best
+    validation accuracy (the least loss where two are equal): run, arm, setting, steps, seed, lr, accuracy."""
     files = (DOCS / "studies").glob("*/claims/*.yaml")
     claims = {claim["id"]: claim for file in files for claim in yaml.safe_load_all(file.read_text())}
     claim, rows = claims[name], pd.read_parquet(DOCS / "evidence" / "runs.parquet")
@@ -55,4 +55,5 @@ def best_runs(name: str) -> pd.DataFrame:
     rows = rows.assign(accuracy=rows[measure]).sort_values(
         ["val_accuracy", "val_loss"], ascending=[False, True]
     )
-    return rows.groupby(["arm", "steps", "seed"]).head(1)[["run", "arm", "steps", "seed", "lr", "accuracy"]]
+    rows = rows.astype({"setting": str}).groupby(["arm", "setting", "steps", "seed"]).head(1)
+    return rows[["run", "arm", "setting", "steps", "seed", "lr", "accuracy"]]
