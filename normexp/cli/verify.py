@@ -1,5 +1,4 @@
-"""`normexp verify claim=S37`: name a claim, get a verdict with its evidence; and `normexp register`, which fixes a
-protocol before its first run."""
+"""`normexp verify claim=S37`: a verdict with its evidence; and `normexp register`: a protocol before its first run."""
 
 import sys
 from collections.abc import Sequence
