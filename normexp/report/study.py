@@ -133,8 +133,7 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """All numbers that the chosen runs recorded: arm, level, seed, failed, step, epoch, samples, seconds, metric,
-        value."""
+        """What chosen runs recorded: arm, level, seed, failed, step, epoch, samples, seconds, metric, value."""
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]])
         run = values.pop("run").to_numpy()

@@ -141,8 +141,7 @@ def shorten(name: str) -> str:
 def draw_curves(
     axes: Axes, style: Style, curve: pd.DataFrame, x: str, *, band: bool = True, **look: Any
 ) -> dict[str, float]:
-    """The mean of each arm over a column with its band, from columns such as `statistics.curves` gives. Returns where
-    each line ends."""
+    """Each arm's mean over a column with its band, from what `statistics.curves` gives. Returns where lines end."""
     ends = {}
     for arm, rows in curve.groupby("arm", observed=True, sort=False):
         alone = {"marker": "o"} if len(rows) == 1 else {}  # a line would not show
@@ -175,8 +174,7 @@ def spread_of_levels(study: Study) -> bool:
 
 
 def dodge(level: float, arm: str, study: Study) -> float:
-    """A level moved aside for an arm, so that equal arms do not hide each other. A place is a fiftieth of the axis, or
-    less if there are many arms."""
+    """A level moved aside for an arm, so that none hides another: by a fiftieth of the axis, or less for many arms."""
     first, last = study.levels[0], study.levels[-1]
     share = min(0.018, 0.15 / len(study.arms)) * (study.arms.index(arm) - (len(study.arms) - 1) / 2)
     if spread_of_levels(study):
