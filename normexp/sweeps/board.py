@@ -87,8 +87,7 @@ class Board:
         self.status = console.status("starting")
 
     def update(self, task: Task) -> None:
-        """Show the new state of a task, and the remaining time at the pace of the runs that ended. A terminal shows
-        that time in its last line alone."""
+        """Show the new state of a task, and the time left at the pace so far; a terminal, in its last line alone."""
         states = Counter(one.state for one in self.tasks)
         left = sum(states[state] for state in WAITING)
         ended = [one.seconds for one in self.tasks if one.seconds]

@@ -45,10 +45,7 @@ class Parts:
         return self.spec.choices
 
     def make_trainer(self, **arguments: Any) -> Trainer:
-        """Lightning's trainer. Lightning looks for the hardware.
-
-        Raises ValueError with one line for hardware that is absent, or that cannot share a batch.
-        """
+        """Lightning's trainer. Raises ValueError with one line for hardware that is absent or cannot share a batch."""
         make = construct("trainer", self.config["trainer"])
         try:
             trainer = make(**{"logger": False, "enable_progress_bar": False} | arguments)
@@ -64,11 +61,8 @@ class Parts:
 
 
 def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -> Parts:
-    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic. `data` are those of the
-    run, if they were loaded before.
-
-    Raises ValueError with one line.
-    """
+    """Build data (unless they were loaded before), model, optimizer and monitors of a run, and try the model without
+    arithmetic. Raises ValueError with one line."""
     quiet_lightning()
     config = spec.config
     check_kinds(config, spec.choices)

@@ -36,8 +36,7 @@ REST = 1.0
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The content of a run's checkpoint, on the CPU. Raises ValueError with one line for a file that was cut or holds
-    something else."""
+    """The content of a run's checkpoint, on the CPU. Raises ValueError with one line for any other or a cut file."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises a dozen types for a file that it cannot read
@@ -49,8 +48,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_to_resume(path: Path) -> dict[str, Any]:
-    """The content of the checkpoint from which a run goes on. Raises ValueError with one line if it cannot, because the
-    file is another version's."""
+    """The content of the checkpoint from which a run goes on. Raises ValueError also for one of other arithmetic."""
     content = load_checkpoint(path)
     if (numerics := content["run"]["numerics"]) != NUMERICS:
         why = f"was computed with numerics={numerics}, and this version computes with {NUMERICS}"

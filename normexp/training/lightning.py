@@ -152,9 +152,9 @@ def length(config: dict[str, Any]) -> dict[str, Any]:
     every, steps = config["val_every_n_steps"], config["max_steps"]
     if steps is not None and every is None:
         every = max(1, steps // 10)
-    arguments = (
-        {"max_epochs": config["max_epochs"]} if steps is None else {"max_steps": steps, "max_epochs": -1}
-    )
+    arguments = {"max_epochs": config["max_epochs"]}
+    if steps is not None:
+        arguments = {"max_steps": steps, "max_epochs": -1}
     if every is not None:
         # Lightning's own loop counts batches here, the loop in epoch_loop.py counts steps.
         arguments |= {"val_check_interval": every, "check_val_every_n_epoch": None}

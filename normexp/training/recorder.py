@@ -1,6 +1,7 @@
 """The numbers that every run records and shows: training and validation curves, the clock, the step at which it
 diverged; and the rule that stops a run early."""
 
+import copy
 import math
 import shutil
 import time
@@ -17,10 +18,11 @@ from torch import Tensor
 from normexp.training.lightning import Pace, all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
 
+KEPT = ("history", "divergence_step", "clock", "latest")  # of a recorder, in a checkpoint as they are
+
 
 class Recorder(pl.Callback):
-    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation. Stops a run whose loss is no longer
-    finite.
+    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation. Stops a run that has diverged.
 
     Losses stay on the device until they are logged, with one synchronization per interval. Each logged training value
     is the mean over the interval. `seconds` counts training only: monitors count, validation and checkpoints do not.
@@ -118,19 +120,12 @@ class Recorder(pl.Callback):
     def state_dict(self) -> dict[str, Any]:
         # One copy to the host each.
         pending = [torch.stack(v).tolist() if v else [] for v in (self._losses, self._accuracies)]
-        return {
-            "history": self.history,
-            "seconds": self.elapsed(),
-            "divergence_step": self.divergence_step,
-            "pending": all_gather(pending),
-            "clock": dict(self.clock),
-            "latest": self.latest,
-        }
+        kept = {name: copy.copy(getattr(self, name)) for name in KEPT}
+        return kept | {"seconds": self.elapsed(), "pending": all_gather(pending)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.history, self.seconds = list(state["history"]), state["seconds"]
-        self.divergence_step = state["divergence_step"]
-        self.clock, self.latest = dict(state["clock"]), dict(state["latest"])
+        for name in (*KEPT, "seconds"):
+            setattr(self, name, copy.copy(state[name]))
         self._losses, self._accuracies = (
             [torch.tensor(v, dtype=torch.float64) for v in values]
             for values in of_this_process(state["pending"])
@@ -187,9 +182,7 @@ class Bar(RichProgressBar):
     """Lightning's on one line, drawn four times a second: a drawing takes longer than a step of a small network."""
 
     PER_SECOND = 4
-    WIDTH = (
-        20  # of the bar alone; a line as wide as the screen would leave a piece behind where Ctrl-C writes ^C
-    )
+    WIDTH = 20  # of the bar alone; a line as wide as the screen would leave a piece where Ctrl-C writes ^C
 
     def __init__(self, recorder: Recorder):
         super().__init__(refresh_rate=self.PER_SECOND)

@@ -1,6 +1,5 @@
 """What a run prints: the choices before training, the result after it, and where to look. Loads no torch."""
 
-import json
 import math
 import os
 import shlex
@@ -16,7 +15,7 @@ from normexp.config.checks import declared
 from normexp.config.identity import changes, model_label
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
-from normexp.runs.summary import REESTIMATED, failed, finished_summary, learning_rate
+from normexp.runs.summary import REESTIMATED, failed, learning_rate
 
 if TYPE_CHECKING:
     from normexp.training.build import Parts
@@ -122,15 +121,12 @@ def mode_gap(metrics: Mapping[str, float | None]) -> str | None:
     )
 
 
-def show_finished(parts: "Parts", console: Console) -> dict[str, Any]:
+def show_finished(parts: "Parts", summary: dict[str, Any], console: Console) -> dict[str, Any]:
     """Print that a run is finished, its result, and which measurements it lacks. Returns its summary."""
-    path = parts.spec.folder
-    summary = finished_summary(path)
+    path, found = parts.spec.folder, summary["config"]
     say(console, f"This run is finished: {path}")
     show_result(summary, path, console)
-    found = summary["config"]
-    other = [key for key in RECORDED if key in found and _text(parts.config[key]) != _text(found[key])]
-    if other:
+    if other := [key for key in RECORDED if key in found and parts.config[key] != found[key]]:
         say(console, f"finished with other {', '.join(other)}; name=<another> trains it again")
     return summary
 
@@ -152,10 +148,6 @@ def status_line(summary: dict[str, Any]) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "not finite" if value is None or value != value else format(value, form)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
 
 
 def names_of(logger: str | Sequence[str]) -> list[str]:

@@ -16,7 +16,7 @@ from normexp.data.base import DataModule
 from normexp.format import duration, say
 from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
-from normexp.runs import write_summary, write_test_examples
+from normexp.runs import read_summary, write_summary, write_test_examples
 from normexp.training import screen
 from normexp.training.build import Parts, build
 from normexp.training.checkpoint import (
@@ -35,12 +35,7 @@ from normexp.training.folder import RunFolder
 from normexp.training.lightning import denormals, keep_freed_memory, length, own_rank
 from normexp.training.loggers import log_results, open_loggers
 from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
-from normexp.training.result import (
-    PopulationStatistics,
-    final_metrics,
-    measure_finished,
-    summarize,
-)
+from normexp.training.result import PopulationStatistics, final_metrics, measure_finished, summarize
 from normexp.training.threads import set_threads
 
 CHEAP = ("light", "none")  # choices of monitors
@@ -49,11 +44,7 @@ WRITTEN_FOR = "2.6."  # of Lightning, whose private loops epoch_loop.py builds o
 
 
 def train(spec: RunSpec, command: str = "", data: DataModule | None = None) -> dict[str, Any]:
-    """Train a run unless it is finished. Returns its summary.
-
-    Args:
-        command: the typed command line, for the summary.
-        data: those of the run, if they were loaded before.
+    """Train a run unless it is finished. Returns its summary, which records the typed `command`.
 
     Raises ValueError with one line before anything is written. An interrupted run exits with 128 plus the signal.
     """
@@ -75,12 +66,12 @@ def launch(parts: Parts) -> dict[str, Any]:
             sys.exit(128 + stop.signum)
     key = "run_dir" if config["run_dir"] else "outputs"
     folder = RunFolder(path, parts.spec.digest, parts.spec.files(), asked=f"{key}={config[key]}")
-    if folder.finished():
-        return screen.show_finished(parts, console)
+    if finished := read_summary(path):
+        return screen.show_finished(parts, finished, console)
     prepared = PreparedRun(parts, path, console)
     with stopping(folder, console), folder:
-        if folder.finished():  # another process has trained it meanwhile
-            return screen.show_finished(parts, console)
+        if finished := read_summary(path):  # another process has trained it meanwhile
+            return screen.show_finished(parts, finished, console)
         screen.show_choices(parts, path, console)
         prepared.show_cost()
         summary = prepared.fit()
