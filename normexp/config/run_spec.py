@@ -82,9 +82,8 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     """The run of a folder, by its summary, without loggers and monitors: nothing is trained, and what the run wanted
     may not be installed here. Raises ValueError with one line for a configuration of another version."""
     known = {key: value for key, value in summary["config"].items() if key in Root.model_fields}
-    config = OFF | known | {"logger": [], "monitor": {}, "allow_targets": []}
-    config["data"] = {**config["data"]}
-    config["data"].pop("cache", None)  # of that machine alone
+    data = {key: value for key, value in known["data"].items() if key != "cache"}  # of that machine alone
+    config = OFF | known | {"data": data, "logger": [], "monitor": {}, "allow_targets": []}
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
 

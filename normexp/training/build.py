@@ -83,8 +83,7 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
         decay=config["optimizer"].get("decay", "matrices"),
         tta=getattr(data, "tta", "none"),  # of images alone
     )
-    nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
-    monitors = [construct(path, node) for path, node in nodes.items()]
+    monitors = [construct(f"monitor.{key}", node) for key, node in config["monitor"].items() if node]
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
 
 

@@ -42,16 +42,12 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
     validation and test also with running statistics that are estimated anew."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
     update_population_statistics(parts.module, parts.data, trainer)
-    results = {
-        split: evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
-        for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None))
-    }
-    metrics = {
-        f"{split}/{name}": value for split, (found, *_) in results.items() for name, value in found.items()
-    }
-    _, right, loss = results["test"]
+    metrics: dict[str, float] = {}
+    for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
+        found, right, loss = evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
+        metrics |= {f"{split}/{name}": value for name, value in found.items()}
     metrics |= reestimated(parts.module, parts.data, trainer, metrics)
-    return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)
+    return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)  # of the last split, test
 
 
 def evaluate(

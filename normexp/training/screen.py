@@ -73,10 +73,8 @@ def _norms(parts: "Parts") -> str:
     """How many places have the norm: `3 × layernorm`."""
     from normexp.models.sites import sites_of
 
-    norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
-    if not norms:
-        return "no norm sites"
-    return f"{len(norms)} × {parts.choices['norm']}"
+    count = sum(site.kind == "norm" for site in sites_of(parts.module.model))
+    return f"{count} × {parts.choices['norm']}" if count else "no norm sites"
 
 
 def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None:
@@ -84,9 +82,7 @@ def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None
     metrics, found = summary["metrics"], summary["convergence"]
     text = declared(summary["config"], "data", "kind") == "text"
     table = Table(title=None, show_edge=False, pad_edge=False)
-    columns = ["", "loss", "accuracy"]
-    if text:
-        columns.append("bits per character")
+    columns = ["", "loss", "accuracy", *(["bits per character"] if text else [])]
     for column in columns:
         table.add_column(column, justify="right" if column else "left")
     for split in ("train", "val", "test"):
