@@ -70,8 +70,8 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
     names["module"] = f"normexp.{kind}s.{name}" if here else name
     files = {}
     for end, place in places.items():
-        text = Template((TEMPLATES / f"{kind}{end}.txt").read_text())
-        files[folder / Template(place).substitute(names)] = text.substitute(names)
+        template = Template((TEMPLATES / f"{kind}{end}.txt").read_text())
+        files[folder / Template(place).substitute(names)] = template.substitute(names)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
     for path in files:  # all before the first text, as one may be refused

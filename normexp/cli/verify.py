@@ -77,14 +77,9 @@ def verify(
     with fast_imports():  # torch and Lightning take seconds to import
         from normexp.claims.verify import verify_all
 
-    status = verify_all(
-        chosen,
-        out,
-        command=typed(sys.argv),
-        options=engine,
-        evidence=kept,
-        registries=[registry] if registry else None,
-    )
+    registries = [registry] if registry else None
+    command = typed(sys.argv)
+    status = verify_all(chosen, out, command=command, options=engine, evidence=kept, registries=registries)
     for mistake in left_out:
         tell(f"Error: {mistake}", file=sys.stderr)
     return BAD_INPUT if left_out else status

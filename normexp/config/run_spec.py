@@ -18,21 +18,13 @@ from normexp.config.targets import DataOfLaunch
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run as a plain, picklable value. Runs share their nodes; do not change them.
+    """One run as a plain, picklable value. Runs share their nodes; do not change them."""
 
-    Attributes:
-        config: resolved and validated, in plain types.
-        choices: group -> chosen name.
-        digest: hash of the run's identity.
-        folder: of the run; it may not exist yet.
-        overrides: what a user types for this run alone.
-    """
-
-    config: dict[str, Any]
-    choices: dict[str, str]
-    digest: str
-    folder: Path
-    overrides: tuple[str, ...] = ()
+    config: dict[str, Any]  # resolved and validated, in plain types
+    choices: dict[str, str]  # group -> chosen name
+    digest: str  # hash of the run's identity
+    folder: Path  # may not exist yet
+    overrides: tuple[str, ...] = ()  # what a user types for this run alone
 
     def files(self) -> dict[str, str]:
         """The texts of the files in `.hydra/`."""

@@ -96,10 +96,7 @@ def level_panels(
     **options: Any,
 ) -> tuple[Figure, str]:  # fmt: skip
     """One panel per level, with the arms' names beside the last. Returns the figure, and what its caption must add.
-
-    Args:
-        draw: draws a panel; returns where the line of each arm ends.
-    """
+    `draw` draws a panel, and returns where the line of each arm ends."""
     height = height_for(study.arms, 2.5)
     figure, shown = panels(
         study.some_levels(MOST_PANELS), xlabel, ylabel, height=height, sharey=True, **options

@@ -28,21 +28,15 @@ NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Final values of the runs of one point.
+    """Final values of the runs of one point."""
 
-    Attributes:
-        keys: what pairs runs: seed and kind of execution, each once.
-        values: (n,)
-        examples: (n, E), the same value on each test example; None if a run kept none, or if their test sets differ.
-        test_set: digest of the test examples.
-        answer: what one answer is worth, 1 / (number of answers), for an accuracy; 0 for a loss.
-        bounds: the smallest and the largest possible value, at which an interval of the mean ends."""
-
-    keys: Sequence[tuple]
-    values: np.ndarray
+    keys: Sequence[tuple]  # what pairs runs: seed and kind of execution, each once
+    values: np.ndarray  # (n,)
+    # (n, E), the same value on each test example; None if a run kept none, or if their test sets differ
     examples: np.ndarray | None = None
-    test_set: str = ""
-    answer: float = 0.0
+    test_set: str = ""  # digest of the test examples
+    answer: float = 0.0  # what one answer is worth, 1 / (number of answers), for an accuracy; 0 for a loss
+    # the smallest and the largest possible value, at which an interval of the mean ends
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def mean(self, level: float = LEVEL) -> Estimate:

@@ -109,10 +109,7 @@ def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
 
 def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap.
-
-    Args:
-        ends: arm -> y of its last point, in data coordinates.
-    """
+    `ends`: arm -> y of its last point, in data coordinates."""
     to_axes = axes.transData + axes.transAxes.inverted()
     right = axes.get_xlim()[1]
     gap = LINE / (axes.get_window_extent().height / axes.figure.dpi * 72)

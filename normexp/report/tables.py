@@ -96,9 +96,8 @@ def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]
     """Arm -> its cells in parts: value, interval, difference, n, failed and rate (where it was tuned) as text, best."""
     cells: dict[str, list[dict[str, Any]]] = {}
     for _, row in table.iterrows():
-        difference, *ends = (
-            number(row[f"difference{end}"], study, signed=True) for end in ("", "_low", "_high")
-        )
+        parts = ("difference", "difference_low", "difference_high")
+        difference, *ends = (number(row[part], study, signed=True) for part in parts)
         difference += "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
         each = [number(value, study, signed=True) for value in row["difference_few"]]
         interval = interval_text(row["mean"], row["low"], row["high"], study)

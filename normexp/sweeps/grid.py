@@ -30,19 +30,13 @@ def sweep(
     with one line before the first run starts, if any cell cannot run."""
     with process.fast_imports():  # thousands of configurations are many objects, too
         planned = plan(names(job_overrides), job_overrides)
-    first = next(iter(planned.values())).config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
     single = ["hydra.mode=RUN"] if any(a.startswith("experiment=") for a in argv) else []
-    tasks = run(
-        list(planned.values()),
-        options,
-        folder=folder,
-        names=list(planned),
-        command=typed(argv),
-        starter=[argv[0], *flags, *single],
-    )
+    specs, starter = list(planned.values()), [argv[0], *flags, *single]
+    tasks = run(specs, options, folder=folder, names=list(planned), command=typed(argv), starter=starter)
     if not options.plan:
+        first = specs[0].config
         show_answer_of(Path(first["outputs"], first["name"]), tasks, make_console(), options)
     return int(any(task.state in ("crashed", "interrupted") for task in tasks))
 

@@ -22,19 +22,13 @@ STARTED_BY = 5000  # training samples
 
 @dataclass(kw_only=True)
 class Parts:
-    """Everything that a run needs.
-
-    Attributes:
-        spec: the run.
-        monitors: the callbacks of the configuration; others may be appended.
-        command: the command line of this run, for its summary.
-    """
+    """Everything that a run needs."""
 
     spec: RunSpec
     data: DataModule
     module: LitModel
-    monitors: list[Callback]
-    command: str
+    monitors: list[Callback]  # of the configuration; others may be appended
+    command: str  # the command line of this run, for its summary
 
     @property
     def config(self) -> dict[str, Any]:
@@ -88,11 +82,8 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
 
 
 def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
-    """Run a forward pass, as in training, on the meta device. There is no arithmetic, but every layer
-    checks the shape of its input. So a norm that cannot work at this batch size says so before training.
-
-    Raises ValueError with one line.
-    """
+    """Run a forward pass, as in training, on the meta device. There is no arithmetic, but every layer checks the shape
+    of its input. So a norm that cannot work at this batch size says so before training, by a ValueError of one line."""
     x, y = data.probe_batch(1)
     shape = (batch_size, *data.input_shape)
     with warnings.catch_warnings(), torch.no_grad():

@@ -108,18 +108,13 @@ def best_checkpoint(folder: Path) -> ModelCheckpoint:
 
 class RunState(pl.Callback):
     """What every checkpoint says of its run, beside what Lightning keeps: when and how it was first launched, the
-    states of torch's generators in each process, and the lengths of `metrics.csv` and of TensorBoard's files.
-
-    Attributes:
-        first: `started`, `commit` and `dirty` of the first launch.
-        dirty: whether any launch came from a changed checkout.
-    """
+    states of torch's generators in each process, and the lengths of `metrics.csv` and of TensorBoard's files."""
 
     def __init__(self):
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         found = checkout() or {"commit": None, "dirty": None}
-        self.first: dict[str, Any] = {"started": now, **found}
-        self.dirty = bool(found["dirty"])
+        self.first: dict[str, Any] = {"started": now, **found}  # of the first launch
+        self.dirty = bool(found["dirty"])  # whether any launch came from a changed checkout
         self._random: dict[str, list[torch.Tensor]] = {}
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
@@ -163,11 +158,7 @@ class StopOnSignal(pl.Callback):
     so does the first signal where several processes train: they would have to agree on a step.
 
     It must be the first callback: at the start of a step it runs before those that begin to measure the step. Around
-    training and what follows, `remember` handles the signals.
-
-    Args:
-        save: called with the trainer.
-    """
+    training and what follows, `remember` handles the signals."""
 
     def __init__(self, save: Callable[[pl.Trainer], None]):
         self.save = save

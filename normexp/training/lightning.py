@@ -104,15 +104,10 @@ def _set(flush: bool) -> None:
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps, epochs and batches of a run in terms of each other.
+    """Steps, epochs and batches of a run in terms of each other."""
 
-    Args:
-        batches: of an epoch.
-        per_step: batches of a step, `trainer.accumulate_grad_batches`.
-    """
-
-    batches: int
-    per_step: int = 1
+    batches: int  # of an epoch
+    per_step: int = 1  # batches of a step, `trainer.accumulate_grad_batches`
 
     @classmethod
     def of(cls, trainer: pl.Trainer) -> "Pace":

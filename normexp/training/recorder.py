@@ -25,19 +25,13 @@ class Recorder(pl.Callback):
     """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation. Stops a run that has diverged.
 
     Losses stay on the device until they are logged, with one synchronization per interval. Each logged training value
-    is the mean over the interval. `seconds` counts training only: monitors count, validation and checkpoints do not.
-
-    Attributes:
-        history: one row per validation: step, epoch, seconds, val_loss, val_accuracy.
-        divergence_step: the first step (from 1) whose training loss was not finite, or None.
-        latest: the last logged loss and accuracy, for the progress bar.
-    """
+    is the mean over the interval. `seconds` counts training only: monitors count, validation and checkpoints do not."""
 
     def __init__(self, every_n_steps: int):
         self.every_n_steps = every_n_steps
-        self.history: list[dict[str, float]] = []
-        self.divergence_step: int | None = None
-        self.latest: dict[str, float] = {}
+        self.history: list[dict[str, float]] = []  # one row per validation
+        self.divergence_step: int | None = None  # the first, from 1, whose training loss was not finite
+        self.latest: dict[str, float] = {}  # the last logged loss and accuracy
         self.clock = {"epoch": 0.0, "seconds": 0.0}
         self.seconds = 0.0
         self._step = 0  # the last one that was completed
@@ -126,10 +120,8 @@ class Recorder(pl.Callback):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in (*KEPT, "seconds"):
             setattr(self, name, copy.copy(state[name]))
-        self._losses, self._accuracies = (
-            [torch.tensor(v, dtype=torch.float64) for v in values]
-            for values in of_this_process(state["pending"])
-        )
+        pending = of_this_process(state["pending"])
+        self._losses, self._accuracies = (list(torch.tensor(own, dtype=torch.float64)) for own in pending)
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):
