@@ -210,12 +210,7 @@ def show_answer(study: Study, console: Console, baseline: str | None = None) -> 
 
 
 def show_folder(
-    folder: Path,
-    console: Console,
-    *,
-    events: bool = True,
-    metric: str = "test/accuracy",
-    better: str | None = None,
+    folder: Path, console: Console, *, metric: str, better: str | None, events: bool
 ) -> list[str]:
     """Print what the study in a folder says now, and write its means over seeds for TensorBoard there. Returns the
     lines that lead to them. Where the study is large or cannot be read as one, one line says so, and older means go,

@@ -83,7 +83,7 @@ def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options
     from normexp.report.finding import show_folder  # pandas takes a while to import
 
     events = any(writes_events(task.spec.config) for task in done)
-    means = show_folder(study, console, events=events, metric=options.metric, better=options.better)
+    means = show_folder(study, console, metric=options.metric, better=options.better, events=events)
     asked = options.model_dump(include={"metric", "better"}, exclude_defaults=True)
     words = [str(study), *(f"{key}={value}" for key, value in asked.items())]
     say(console, f"report: {process.command('report')} {shlex.join(words)}", *(means or lines))
