@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 # Colors that people with every kind of color vision can tell apart (Okabe, Ito 2008; more: Tol 2021), dark enough for
 # text on white. The usual norms have the same color in every report. Other norms take the colors that a study leaves.
 OWN = {
-    "none": "#555555",
-    "batchnorm": "#0072B2",
-    "layernorm": "#D55E00",
-    "groupnorm": "#009E73",
-    "instancenorm": "#B5568B",
-    "rmsnorm": "#C58A00",
-}
+    "none": "#555555", "batchnorm": "#0072B2", "layernorm": "#D55E00", "groupnorm": "#009E73",
+    "instancenorm": "#B5568B", "rmsnorm": "#C58A00",
+}  # fmt: skip
 FREE = (  # those like the color of a usual norm come last
     "#A32020", "#5B6FB5", "#6A7A1F", "#332288", "#CC6677", "#882255", "#7A4A1E", "#44776A", "#117733", "#AA4499",
     "#2E8B9A", "#3A9BD9",

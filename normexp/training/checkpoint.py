@@ -97,13 +97,9 @@ class LastCheckpoint(Checkpoint):
 def best_checkpoint(folder: Path) -> ModelCheckpoint:
     """`best.ckpt`, written at the first validation with the highest accuracy."""
     return ModelCheckpoint(
-        dirpath=folder,
-        filename="best",
-        monitor="val/accuracy",
-        mode="max",
-        save_on_train_epoch_end=False,
-        enable_version_counter=False,
-    )
+        folder, "best", monitor="val/accuracy", mode="max",
+        save_on_train_epoch_end=False, enable_version_counter=False,
+    )  # fmt: skip
 
 
 class RunState(pl.Callback):
