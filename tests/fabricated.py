@@ -135,4 +135,5 @@ def edit_summary(folder: Path, **changes) -> None:
 
 def write_after_sweep(folder: Path) -> Path | None:
     """Show what a sweep shows at its end, to nobody. Returns the folder of TensorBoard's means, if there are some."""
-    return folder / FOLDER if show_folder(folder, Console(quiet=True)) else None
+    shown = show_folder(folder, Console(quiet=True), metric="test/accuracy", better=None, events=True)
+    return folder / FOLDER if shown else None

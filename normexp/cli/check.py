@@ -104,19 +104,12 @@ def check(
         loss=imported(loss, "--loss") if loss else None,
         optimizer=made(optimizer, "--optimizer", model) if optimizer else None,
         mask=imported(mask, "--mask") if mask else None,
-        causal=causal,
         averaged=state_named(averaged, "--averaged") if averaged else None,
         state_dict=state_named(state_dict, "--state-dict") if state_dict else None,
-        precision=precision,
-        accumulate=accumulate,
-        devices=devices,
-        steps=steps,
-        samples=samples,
-        seed=seed,
-        select=select,
-        ignore=ignore,
         baseline=None if write_baseline else baseline,
-    )
+        causal=causal, precision=precision, accumulate=accumulate, devices=devices, steps=steps, samples=samples,
+        seed=seed, select=select, ignore=ignore,
+    )  # fmt: skip
     result.name, result.source = network, source_named(network)
     if write_baseline and baseline:
         write(baseline, result.findings)

@@ -1,5 +1,4 @@
-"""The command `normexp`: `normexp train norm=layernorm`. It finds the function of each command, and turns every error
-into one line and an exit status."""
+"""The command `normexp`: it finds the function of each command, and makes every error one line and an exit status."""
 
 import pkgutil
 import sys

@@ -13,19 +13,11 @@ from normexp.runs.files import write_text
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 PARTS = ("norm", "model", "monitor")
-# End of a template's name -> where its file goes: into a folder of one's own, into a checkout of normexp. $name is
-# snake_case, $class is CamelCase.
-FILES = {
-    ".py": ("$name.py", "normexp/${kind}s/$name.py"),
-    ".yaml": ("configs/$kind/$name.yaml", "configs/$kind/$name.yaml"),
-    "_test.py": ("test_$name.py", "tests/${kind}s/test_$name.py"),
-}
-OF_CLAIM = {".yaml": ("$name.yaml",), "_test.py": ("test_$name.py",)}
-USE = {
-    "model": "model=$name data=digits",
-    "norm": "norm=$name",
-    "monitor": "monitor=[light,$name]",
-}
+# End of a template's name -> where its file goes in a folder of one's own, and in a checkout of normexp.
+FILES = {".py": "$name.py", ".yaml": "configs/$kind/$name.yaml", "_test.py": "test_$name.py"}
+OF_CLAIM = {".yaml": "$name.yaml", "_test.py": "test_$name.py"}
+OF_CHECKOUT = FILES | {".py": "normexp/${kind}s/$name.py", "_test.py": "tests/${kind}s/test_$name.py"}
+USE = {"model": "model=$name data=digits", "norm": "norm=$name", "monitor": "monitor=[light,$name]"}
 
 
 def new(kind: str = "", name: str = "", /) -> None:
@@ -45,16 +37,13 @@ def new(kind: str = "", name: str = "", /) -> None:
     if not name:
         raise ValueError("write normexp new KIND NAME; --help explains")
     paths = begin(kind, name, Path())
-    here = kind in PARTS and is_checkout(Path())
-    train = "python train.py" if here else "normexp train --config-dir configs"
-    use = f"{train} {USE[kind]}" if kind in PARTS else "normexp verify claim=$name.yaml"
-    if kind in PARTS and not here:
-        use += " allow_targets=[$name]"
-    tell(
-        *map(str, paths),
-        f"test:  python -m pytest {paths[-1]}",
-        f"use:   {Template(use).substitute(name=name)}",
-    )
+    use = "normexp verify claim=$name.yaml"
+    if kind in PARTS:
+        use = f"normexp train --config-dir configs {USE[kind]} allow_targets=[$name]"
+    if here := goes_into_checkout(kind, Path()):
+        use = f"python train.py {USE[kind]}"
+    use = Template(use).substitute(name=name)
+    tell(*map(str, paths), f"test:  python -m pytest {paths[-1]}", f"use:   {use}")
     if here:
         tests = f"pytest tests/{kind}s tests/test_configs.py"
         tell(f"next:  CONTRIBUTING.md, recipes; `{tests}` says what is missing")
@@ -75,16 +64,14 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
     hidden = name in (*sys.stdlib_module_names, "normexp") or PathFinder.find_spec(name)
     if name in choices(kind) or hidden:  # a file of that name would hide the package
         raise ValueError(f"{name}: is taken; use another name, such as my_{name}")
-    in_checkout = kind in PARTS and is_checkout(folder)
+    here = goes_into_checkout(kind, folder)
+    places = OF_CHECKOUT if here else FILES if kind in PARTS else OF_CLAIM
     names = {"kind": kind, "name": name, "class": "".join(part.capitalize() for part in name.split("_"))}
+    names["module"] = f"normexp.{kind}s.{name}" if here else name
     files = {}
-    for end, targets in (FILES if kind in PARTS else OF_CLAIM).items():
-        text = (TEMPLATES / f"{kind}{end}.txt").read_text()
-        if in_checkout:
-            module = f"normexp.{kind}s.$name"
-            text = text.replace("_target_: $name.", f"_target_: {module}.")
-            text = re.sub(r"\b(from|import) \$name\b", rf"\1 {module}", text)
-        files[folder / Template(targets[in_checkout]).substitute(names)] = Template(text).substitute(names)
+    for end, place in places.items():
+        template = Template((TEMPLATES / f"{kind}{end}.txt").read_text())
+        files[folder / Template(place).substitute(names)] = template.substitute(names)
     if there := [path for path in files if path.exists()]:
         raise ValueError(f"{there[0]}: is there already; move it or use another name")
     for path in files:  # all before the first text, as one may be refused
@@ -94,7 +81,8 @@ def begin(kind: str, name: str, folder: Path) -> list[Path]:
     return list(files)
 
 
-def is_checkout(folder: Path) -> bool:
-    """Whether a folder is the top of a checkout of normexp."""
+def goes_into_checkout(kind: str, folder: Path) -> bool:
+    """Whether the files go to the places of the package: a folder is the top of a checkout, and this is no claim."""
     file = folder / "pyproject.toml"
-    return file.is_file() and re.search(r'^name = "normexp"$', file.read_text(), re.M) is not None
+    top = file.is_file() and re.search(r'^name = "normexp"$', file.read_text(), re.M) is not None
+    return top and kind in PARTS

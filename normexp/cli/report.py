@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from normexp.cli.help import columns
 from normexp.config.process import typed
 from normexp.format import tell
+from normexp.training.screen import make_console
 
 
 def report(
@@ -53,7 +53,7 @@ def report(
     folder = out or first / (f"report-{in_path(values)}" if values else "report")
     page = write_report(study, folder, baseline=baseline, pdf=pdf, made_by=typed(sys.argv))
     means = write_mean_runs(study, folder if out or values else first)
-    show_answer(study, Console(width=None if sys.stdout.isatty() else 160), baseline)
+    show_answer(study, make_console(), baseline)
     tell(*(look_at(means, study) if means else ()), f"report: {page}")
 
 
@@ -76,7 +76,7 @@ def runs(folder: Path = Path("outputs"), /) -> None:
         finished=table["finished"].fillna("").astype(str).str[:16].str.replace("T", " "),
     )  # fmt: skip
     names = ["run", "data", "lr", "test", "finished"]  # a run's folder says norm, batch size and seed
-    console = Console() if sys.stdout.isatty() else Console(width=160)
+    console = make_console()
     shown = Table(show_edge=False, pad_edge=False)
     for name in names:
         shown.add_column(name, no_wrap=True, overflow="ignore" if name == "run" else "fold")

@@ -72,9 +72,8 @@ def train(arguments: list[str]) -> None:
     from normexp.config.compose import hydra_itself
 
     # A key of sbatch is new to the configuration.
-    places = [
-        f"{'++' if '.' in key else ''}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()
-    ]
+    new = {key: "++" if "." in key else "" for key in placed}
+    places = [f"{new[key]}hydra.launcher.{key}={quoted(value)}" for key, value in placed.items()]
     words = [*expanded(flags.words), *places] if many or flags.cfg else flags.words
     if flags.cfg and flags.multirun:
         raise ValueError(

@@ -1,5 +1,4 @@
-"""`normexp verify claim=S37`: name a claim, get a verdict with its evidence; and `normexp register`, which fixes a
-protocol before its first run."""
+"""`normexp verify claim=S37`: a verdict with its evidence; and `normexp register`: a protocol before its first run."""
 
 import sys
 from collections.abc import Sequence
@@ -78,14 +77,9 @@ def verify(
     with fast_imports():  # torch and Lightning take seconds to import
         from normexp.claims.verify import verify_all
 
-    status = verify_all(
-        chosen,
-        out,
-        command=typed(sys.argv),
-        options=engine,
-        evidence=kept,
-        registries=[registry] if registry else None,
-    )
+    registries = [registry] if registry else None
+    command = typed(sys.argv)
+    status = verify_all(chosen, out, command=command, options=engine, evidence=kept, registries=registries)
     for mistake in left_out:
         tell(f"Error: {mistake}", file=sys.stderr)
     return BAD_INPUT if left_out else status

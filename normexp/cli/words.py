@@ -52,14 +52,10 @@ def _shown(default: Any) -> str | None:
 def app_of(name: str, function: Callable[..., int | None]) -> App:
     """The reader of a command's words, which also prints its help."""
     return App(
-        name=f"normexp {name}",
-        default_command=function,
-        help_flags=(),
-        version_flags=(),
-        help_format="markdown",
+        name=f"normexp {name}", default_command=function, help_flags=(), version_flags=(), help_format="markdown",
         group_parameters=Group("Options, as key=value or --key value"),
         default_parameter=Parameter(negative=(), allow_repeating=False, show_default=_shown),
-    )
+    )  # fmt: skip
 
 
 def call(name: str, function: Callable[..., int | None], arguments: Sequence[str]) -> int | None:

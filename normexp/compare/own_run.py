@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from normexp.check.resolve import imported
-from normexp.runs import finished_summary, write_summary
+from normexp.runs import read_summary, write_summary
 from normexp.training.folder import RunFolder
 
 OF_SEED = ("lr", "seed")  # arguments that are no arm's
@@ -39,8 +39,8 @@ class OwnRun:
         """Call the function unless it has a result. Returns the summary."""
         folder = RunFolder(self.folder, self.digest, {"arguments.json": json.dumps(dict(self.arguments))})
         with folder:
-            if folder.finished():
-                return finished_summary(self.folder)
+            if finished := read_summary(self.folder):
+                return finished
             function, started = imported(self.target, "train"), time.monotonic()
             try:
                 found = function(**self.arguments)

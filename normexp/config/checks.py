@@ -26,8 +26,7 @@ FITTING = {"text": "data=python_docs or data=text_file", "image": "data=digits o
 
 
 def validate(config: dict[str, Any], groups: Sequence[str] = GROUPS) -> None:
-    """Raise a ValueError of one line for the first mistake in a resolved configuration; of its nodes, only those of
-    `groups` are checked."""
+    """Raise a ValueError of one line for the first mistake in a resolved configuration, in the nodes of `groups`."""
     checked(Root, config)
     if foreign := [name for name in config["allow_targets"] if name not in allowed_packages()]:
         raise ValueError(
@@ -60,8 +59,7 @@ def validate(config: dict[str, Any], groups: Sequence[str] = GROUPS) -> None:
 
 
 def check_node(path: str, node: Any, given: tuple[str, ...] = ()) -> None:
-    """Check a node with a `_target_` against its signature; search other nodes for such nodes. `given` are arguments
-    that normexp passes itself."""
+    """Check a node, and those in it, against the signature of its `_target_`. `given`: what normexp passes itself."""
     if isinstance(node, list):
         for index, value in enumerate(node):
             check_node(f"{path}[{index}]", value)

@@ -25,6 +25,7 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from normexp.config.errors import one_line
 from normexp.config.folder import CONFIGS, allowed_packages, config_file, own_folder
+from normexp.config.identity import OFF
 from normexp.config.options import GROUPS as CHOSEN
 from normexp.config.options import expanded, no_such_choice, quoted
 from normexp.config.schema import GROUPS, Root
@@ -35,7 +36,6 @@ REQUIRED = (*ONE, "trainer", "monitor", "recipe")
 NO_NAME = ("outputs", "threads", "allow_targets", "trainer.enable_progress_bar")  # where and how, not what
 # Values at the root. `recipe` is none: the list of defaults in train.yaml reads it.
 VALUES = frozenset(Root.model_fields) - {*GROUPS, "recipe"}
-OFF = {key for key, field in Root.model_fields.items() if not field.is_required()}
 
 
 def compose(overrides: Iterable[str]) -> tuple[DictConfig, dict[str, str]]:

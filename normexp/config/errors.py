@@ -78,8 +78,7 @@ def is_bad_input(error: BaseException) -> bool:
 
 
 def why(error: Exception) -> str:
-    """An error in one line, after its traceback if the user asked for it: of one of several things, of which the others
-    go on."""
+    """An error in one line, after its traceback if the user asked for it. What failed is one of several things."""
     if full_errors():
         traceback.print_exc()
     return printable(one_line(error))
@@ -103,11 +102,11 @@ def first_mistake(error: "ValidationError", model: "type[BaseModel]", path: str 
     key = f"{path}.{where}".strip(".")
     if not key:  # of a check of all values together, which names its own
         return remedies[0]
-    if first["type"] in ("extra_forbidden", "missing"):
+    own = first["type"] == "value_error"  # of a validator
+    # A key that is absent or unknown has no value to show; nor have keys that do not fit together.
+    if first["type"] in ("extra_forbidden", "missing") or (own and isinstance(first["input"], dict)):
         return f"{key}: {remedies[0]}"
-    if first["type"] == "value_error" and isinstance(first["input"], dict):  # keys that do not fit together
-        return f"{key}: {remedies[0]}"
-    shown = str(first["input"]) if first["type"] == "value_error" else repr(first["input"])
+    shown = str(first["input"]) if own else repr(first["input"])
     return f"{key}={shown:.80}: {' or '.join(dict.fromkeys(remedies))}"
 
 

@@ -40,9 +40,7 @@ def use_folder(folder: str | Path | None) -> None:
             f"config_dir={folder}: no such folder; it holds norm/mine.yaml, claims/mine.yaml, ..."
         )
     for path in Path(folder).glob("*/*.yaml") if folder else ():
-        if (
-            path.parent.name not in FOLDERS.values()
-        ):  # which have several documents, and a reader of their own
+        if path.parent.name not in FOLDERS.values():  # they have several documents, and their own reader
             parse_yaml(read_text(path), path)
     os.environ[VARIABLE] = str(Path(folder).absolute()) if folder else ""
 

@@ -1,5 +1,4 @@
-"""Choices and keys, as the yaml files say them: what there is, with its comment; and a value as a word. Imports
-nothing heavy."""
+"""Choices and keys with their comments in the yaml files, and a value as a word. Imports nothing heavy."""
 
 import difflib
 import re
@@ -26,9 +25,8 @@ def choices(group: str) -> dict[str, str]:
     paths = sorted((CONFIGS / group).glob("*.yaml"))
     comments = {path.stem: re.search(r"^# (?!@package)(.*)", path.read_text(), re.M) for path in paths}
     offered = {name: comment[1] if comment else "" for name, comment in comments.items()}
-    of_user = (
-        sorted(path.stem for path in (folder / group).glob("*.yaml")) if (folder := own_folder()) else ()
-    )
+    folder = own_folder()
+    of_user = sorted(path.stem for path in (folder / group).glob("*.yaml")) if folder else []
     return dict.fromkeys(of_user, "of your own") | offered
 
 
@@ -63,8 +61,7 @@ HUBS = {
 
 
 def expanded(words: Iterable[str]) -> list[str]:
-    """Words with `model=timm:NAME` as the choice and the options that it stands for. They come first, so that words of
-    the user's can change them."""
+    """Words with `model=timm:NAME` as what it stands for. That comes first, so that the user's words can change it."""
     first, rest = [], []
     for word in words:
         plain = re.sub(r"\\(.)", r"\1", word)  # Hydra escapes signs in the cells of a sweep

@@ -46,8 +46,7 @@ def typed(argv: Sequence[str]) -> str:
 def sleep_where_others_work() -> None:
     """Let torch's threads sleep while they wait for each other, where other processes use these cores. By default they
     spin: on two idle cores that saves a third of a step; beside one busy process it triples the step, as what spins
-    keeps the core that the other thread needs. Both compute the same bits. OpenMP reads this when torch is imported.
-    """
+    keeps the core that the other thread needs. Both compute the same bits. OpenMP reads this with torch's import."""
     given = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
     if not given and "torch" not in sys.modules and busy_elsewhere() >= BUSY:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"

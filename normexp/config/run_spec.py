@@ -18,21 +18,13 @@ from normexp.config.targets import DataOfLaunch
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run as a plain, picklable value. Runs share their nodes; do not change them.
+    """One run as a plain, picklable value. Runs share their nodes; do not change them."""
 
-    Attributes:
-        config: resolved and validated, in plain types.
-        choices: group -> chosen name.
-        digest: hash of the run's identity.
-        folder: of the run; it may not exist yet.
-        overrides: what a user types for this run alone.
-    """
-
-    config: dict[str, Any]
-    choices: dict[str, str]
-    digest: str
-    folder: Path
-    overrides: tuple[str, ...] = ()
+    config: dict[str, Any]  # resolved and validated, in plain types
+    choices: dict[str, str]  # group -> chosen name
+    digest: str  # hash of the run's identity
+    folder: Path  # may not exist yet
+    overrides: tuple[str, ...] = ()  # what a user types for this run alone
 
     def files(self) -> dict[str, str]:
         """The texts of the files in `.hydra/`."""
@@ -82,9 +74,8 @@ def saved_spec(folder: Path, summary: dict[str, Any]) -> RunSpec:
     """The run of a folder, by its summary, without loggers and monitors: nothing is trained, and what the run wanted
     may not be installed here. Raises ValueError with one line for a configuration of another version."""
     known = {key: value for key, value in summary["config"].items() if key in Root.model_fields}
-    config = OFF | known | {"logger": [], "monitor": {}, "allow_targets": []}
-    config["data"] = {**config["data"]}
-    config["data"].pop("cache", None)  # of that machine alone
+    data = {key: value for key, value in known["data"].items() if key != "cache"}  # of that machine alone
+    config = OFF | known | {"data": data, "logger": [], "monitor": {}, "allow_targets": []}
     validate(config)
     return RunSpec(config, summary["choices"], summary["hash"], folder)
 

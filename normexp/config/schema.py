@@ -1,5 +1,4 @@
-"""The schema of a configuration: the keys at its root with their types and limits, and for each class that a node names
-the options of its signature.
+"""The schema of a configuration: the keys at its root with types and limits, and the options of each node's class.
 
 `configs/train.yaml` holds the defaults and says in one sentence what each key does. `Root.model_json_schema()` serves
 editors. Imports neither torch nor Hydra.
@@ -111,14 +110,12 @@ def options_of(target: type, given: tuple[str, ...] = (), partial: bool = False)
         hints = get_type_hints(inspect.getattr_static(target, "__init__"), include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in parameters:
-        if (
-            parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            and parameter.name not in given
-        ):
-            required = parameter.default is parameter.empty and not partial
-            # An alias, since names such as `copy` are those of pydantic's own methods.
-            field = Field(... if required else None, alias=parameter.name)
-            fields[f"option_{parameter.name}"] = (_yaml_kind(hints.get(parameter.name, Any)), field)
+        if parameter.name in given or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        required = parameter.default is parameter.empty and not partial
+        # An alias, since names such as `copy` are those of pydantic's own methods.
+        field = Field(... if required else None, alias=parameter.name)
+        fields[f"option_{parameter.name}"] = (_yaml_kind(hints.get(parameter.name, Any)), field)
     more = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
     config = ConfigDict(**{**STRICT, "extra": "allow" if more else "forbid"})
     return create_model(target.__name__, __config__=config, **fields)

@@ -3,8 +3,7 @@
 A name in `_target_` must begin with an allowed prefix, which is judged before anything is imported: the rooms of
 normexp whose classes are parts of a run, torch's modules and optimizers, the list LIGHTNING, and packages that the user
 allows on the command line or as a Python argument. That is the whole promise about files of others. An allowed package
-or module may lie in the folder of `--config-dir`, beside its yaml files; one that is installed comes first.
-"""
+or module may lie in the folder of `--config-dir`, beside its yaml files; one that is installed comes first."""
 
 import contextlib
 import functools
@@ -106,8 +105,7 @@ def build_model(config: dict[str, Any], data: Any) -> "nn.Module":
 
 @contextlib.contextmanager
 def refused(path: str, what: str, where: str = "with its options") -> Iterator[None]:
-    """Turn an error of a part's code into one line that names the part, and where it fails. A ValueError passes: it is
-    already a message to the user."""
+    """Turn an error of a part's code into one line that names it, and where it fails. A ValueError is a message."""
     try:
         yield
     except ValueError:

@@ -48,8 +48,7 @@ def save_all(
 
 def save(drawing: Drawing, folder: Path, source: str, *, pdf: bool = False) -> Markup:
     """Write a PNG, and a PDF if asked: its fonts take most of the time. The files have no date, so equal runs give
-    equal files. Returns the element of a page. A figure of one panel is drawn for half a page, so that its text has
-    the size of all others."""
+    equal files. Returns the element of a page, on which text has one size: a single panel takes half its width."""
     folder.mkdir(parents=True, exist_ok=True)
     figure, png = drawing.figure, io.BytesIO()
     figure.get_layout_engine().execute(figure)  # once: `savefig` would lay it out twice per format
@@ -68,8 +67,7 @@ def save(drawing: Drawing, folder: Path, source: str, *, pdf: bool = False) -> M
 def new_figure(
     count: int, columns: int = 1, *, panel: tuple[float, float], ylabel: str = "", **options: Any
 ) -> tuple[Figure, list[Axes]]:
-    """A figure of so many equal panels and its axes, row by row; the left ones have the label. It is not made by
-    pyplot, so it need not be closed."""
+    """A figure of equal panels, not pyplot's, so it need not be closed; and its axes by rows, labeled at the left."""
     rows = -(-count // columns)
     figure = Figure(figsize=(panel[0] * columns, panel[1] * rows), layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
@@ -98,10 +96,7 @@ def level_panels(
     **options: Any,
 ) -> tuple[Figure, str]:  # fmt: skip
     """One panel per level, with the arms' names beside the last. Returns the figure, and what its caption must add.
-
-    Args:
-        draw: draws a panel; returns where the line of each arm ends.
-    """
+    `draw` draws a panel, and returns where the line of each arm ends."""
     height = height_for(study.arms, 2.5)
     figure, shown = panels(
         study.some_levels(MOST_PANELS), xlabel, ylabel, height=height, sharey=True, **options

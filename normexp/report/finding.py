@@ -2,7 +2,7 @@
 terminal or a notebook shows of it."""
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from normexp.format import pluralize, printable, say
+from normexp.report import tables
 from normexp.report.study import Study, as_text, label, open_study
-from normexp.report.tables import cells_of, comparison, heads, how_to_read, in_words, number, over_examples
+from normexp.report.tables import how_many, number
 from normexp.report.tensorboard_means import FOLDER, look_at, write_mean_runs
 from normexp.runs.columns import networks
 from normexp.runs.summary import NEAR_CHANCE
@@ -36,7 +37,7 @@ def finding(study: Study, table: pd.DataFrame) -> str:
     clear = rows[(rows["low"] > 0) | (rows["high"] < 0)]
     seeds, what = how_many(rows["pairs"]), label(study.metric)
     many = f", corrected for {count} comparisons" if count > 1 else ""
-    how = f"{over_examples(study)}, 95% interval{many}"  # behind the number of seeds
+    how = f"{tables.over_examples(study)}, 95% interval{many}"  # behind the number of seeds
     if clear.empty and not few:
         widest = number(float(np.maximum(-rows["low"], rows["high"]).max()), study)
         return (
@@ -54,12 +55,6 @@ def finding(study: Study, table: pd.DataFrame) -> str:
         others, more = pluralize(len(rows) - 1, "interval"), len(clear) - 1
         text += f" Of the other {others}, {more or 'none'} {'exclude' if more > 1 else 'excludes'} zero."
     return f"{text} {scope(study)}"
-
-
-def how_many(pairs: Iterable[int]) -> str:
-    """`5 seeds`, or `5 to 9 seeds` where pairs of arms have other numbers."""
-    low, high = min(pairs), max(pairs)
-    return pluralize(high, "seed") if low == high else f"{low} to {high} seeds"
 
 
 def of_few_seeds(study: Study) -> str:
@@ -201,26 +196,21 @@ MOST_RUNS = 500  # that a sweep reads at its end, in about three seconds
 
 def show_answer(study: Study, console: Console, baseline: str | None = None) -> None:
     """Print the comparison, arms by levels, and under it the report's finding and cautions."""
-    table = comparison(study, baseline)
+    table = tables.comparison(study, baseline)
     grid = Table(show_edge=False, pad_edge=False)
-    for index, name in enumerate([f"norm \\ {label(study.x)}" if study.x else "norm", *heads(study)]):
+    for index, name in enumerate(tables.heads(study)):
         grid.add_column(Text(printable(name)), justify="right" if index else "left", no_wrap=not index)
-    for arm, arm_cells in cells_of(study, table).items():
-        words = (Text(in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
+    for arm, arm_cells in tables.cells_of(study, table).items():
+        words = (Text(tables.in_words(cell), "bold" if cell["best"] else "") for cell in arm_cells)
         grid.add_row(Text(printable(arm)), *words)
     console.print()
     console.print(grid, highlight=False)
-    for line in (how_to_read(study, table), "", finding(study, table), *cautions(study)):
+    for line in (tables.how_to_read(study, table), "", finding(study, table), *cautions(study)):
         console.print(printable(line), highlight=False, markup=False)
 
 
 def show_folder(
-    folder: Path,
-    console: Console,
-    *,
-    events: bool = True,
-    metric: str = "test/accuracy",
-    better: str | None = None,
+    folder: Path, console: Console, *, metric: str, better: str | None, events: bool
 ) -> list[str]:
     """Print what the study in a folder says now, and write its means over seeds for TensorBoard there. Returns the
     lines that lead to them. Where the study is large or cannot be read as one, one line says so, and older means go,

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from normexp.report.study import Study, label
+from normexp.report.study import Study
 from normexp.report.tables import cells_of, emphasized, heads, how_to_read
 
 # Signs that LaTeX reads as commands, and those of our tables that its fonts lack
@@ -34,19 +34,13 @@ def booktabs(head: Sequence[str], rows: Sequence[Sequence[str]], note: str = "")
     def line(cells: Sequence[str]) -> str:
         return f"{' & '.join(map(cell, cells))} \\\\"
 
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}",
-        r"\toprule",
-        line(head),
-        r"\midrule",
-        *map(line, rows),
-    ]
+    begin = rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}"
+    lines = [begin, r"\toprule", line(head), r"\midrule", *map(line, rows), r"\bottomrule", r"\end{tabular}"]
     note = f"% {' '.join(note.split())}\n" if note else ""
-    return note + "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+    return note + "\n".join(lines) + "\n"
 
 
 def comparison_in_latex(study: Study, table: pd.DataFrame) -> str:
     """The table of a comparison: a row for each arm, a column for each level."""
     rows = [[arm, *map(emphasized, cells)] for arm, cells in cells_of(study, table).items()]
-    corner = f"norm / {label(study.x)}" if study.x else "norm"
-    return booktabs([corner, *heads(study)], rows, how_to_read(study, table))
+    return booktabs(heads(study, "/"), rows, how_to_read(study, table))

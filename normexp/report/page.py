@@ -9,23 +9,14 @@ import pandas as pd
 from markupsafe import Markup
 
 from normexp.format import pluralize
+from normexp.report import tables
 from normexp.report.drawing import Drawing, Skipped, save_all
 from normexp.report.figures import FIGURES
 from normexp.report.finding import cautions, finding, source, stops_early
 from normexp.report.latex import comparison_in_latex
 from normexp.report.study import Study, label, open_study
 from normexp.report.style import Style, drawing_style
-from normexp.report.tables import (
-    TOGETHER,
-    cells_of,
-    comparison,
-    fenced,
-    heads,
-    how_to_read,
-    markdown,
-    of_what,
-    plain,
-)
+from normexp.report.tables import plain
 from normexp.runs.columns import networks
 from normexp.runs.files import write_text
 from normexp.runs.summary import MOST_LOSS
@@ -72,7 +63,7 @@ def write_report(
         pdf: write the figures as PDF, too.
         made_by: the command, for the page's foot.
     """
-    table, style = comparison(study, baseline), Style(study.arms)
+    table, style = tables.comparison(study, baseline), Style(study.arms)
     foot = source(study)
     _ = study.metrics  # a damaged file shows here, before anything is written
     sections: list[dict[str, Any]] = []
@@ -90,13 +81,12 @@ def write_report(
     if absent:
         sections.append({"title": "Not measured", "id": "absent", "figures": absent})
     sections[0]["table"] = comparison_cells(study, table, style)
-    sentence, runs, limits = finding(study, table), runs_text(study), cautions(study)
-    tables = {"comparison.csv": table, "runs.csv": study.summaries.drop(columns=["key", "level"])}
+    runs = study.summaries.drop(columns=["key", "level"])
     title = study.name.replace("_", " ")
     page = save_page(
-        out, title=title[:1].upper() + title[1:], facts=facts(study), cautions=limits, sections=sections,
-        pictures=pictures, lists=lists(study), finding=sentence, provenance=[foot], runs_text=runs, made_by=made_by,
-        tables=tables,
+        out, title=title[:1].upper() + title[1:], finding=finding(study, table), facts=facts(study),
+        cautions=cautions(study), sections=sections, pictures=pictures, lists=lists(study), runs_text=runs_text(study),
+        provenance=[foot], made_by=made_by, tables={"comparison.csv": table, "runs.csv": runs},
     )  # fmt: skip
     (out / "report.md").write_text(text_of(study, table))
     write_text(out / "tables" / "comparison.tex", comparison_in_latex(study, table))
@@ -106,7 +96,7 @@ def write_report(
 def text_of(study: Study, table: pd.DataFrame) -> str:
     """The report as Markdown: finding, tables and cautions."""
     notes = "".join(f"- {plain(line)}\n" for line in (runs_text(study), *cautions(study)))
-    parts = (plain(finding(study, table)), markdown(study, table), notes, fenced(study.command))
+    parts = (plain(finding(study, table)), tables.markdown(study, table), notes, tables.fenced(study.command))
     return f"# {plain(study.name)}\n\n" + "\n\n".join(parts) + "\n"
 
 
@@ -149,12 +139,20 @@ def comparison_cells(study: Study, table: pd.DataFrame, style: Style) -> dict[st
     baseline = dict(zip(table["arm"], table["baseline"], strict=True))
     rows = [
         {"arm": arm, "color": style.color[arm], "baseline": arm == baseline[arm], "cells": cells}
-        for arm, cells in cells_of(study, table).items()
+        for arm, cells in tables.cells_of(study, table).items()
     ]
-    note = f"{how_to_read(study, table)} Second line: paired difference to {of_what(table)}, {TOGETHER}."
+    difference = f"paired difference to {tables.of_what(table)}, {tables.TOGETHER}"
+    note = f"{tables.how_to_read(study, table)} Second line: {difference}."
     x, corner = (label(study.x), label(study.metric)) if study.x else (None, "norm")
     usual = f"n={table['n'].mode()[0]}"
-    return {"rows": rows, "heads": heads(study), "x": x, "corner": corner, "note": note, "usual": usual}
+    return {
+        "rows": rows,
+        "heads": tables.heads(study)[1:],
+        "x": x,
+        "corner": corner,
+        "note": note,
+        "usual": usual,
+    }
 
 
 def list_html(table: pd.DataFrame) -> Markup:

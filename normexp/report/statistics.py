@@ -28,22 +28,15 @@ NOTHING = Estimate(math.nan, math.nan, math.nan, 0)
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """Final values of the runs of one point.
+    """Final values of the runs of one point."""
 
-    Attributes:
-        keys: what pairs runs: seed and kind of execution, each once.
-        values: (n,)
-        examples: (n, E), the same value on each test example; None if a run kept none, or if their test sets differ.
-        test_set: digest of the test examples.
-        answer: what one answer is worth, 1 / (number of answers), for an accuracy; 0 for a loss.
-        bounds: the smallest and the largest possible value, at which an interval of the mean ends.
-    """
-
-    keys: Sequence[tuple]
-    values: np.ndarray
+    keys: Sequence[tuple]  # what pairs runs: seed and kind of execution, each once
+    values: np.ndarray  # (n,)
+    # (n, E), the same value on each test example; None if a run kept none, or if their test sets differ
     examples: np.ndarray | None = None
-    test_set: str = ""
-    answer: float = 0.0
+    test_set: str = ""  # digest of the test examples
+    answer: float = 0.0  # what one answer is worth, 1 / (number of answers), for an accuracy; 0 for a loss
+    # the smallest and the largest possible value, at which an interval of the mean ends
     bounds: tuple[float, float] = (-math.inf, math.inf)
 
     def mean(self, level: float = LEVEL) -> Estimate:
@@ -53,8 +46,7 @@ class Values:
         return result._replace(low=max(result.low, least), high=min(result.high, most))
 
     def minus(self, other: "Values", level: float = LEVEL) -> Estimate:
-        """self - other over their common keys. Equal seeds have equal initial weights and batches, so their common
-        noise cancels."""
+        """self - other over common keys. Equal seeds start with equal weights and batches; that noise cancels."""
         places = {key: index for index, key in enumerate(other.keys)}
         pairs = [(i, places[key]) for i, key in enumerate(self.keys) if key in places]
         if not pairs:
@@ -96,8 +88,7 @@ def estimate(
 
 
 def crossed(z: np.ndarray, resolution: float = 0.0) -> tuple[float, float]:
-    """(variance, degrees of freedom) of the mean of `z` (seeds, examples). Every seed had the same examples; both are
-    samples.
+    """(variance, degrees of freedom) of the mean of `z` (seeds, equal examples of each), of which both are samples.
 
     The crossed model has components for seed, example and rest. V_seed + V_example - V_rest is an unbiased estimate of
     the variance of the mean. V_seed is the variance of the seeds' means divided by n, V_example that of the examples'

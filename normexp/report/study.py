@@ -34,16 +34,12 @@ OF_EXAMPLES = ("test/accuracy", "test/loss")  # metrics that runs keep for each 
 
 @dataclass
 class Study:
-    """Args:
-    path: folder of the study, `outputs/<name>`.
-    metric: the final value to compare.
-    summaries: one row per finished run. The study adds the columns `arm`, `level` (the value of x; 0 without a factor)
-        and `key` (seed and kind of execution, which pair runs).
-    """
+    """The finished runs of a folder, compared. It adds to their table the columns `arm`, `level` (the value of x; 0
+    without a factor) and `key` (seed and kind of execution, which pair runs)."""
 
-    path: Path
-    metric: str
-    summaries: pd.DataFrame
+    path: Path  # `outputs/<name>`
+    metric: str  # the final value to compare
+    summaries: pd.DataFrame  # one row per finished run
     better: str | None = None  # higher or lower, where the metric's name does not say it
     arms: list[str] = field(init=False)
     x: str | None = field(init=False)  # the numeric factor
@@ -133,8 +129,7 @@ class Study:
 
     @cached_property
     def metrics(self) -> pd.DataFrame:
-        """All numbers that the chosen runs recorded: arm, level, seed, failed, step, epoch, samples, seconds, metric,
-        value."""
+        """What chosen runs recorded: arm, level, seed, failed, step, epoch, samples, seconds, metric, value."""
         rows = self.chosen.reset_index(drop=True)
         values = read_metrics([self.path / run for run in rows["run"]])
         run = values.pop("run").to_numpy()

@@ -22,13 +22,9 @@ if TYPE_CHECKING:
 # Colors that people with every kind of color vision can tell apart (Okabe, Ito 2008; more: Tol 2021), dark enough for
 # text on white. The usual norms have the same color in every report. Other norms take the colors that a study leaves.
 OWN = {
-    "none": "#555555",
-    "batchnorm": "#0072B2",
-    "layernorm": "#D55E00",
-    "groupnorm": "#009E73",
-    "instancenorm": "#B5568B",
-    "rmsnorm": "#C58A00",
-}
+    "none": "#555555", "batchnorm": "#0072B2", "layernorm": "#D55E00", "groupnorm": "#009E73",
+    "instancenorm": "#B5568B", "rmsnorm": "#C58A00",
+}  # fmt: skip
 FREE = (  # those like the color of a usual norm come last
     "#A32020", "#5B6FB5", "#6A7A1F", "#332288", "#CC6677", "#882255", "#7A4A1E", "#44776A", "#117733", "#AA4499",
     "#2E8B9A", "#3A9BD9",
@@ -109,10 +105,7 @@ def plain_log_ticks(axis: Axis, low: float, high: float) -> None:
 
 def label_lines(axes: Axes, ends: Mapping[str, float], style: Style) -> None:
     """Write the names of the arms beside the right ends of their lines, moved apart so that they do not overlap.
-
-    Args:
-        ends: arm -> y of its last point, in data coordinates.
-    """
+    `ends`: arm -> y of its last point, in data coordinates."""
     to_axes = axes.transData + axes.transAxes.inverted()
     right = axes.get_xlim()[1]
     gap = LINE / (axes.get_window_extent().height / axes.figure.dpi * 72)
@@ -141,8 +134,7 @@ def shorten(name: str) -> str:
 def draw_curves(
     axes: Axes, style: Style, curve: pd.DataFrame, x: str, *, band: bool = True, **look: Any
 ) -> dict[str, float]:
-    """The mean of each arm over a column with its band, from columns such as `statistics.curves` gives. Returns where
-    each line ends."""
+    """Each arm's mean over a column with its band, from what `statistics.curves` gives. Returns where lines end."""
     ends = {}
     for arm, rows in curve.groupby("arm", observed=True, sort=False):
         alone = {"marker": "o"} if len(rows) == 1 else {}  # a line would not show
@@ -175,8 +167,7 @@ def spread_of_levels(study: Study) -> bool:
 
 
 def dodge(level: float, arm: str, study: Study) -> float:
-    """A level moved aside for an arm, so that equal arms do not hide each other. A place is a fiftieth of the axis, or
-    less if there are many arms."""
+    """A level moved aside for an arm, so that none hides another: by a fiftieth of the axis, or less for many arms."""
     first, last = study.levels[0], study.levels[-1]
     share = min(0.018, 0.15 / len(study.arms)) * (study.arms.index(arm) - (len(study.arms) - 1) / 2)
     if spread_of_levels(study):

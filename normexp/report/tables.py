@@ -96,18 +96,17 @@ def cells_of(study: Study, table: pd.DataFrame) -> dict[str, list[dict[str, Any]
     """Arm -> its cells in parts: value, interval, difference, n, failed and rate (where it was tuned) as text, best."""
     cells: dict[str, list[dict[str, Any]]] = {}
     for _, row in table.iterrows():
-        difference, *ends = (
-            number(row[f"difference{end}"], study, signed=True) for end in ("", "_low", "_high")
-        )
-        interval = "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
+        parts = ("difference", "difference_low", "difference_high")
+        difference, *ends = (number(row[part], study, signed=True) for part in parts)
+        difference += "" if math.isnan(row["difference_low"]) else f" [{', '.join(ends)}]"
         each = [number(value, study, signed=True) for value in row["difference_few"]]
-        seeds = [number(value, study) for value in row["few"]] if len(row["few"]) > 1 else []
+        interval = interval_text(row["mean"], row["low"], row["high"], study)
+        if len(row["few"]) > 1:
+            interval = f"({', '.join(number(value, study) for value in row['few'])})"
         cell = {
             "value": number(row["mean"], study),
-            "interval": f"({', '.join(seeds)})"
-            if seeds
-            else interval_text(row["mean"], row["low"], row["high"], study),
-            "difference": (", ".join(each) or difference + interval) if row["pairs"] else "",
+            "interval": interval,
+            "difference": (", ".join(each) or difference) if row["pairs"] else "",
             "n": f"n={row['n']}" if row["runs"] else "no run",
             "failed": f"{row['failed']} of {row['runs']} failed" if row["failed"] else "",
             "rate": f"lr {row['lr']:g}" if study.rate_varies and row["runs"] else "",
@@ -129,16 +128,18 @@ def emphasized(cell: dict[str, Any]) -> str:
     return f"**{text}**" if cell["best"] else text
 
 
-def heads(study: Study) -> list[str]:
-    """The heads of the columns: the levels, or the metric where there is no factor."""
-    return [f"{level:g}" for level in study.levels] if study.x else [label(study.metric)]
+def heads(study: Study, over: str = "\\") -> list[str]:
+    """The heads of the columns: the norm `over` the factor, and its levels; or the metric where there is no factor."""
+    if not study.x:
+        return ["norm", label(study.metric)]
+    return [f"norm {over} {label(study.x)}", *(f"{level:g}" for level in study.levels)]
 
 
 def markdown(study: Study, table: pd.DataFrame) -> str:
     """The table for a paper or a README: one row per arm, one column per level; and that of the paired differences."""
     baseline = dict(zip(table["arm"], table["baseline"], strict=True))
-    corner = f"norm \\\\ {plain(label(study.x))}" if study.x else "norm"
-    head = [corner, *map(plain, heads(study))], ["---", *("---:" for _ in heads(study))]
+    _, *levels = names = list(map(plain, heads(study)))
+    head = [names, ["---", *("---:" for _ in levels)]]
     values, differences = [*head], [*head]
     for arm, cells in cells_of(study, table).items():
         values.append([plain(arm), *map(emphasized, cells)])
@@ -162,18 +163,23 @@ def of_what(table: pd.DataFrame) -> str:
 
 def how_to_read(study: Study, table: pd.DataFrame) -> str:
     """Sentences that explain the numbers of the comparison's table."""
-    low, high = table["n"][table["n"] > 0].min(), table["n"].max()
+    counts = table["n"][table["n"] > 0]
     what = f"{label(study.metric).capitalize()}{' in %' if study.metric.endswith('accuracy') else ''}"
     bold = " Bold: better than every other arm there, by paired intervals that hold for all differences together."
     bold = bold if table["best"].any() else ""
-    if not high:
+    if counts.empty:
         return f"{what}: no run has a value."
-    if high == 1:
+    if (most := counts.max()) == 1:
         return f"{what}: of one seed, so without an interval.{bold}"
-    if high < FEWEST_FOR_INTERVAL:
-        return f"{what}: mean over {high} seeds, each in brackets. Fewer than {FEWEST_FOR_INTERVAL} have no interval."
-    over = pluralize(low, "seed") if low == high else f"{low} to {high} seeds"
-    return f"{what}: mean and 95% interval over {over}{over_examples(study)}.{bold}"
+    if most < FEWEST_FOR_INTERVAL:
+        return f"{what}: mean over {most} seeds, each in brackets. Fewer than {FEWEST_FOR_INTERVAL} have no interval."
+    return f"{what}: mean and 95% interval over {how_many(counts)}{over_examples(study)}.{bold}"
+
+
+def how_many(seeds: Iterable[int]) -> str:
+    """`5 seeds`, or `5 to 9 seeds` where not all have the same number."""
+    low, high = min(seeds), max(seeds)
+    return pluralize(high, "seed") if low == high else f"{low} to {high} seeds"
 
 
 def over_examples(study: Study) -> str:
@@ -189,8 +195,7 @@ def plain(text: str) -> str:
 
 
 def fenced(text: str) -> str:
-    """A block of code. Its fence is longer than any fence in the text. Text with tags is escaped, for readers of the
-    file that know no fences."""
+    """A block of code. Its fence is longer than any in the text. Tags are escaped, for readers that know no fences."""
     if "<" in text:
         return f"<pre><code>{html.escape(text, quote=False)}\n</code></pre>"
     longest = max(map(len, re.findall("`+", text)), default=0)

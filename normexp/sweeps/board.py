@@ -17,15 +17,9 @@ from normexp.sweeps.places import Place
 
 
 def show_plan(
-    tasks: Sequence[Task],
-    place: Place | None,
-    options: Options,
-    logs: Path,
-    console: Console,
-    *,
-    command: str = "",
-    brief: bool = False,
-) -> None:
+    tasks: Sequence[Task], place: Place | None, options: Options, logs: Path, console: Console, *,
+    command: str = "", brief: bool = False,
+) -> None:  # fmt: skip
     """Print what will run and how, if `brief` in one line; with `options.plan` an estimate of its time, and what a
     cluster would get. `place` is None if nothing runs."""
     to_run = [task for task in tasks if task.state == "planned"]
@@ -46,11 +40,8 @@ def show_plan(
 
         say(console, f"estimate  {estimate([task.spec for task in to_run], place.at_once)}", *place.draft())
     else:
-        say(
-            console,
-            "time      known when the first run ends; --plan estimates it and starts nothing",
-            f"logs      {logs}",
-        )
+        say(console, "time      known when the first run ends; --plan estimates it and starts nothing")
+        say(console, f"logs      {logs}")
 
 
 def few_seeds(tasks: Sequence[Task], command: str) -> Iterator[str]:
@@ -87,8 +78,7 @@ class Board:
         self.status = console.status("starting")
 
     def update(self, task: Task) -> None:
-        """Show the new state of a task, and the remaining time at the pace of the runs that ended. A terminal shows
-        that time in its last line alone."""
+        """Show the new state of a task, and the time left at the pace so far; a terminal, in its last line alone."""
         states = Counter(one.state for one in self.tasks)
         left = sum(states[state] for state in WAITING)
         ended = [one.seconds for one in self.tasks if one.seconds]

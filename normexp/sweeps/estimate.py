@@ -39,8 +39,7 @@ def estimate(specs: Sequence[RunSpec], at_once: int) -> str:
 
 
 def seconds_of_each(specs: Sequence[RunSpec]) -> list[dict[str, float]]:
-    """Processor seconds of each run, by what takes them; none where no step can be timed here: of a function of
-    somebody's, or on a GPU."""
+    """Processor seconds of each run, by what takes them; none for a function of somebody's, or on a GPU."""
     on_cpu = all(spec.config["trainer"].get("accelerator") == "cpu" for spec in specs)
     if any(hasattr(spec, "train") for spec in specs) or (not on_cpu and torch.cuda.is_available()):
         return []

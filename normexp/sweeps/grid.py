@@ -30,19 +30,13 @@ def sweep(
     with one line before the first run starts, if any cell cannot run."""
     with process.fast_imports():  # thousands of configurations are many objects, too
         planned = plan(names(job_overrides), job_overrides)
-    first = next(iter(planned.values())).config
     # Flags stay. A preset's `hydra.mode: MULTIRUN` would make the one run a sweep again.
     flags = [a for a in argv[1:] if a not in ("-m", "--multirun") and (a.startswith("-") or "=" not in a)]
     single = ["hydra.mode=RUN"] if any(a.startswith("experiment=") for a in argv) else []
-    tasks = run(
-        list(planned.values()),
-        options,
-        folder=folder,
-        names=list(planned),
-        command=typed(argv),
-        starter=[argv[0], *flags, *single],
-    )
+    specs, starter = list(planned.values()), [argv[0], *flags, *single]
+    tasks = run(specs, options, folder=folder, names=list(planned), command=typed(argv), starter=starter)
     if not options.plan:
+        first = specs[0].config
         show_answer_of(Path(first["outputs"], first["name"]), tasks, make_console(), options)
     return int(any(task.state in ("crashed", "interrupted") for task in tasks))
 
@@ -89,7 +83,7 @@ def show_answer_of(study: Path, tasks: Sequence[Task], console: Console, options
     from normexp.report.finding import show_folder  # pandas takes a while to import
 
     events = any(writes_events(task.spec.config) for task in done)
-    means = show_folder(study, console, events=events, metric=options.metric, better=options.better)
+    means = show_folder(study, console, metric=options.metric, better=options.better, events=events)
     asked = options.model_dump(include={"metric", "better"}, exclude_defaults=True)
     words = [str(study), *(f"{key}={value}" for key, value in asked.items())]
     say(console, f"report: {process.command('report')} {shlex.join(words)}", *(means or lines))

@@ -21,54 +21,34 @@ WAITING = ("planned", "running")  # states that pass
 
 @dataclass(frozen=True)
 class Job:
-    """The work of one run.
-
-    Args:
-        argv: the command line of this run alone. Lightning runs it again for each device.
-        threads: CPU threads, if the run sets none.
-        log: of stdout and stderr. A second try appends to it.
-    """
+    """The work of one run."""
 
     spec: RunSpec
-    argv: list[str]
-    threads: int
-    log: Path
+    argv: list[str]  # the command line of this run alone; Lightning runs it again for each device
+    threads: int  # of the CPU, if the run sets none
+    log: Path  # of stdout and stderr; a second try appends to it
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
+    """How a job ended."""
 
-    Args:
-        status: completed, diverged, crashed, interrupted, or planned: another process is training this run.
-        seconds: of the run.
-        clean: whether the process may train another run: nothing crashed or was compiled in it, and it
-            is in no group of processes.
-    """
-
-    status: str
+    status: str  # completed, diverged, crashed, interrupted, or planned: another process is training this run
     seconds: float
     error: str | None = None
-    clean: bool = True
+    clean: bool = True  # its process may train another run: no crash, nothing compiled, no group of processes
 
 
 @dataclass(eq=False)
 class Task:
-    """A run of a launch and its state.
+    """A run of a launch and its state."""
 
-    Attributes:
-        name: how it differs from the others: "norm=batchnorm batch_size=2 seed=0".
-        state: planned, running, skipped (it was finished before), completed, diverged, crashed or interrupted.
-        error: why it crashed, in one line.
-        lost: how often its job ended without an outcome.
-    """
-
-    name: str
+    name: str  # how it differs from the others: "norm=batchnorm batch_size=2 seed=0"
     job: Job
-    state: str = "planned"
+    state: str = "planned"  # running, completed, diverged, crashed, interrupted, skipped (was finished)
     seconds: float = 0.0
-    error: str | None = None
-    lost: int = 0
+    error: str | None = None  # why it crashed, in one line
+    lost: int = 0  # how often its job ended without an outcome
 
     @property
     def spec(self) -> RunSpec:

@@ -61,15 +61,11 @@ def _value(given: Any) -> Any:
 
 
 class SweepOptions(Options):
-    """Those of `train -m`, which Hydra reads as values.
-
-    Attributes:
-        metric, better: by what its last sentences compare, and which way of it is better.
-    """
+    """Those of `train -m`, which Hydra reads as values."""
 
     model_config = ConfigDict(strict=True)
 
-    metric: str = "test/accuracy"
+    metric: str = "test/accuracy"  # by which the last sentences compare
     better: Literal["higher", "lower"] | None = None
 
     @model_validator(mode="after")

@@ -35,13 +35,9 @@ PRELOADED = (  # what every run imports sooner or later
 
 class Place:
     """Computes jobs. It is used from one thread and never gets more than `at_once` jobs. Its text says how runs are
-    computed, for the plan: `2 at a time`.
+    computed, for the plan: `2 at a time`."""
 
-    Attributes:
-        at_once: jobs that it takes now. A cluster may start fewer.
-    """
-
-    at_once: int
+    at_once: int  # jobs that it takes; a cluster may start fewer
 
     def submit(self, job: Job) -> "Future[Outcome]":
         """Start or queue a job. Its future fails if the job ends without an outcome; then it is tried again."""

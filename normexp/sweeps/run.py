@@ -83,8 +83,7 @@ def run(
 def changes(
     todo: Sequence[Task], place: Place, came: Sequence[int], say: Callable[[str], None]
 ) -> Iterator[Task]:
-    """Run tasks at a place; yield a task whenever its state changes. The first of the signals that `came` stops the
-    launch; `say` prints a line."""
+    """Run tasks at a place; yield each whose state changes. The first signal that `came` stops the launch."""
     waiting, running, stopping = deque(todo), dict[Future[Outcome], Task](), False
     try:
         while running or (waiting and not came):

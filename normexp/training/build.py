@@ -22,19 +22,13 @@ STARTED_BY = 5000  # training samples
 
 @dataclass(kw_only=True)
 class Parts:
-    """Everything that a run needs.
-
-    Attributes:
-        spec: the run.
-        monitors: the callbacks of the configuration; others may be appended.
-        command: the command line of this run, for its summary.
-    """
+    """Everything that a run needs."""
 
     spec: RunSpec
     data: DataModule
     module: LitModel
-    monitors: list[Callback]
-    command: str
+    monitors: list[Callback]  # of the configuration; others may be appended
+    command: str  # the command line of this run, for its summary
 
     @property
     def config(self) -> dict[str, Any]:
@@ -45,10 +39,7 @@ class Parts:
         return self.spec.choices
 
     def make_trainer(self, **arguments: Any) -> Trainer:
-        """Lightning's trainer. Lightning looks for the hardware.
-
-        Raises ValueError with one line for hardware that is absent, or that cannot share a batch.
-        """
+        """Lightning's trainer. Raises ValueError with one line for hardware that is absent or cannot share a batch."""
         make = construct("trainer", self.config["trainer"])
         try:
             trainer = make(**{"logger": False, "enable_progress_bar": False} | arguments)
@@ -64,11 +55,8 @@ class Parts:
 
 
 def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -> Parts:
-    """Build data, model, optimizer and monitors of a run, and try the model without arithmetic. `data` are those of the
-    run, if they were loaded before.
-
-    Raises ValueError with one line.
-    """
+    """Build data (unless they were loaded before), model, optimizer and monitors of a run, and try the model without
+    arithmetic. Raises ValueError with one line."""
     quiet_lightning()
     config = spec.config
     check_kinds(config, spec.choices)
@@ -89,17 +77,13 @@ def build(spec: RunSpec, data: DataModule | None = None, *, command: str = "") -
         decay=config["optimizer"].get("decay", "matrices"),
         tta=getattr(data, "tta", "none"),  # of images alone
     )
-    nodes = {f"monitor.{key}": node for key, node in config["monitor"].items() if node is not None}
-    monitors = [construct(path, node) for path, node in nodes.items()]
+    monitors = [construct(f"monitor.{key}", node) for key, node in config["monitor"].items() if node]
     return Parts(spec=spec, data=data, module=module, monitors=monitors, command=command)
 
 
 def rehearse(model: nn.Module, data: DataModule, batch_size: int) -> None:
-    """Run a forward pass, as in training, on the meta device. There is no arithmetic, but every layer
-    checks the shape of its input. So a norm that cannot work at this batch size says so before training.
-
-    Raises ValueError with one line.
-    """
+    """Run a forward pass, as in training, on the meta device. There is no arithmetic, but every layer checks the shape
+    of its input. So a norm that cannot work at this batch size says so before training, by a ValueError of one line."""
     x, y = data.probe_batch(1)
     shape = (batch_size, *data.input_shape)
     with warnings.catch_warnings(), torch.no_grad():

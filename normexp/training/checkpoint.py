@@ -36,8 +36,7 @@ REST = 1.0
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The content of a run's checkpoint, on the CPU. Raises ValueError with one line for a file that was cut or holds
-    something else."""
+    """The content of a run's checkpoint, on the CPU. Raises ValueError with one line for any other or a cut file."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises a dozen types for a file that it cannot read
@@ -49,8 +48,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 
 def load_to_resume(path: Path) -> dict[str, Any]:
-    """The content of the checkpoint from which a run goes on. Raises ValueError with one line if it cannot, because the
-    file is another version's."""
+    """The content of the checkpoint from which a run goes on. Raises ValueError also for one of other arithmetic."""
     content = load_checkpoint(path)
     if (numerics := content["run"]["numerics"]) != NUMERICS:
         why = f"was computed with numerics={numerics}, and this version computes with {NUMERICS}"
@@ -99,29 +97,20 @@ class LastCheckpoint(Checkpoint):
 def best_checkpoint(folder: Path) -> ModelCheckpoint:
     """`best.ckpt`, written at the first validation with the highest accuracy."""
     return ModelCheckpoint(
-        dirpath=folder,
-        filename="best",
-        monitor="val/accuracy",
-        mode="max",
-        save_on_train_epoch_end=False,
-        enable_version_counter=False,
-    )
+        folder, "best", monitor="val/accuracy", mode="max",
+        save_on_train_epoch_end=False, enable_version_counter=False,
+    )  # fmt: skip
 
 
 class RunState(pl.Callback):
     """What every checkpoint says of its run, beside what Lightning keeps: when and how it was first launched, the
-    states of torch's generators in each process, and the lengths of `metrics.csv` and of TensorBoard's files.
-
-    Attributes:
-        first: `started`, `commit` and `dirty` of the first launch.
-        dirty: whether any launch came from a changed checkout.
-    """
+    states of torch's generators in each process, and the lengths of `metrics.csv` and of TensorBoard's files."""
 
     def __init__(self):
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         found = checkout() or {"commit": None, "dirty": None}
-        self.first: dict[str, Any] = {"started": now, **found}
-        self.dirty = bool(found["dirty"])
+        self.first: dict[str, Any] = {"started": now, **found}  # of the first launch
+        self.dirty = bool(found["dirty"])  # whether any launch came from a changed checkout
         self._random: dict[str, list[torch.Tensor]] = {}
 
     def on_save_checkpoint(self, trainer, module, checkpoint) -> None:
@@ -165,11 +154,7 @@ class StopOnSignal(pl.Callback):
     so does the first signal where several processes train: they would have to agree on a step.
 
     It must be the first callback: at the start of a step it runs before those that begin to measure the step. Around
-    training and what follows, `remember` handles the signals.
-
-    Args:
-        save: called with the trainer.
-    """
+    training and what follows, `remember` handles the signals."""
 
     def __init__(self, save: Callable[[pl.Trainer], None]):
         self.save = save

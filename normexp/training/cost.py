@@ -15,18 +15,19 @@ TIMED = 0.05  # seconds that are timed at least, after a call that warms up
 LONG = 1.0  # seconds of a first call that need no other
 
 
-def timed(work: Callable[[], object], clock: Callable[[], float] = time.process_time) -> float:
+def timed(work: Callable[[], object]) -> float:
     """Seconds of a call on one thread; of the processor, so however busy the machine is."""
+
+    def once() -> float:
+        started = time.process_time()
+        work()
+        return time.process_time() - started
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    started, times = clock(), list[float]()
-    work()
-    if (first := clock() - started) > LONG:
-        times = [first]
+    times = [first] if (first := once()) > LONG else []
     while sum(times) < TIMED:
-        started = clock()
-        work()
-        times.append(clock() - started)
+        times.append(once())
     torch.set_num_threads(threads)
     return sorted(times)[len(times) // 4]  # a low quantile, as other processes only slow it down
 

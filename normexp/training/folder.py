@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from normexp.runs import SUMMARY, read_summary
+from normexp.runs import SUMMARY
 from normexp.runs.files import release, remove_unfinished
 
 LOCK, HYDRA = ".lock", ".hydra"  # a run's folder holds them from its first moment
@@ -81,10 +81,6 @@ class RunFolder:
     @property
     def last_checkpoint(self) -> Path:
         return self.path / "checkpoints" / "last.ckpt"
-
-    def finished(self) -> bool:
-        """Whether the run has a summary."""
-        return read_summary(self.path) is not None
 
     def __enter__(self) -> "RunFolder":
         with self._one_line():

@@ -104,15 +104,10 @@ def _set(flush: bool) -> None:
 
 @dataclass(frozen=True)
 class Pace:
-    """Steps, epochs and batches of a run in terms of each other.
+    """Steps, epochs and batches of a run in terms of each other."""
 
-    Args:
-        batches: of an epoch.
-        per_step: batches of a step, `trainer.accumulate_grad_batches`.
-    """
-
-    batches: int
-    per_step: int = 1
+    batches: int  # of an epoch
+    per_step: int = 1  # batches of a step, `trainer.accumulate_grad_batches`
 
     @classmethod
     def of(cls, trainer: pl.Trainer) -> "Pace":
@@ -152,9 +147,9 @@ def length(config: dict[str, Any]) -> dict[str, Any]:
     every, steps = config["val_every_n_steps"], config["max_steps"]
     if steps is not None and every is None:
         every = max(1, steps // 10)
-    arguments = (
-        {"max_epochs": config["max_epochs"]} if steps is None else {"max_steps": steps, "max_epochs": -1}
-    )
+    arguments = {"max_epochs": config["max_epochs"]}
+    if steps is not None:
+        arguments = {"max_steps": steps, "max_epochs": -1}
     if every is not None:
         # Lightning's own loop counts batches here, the loop in epoch_loop.py counts steps.
         arguments |= {"val_check_interval": every, "check_val_every_n_epoch": None}

@@ -98,8 +98,7 @@ class LitModel(pl.LightningModule):
         return min(most, int(trainer.num_training_batches) - trainer.fit_loop.batch_idx // most * most)
 
     def backward(self, loss: Tensor, *args, **kwargs) -> None:
-        """The backward pass in Lightning's own loop. It has divided the loss by `accumulate_grad_batches`, also where a
-        step has fewer batches."""
+        """The backward pass in Lightning's own loop, which divides each loss as if every step had all its batches."""
         batches, most = self.batches_of_step(self.trainer), self.trainer.accumulate_grad_batches
         super().backward(loss if batches == most else loss * (most / batches), *args, **kwargs)
 

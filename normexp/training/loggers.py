@@ -1,5 +1,4 @@
-"""Where the numbers of a run go: `metrics.csv`, one row for every number, and Lightning's loggers, each of which goes
-on where the run is resumed."""
+"""Where a run's numbers go, also if it is resumed: `metrics.csv`, a row for each number, and Lightning's loggers."""
 
 import contextlib
 import csv
@@ -135,11 +134,7 @@ class TensorBoard(TensorBoardLogger):
 
 @contextlib.contextmanager
 def open_loggers(parts: "Parts", folder: Path, resumed: Mapping[str, Any] | None) -> Iterator[list[Logger]]:
-    """All loggers of a run.
-
-    Args:
-        resumed: the content of the checkpoint from which training resumes.
-    """
+    """All loggers of a run. `resumed` is the content of the checkpoint from which training resumes."""
     with contextlib.ExitStack() as stack:
         loggers: list[Any] = []
         names = names_of(parts.config["logger"])
@@ -180,12 +175,10 @@ def _service(name: str, parts: "Parts", folder: Path) -> Logger:
     with FileLock(outputs / ".loggers.lock"):  # one process at a time makes the tables of MLflow's new file
         if name == "wandb":
             project = os.environ.get("WANDB_PROJECT", "normexp")
-            options = {
-                "id": parts.spec.digest[:32],
-                "resume": "allow",
-                "group": study,
-            }  # a resumed run goes on
-            logger = WandbLogger(name=label, save_dir=folder, project=project, **options)
+            logger = WandbLogger(
+                name=label, save_dir=folder, project=project, group=study,
+                id=parts.spec.digest[:32], resume="allow",  # a resumed run goes on
+            )  # fmt: skip
         else:
             logger = MLFlowLogger(experiment_name=study, run_name=label, tracking_uri=mlflow_store(outputs))
         logger.log_hyperparams({**flat(parts.config), **parts.choices, "hash": parts.spec.digest})

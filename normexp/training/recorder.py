@@ -1,6 +1,7 @@
 """The numbers that every run records and shows: training and validation curves, the clock, the step at which it
 diverged; and the rule that stops a run early."""
 
+import copy
 import math
 import shutil
 import time
@@ -17,25 +18,20 @@ from torch import Tensor
 from normexp.training.lightning import Pace, all_gather, of_this_process
 from normexp.training.loggers import MetricsCSV
 
+KEPT = ("history", "divergence_step", "clock", "latest")  # of a recorder, in a checkpoint as they are
+
 
 class Recorder(pl.Callback):
-    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation. Stops a run whose loss is no longer
-    finite.
+    """Logs `train/*` every `every_n_steps` steps and `val/*` at each validation. Stops a run that has diverged.
 
     Losses stay on the device until they are logged, with one synchronization per interval. Each logged training value
-    is the mean over the interval. `seconds` counts training only: monitors count, validation and checkpoints do not.
-
-    Attributes:
-        history: one row per validation: step, epoch, seconds, val_loss, val_accuracy.
-        divergence_step: the first step (from 1) whose training loss was not finite, or None.
-        latest: the last logged loss and accuracy, for the progress bar.
-    """
+    is the mean over the interval. `seconds` counts training only: monitors count, validation and checkpoints do not."""
 
     def __init__(self, every_n_steps: int):
         self.every_n_steps = every_n_steps
-        self.history: list[dict[str, float]] = []
-        self.divergence_step: int | None = None
-        self.latest: dict[str, float] = {}
+        self.history: list[dict[str, float]] = []  # one row per validation
+        self.divergence_step: int | None = None  # the first, from 1, whose training loss was not finite
+        self.latest: dict[str, float] = {}  # the last logged loss and accuracy
         self.clock = {"epoch": 0.0, "seconds": 0.0}
         self.seconds = 0.0
         self._step = 0  # the last one that was completed
@@ -118,23 +114,14 @@ class Recorder(pl.Callback):
     def state_dict(self) -> dict[str, Any]:
         # One copy to the host each.
         pending = [torch.stack(v).tolist() if v else [] for v in (self._losses, self._accuracies)]
-        return {
-            "history": self.history,
-            "seconds": self.elapsed(),
-            "divergence_step": self.divergence_step,
-            "pending": all_gather(pending),
-            "clock": dict(self.clock),
-            "latest": self.latest,
-        }
+        kept = {name: copy.copy(getattr(self, name)) for name in KEPT}
+        return kept | {"seconds": self.elapsed(), "pending": all_gather(pending)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.history, self.seconds = list(state["history"]), state["seconds"]
-        self.divergence_step = state["divergence_step"]
-        self.clock, self.latest = dict(state["clock"]), dict(state["latest"])
-        self._losses, self._accuracies = (
-            [torch.tensor(v, dtype=torch.float64) for v in values]
-            for values in of_this_process(state["pending"])
-        )
+        for name in (*KEPT, "seconds"):
+            setattr(self, name, copy.copy(state[name]))
+        pending = of_this_process(state["pending"])
+        self._losses, self._accuracies = (list(torch.tensor(own, dtype=torch.float64)) for own in pending)
 
 
 class EarlyStopping(pl.callbacks.EarlyStopping):
@@ -187,9 +174,7 @@ class Bar(RichProgressBar):
     """Lightning's on one line, drawn four times a second: a drawing takes longer than a step of a small network."""
 
     PER_SECOND = 4
-    WIDTH = (
-        20  # of the bar alone; a line as wide as the screen would leave a piece behind where Ctrl-C writes ^C
-    )
+    WIDTH = 20  # of the bar alone; a line as wide as the screen would leave a piece where Ctrl-C writes ^C
 
     def __init__(self, recorder: Recorder):
         super().__init__(refresh_rate=self.PER_SECOND)

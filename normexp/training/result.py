@@ -1,5 +1,4 @@
-"""The result of a trained run: its final numbers on all splits, the summary that says how to repeat it, and its parts
-with their last weights."""
+"""The result of a run: final numbers on all splits, the summary that says how to repeat it, and the trained parts."""
 
 import datetime
 import math
@@ -43,16 +42,12 @@ def final_metrics(parts: Parts, trainer: pl.Trainer) -> tuple[dict[str, float], 
     validation and test also with running statistics that are estimated anew."""
     parts.module.to(trainer.strategy.root_device)  # fit leaves it on the CPU
     update_population_statistics(parts.module, parts.data, trainer)
-    results = {
-        split: evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
-        for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None))
-    }
-    metrics = {
-        f"{split}/{name}": value for split, (found, *_) in results.items() for name, value in found.items()
-    }
-    _, right, loss = results["test"]
+    metrics: dict[str, float] = {}
+    for split, limit in (("train", TRAIN_SAMPLES), ("val", None), ("test", None)):
+        found, right, loss = evaluate(parts.module, parts.data.evaluation_loader(split, limit), trainer)
+        metrics |= {f"{split}/{name}": value for name, value in found.items()}
     metrics |= reestimated(parts.module, parts.data, trainer, metrics)
-    return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)
+    return metrics, TestExamples(right.numpy(), loss.numpy(), parts.data.test_set)  # of the last split, test
 
 
 def evaluate(
@@ -103,9 +98,7 @@ def summarize(
     not_finite = [name for name, value in metrics.items() if not math.isfinite(value)]
     diverged = recorder.divergence_step is not None or any(name.startswith("train/") for name in not_finite)
     more = {"not_finite": not_finite} if not_finite and not diverged else {}
-    early = any(
-        isinstance(callback, EarlyStopping) and callback.stopped for callback in callbacks_of(trainer)
-    )
+    early = any(isinstance(one, EarlyStopping) and one.stopped for one in callbacks_of(trainer))
     batches = Pace.of(trainer).batches_after(trainer.global_step) if trainer.global_step else 0
     commit = state.first["commit"]
     summary = {
@@ -154,8 +147,7 @@ def summarize(
 
 
 def update_population_statistics(module: LitModel, data: DataModule, trainer: pl.Trainer) -> None:
-    """Precise BatchNorm: recompute the running statistics of a model whose norms need it, in the precision of training.
-    Do nothing to other models."""
+    """Precise BatchNorm: recompute the running statistics of a model, in training's precision, if its norms need it."""
     layers = list(module.model.modules())
     if any(getattr(layer, "population_statistics", None) == "precise" for layer in layers):
         noisy = any(getattr(layer, "noisy", False) for layer in layers)

@@ -1,6 +1,5 @@
 """What a run prints: the choices before training, the result after it, and where to look. Loads no torch."""
 
-import json
 import math
 import os
 import shlex
@@ -16,7 +15,7 @@ from normexp.config.checks import declared
 from normexp.config.identity import changes, model_label
 from normexp.config.schema import RECORDED
 from normexp.format import pluralize, printable, say
-from normexp.runs.summary import REESTIMATED, failed, finished_summary, learning_rate
+from normexp.runs.summary import REESTIMATED, failed, learning_rate
 
 if TYPE_CHECKING:
     from normexp.training.build import Parts
@@ -74,10 +73,8 @@ def _norms(parts: "Parts") -> str:
     """How many places have the norm: `3 × layernorm`."""
     from normexp.models.sites import sites_of
 
-    norms = [site for site in sites_of(parts.module.model) if site.kind == "norm"]
-    if not norms:
-        return "no norm sites"
-    return f"{len(norms)} × {parts.choices['norm']}"
+    count = sum(site.kind == "norm" for site in sites_of(parts.module.model))
+    return f"{count} × {parts.choices['norm']}" if count else "no norm sites"
 
 
 def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None:
@@ -85,9 +82,7 @@ def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None
     metrics, found = summary["metrics"], summary["convergence"]
     text = declared(summary["config"], "data", "kind") == "text"
     table = Table(title=None, show_edge=False, pad_edge=False)
-    columns = ["", "loss", "accuracy"]
-    if text:
-        columns.append("bits per character")
+    columns = ["", "loss", "accuracy", *(["bits per character"] if text else [])]
     for column in columns:
         table.add_column(column, justify="right" if column else "left")
     for split in ("train", "val", "test"):
@@ -122,15 +117,12 @@ def mode_gap(metrics: Mapping[str, float | None]) -> str | None:
     )
 
 
-def show_finished(parts: "Parts", console: Console) -> dict[str, Any]:
+def show_finished(parts: "Parts", summary: dict[str, Any], console: Console) -> dict[str, Any]:
     """Print that a run is finished, its result, and which measurements it lacks. Returns its summary."""
-    path = parts.spec.folder
-    summary = finished_summary(path)
+    path, found = parts.spec.folder, summary["config"]
     say(console, f"This run is finished: {path}")
     show_result(summary, path, console)
-    found = summary["config"]
-    other = [key for key in RECORDED if key in found and _text(parts.config[key]) != _text(found[key])]
-    if other:
+    if other := [key for key in RECORDED if key in found and parts.config[key] != found[key]]:
         say(console, f"finished with other {', '.join(other)}; name=<another> trains it again")
     return summary
 
@@ -152,10 +144,6 @@ def status_line(summary: dict[str, Any]) -> str:
 
 def _number(value: float | None, form: str) -> str:
     return "not finite" if value is None or value != value else format(value, form)
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)
 
 
 def names_of(logger: str | Sequence[str]) -> list[str]:

@@ -25,8 +25,7 @@ def work_of(parts: Parts) -> float:
 
 
 def set_threads(parts: Parts) -> None:
-    """Take the threads that the configuration names; else one for a small network, which is what a run of a sweep has;
-    else those that the process has."""
+    """Take the threads that the configuration names; else one for a small network, as in a sweep; else all it has."""
     asked = parts.config["threads"]
     if asked is None and torch.get_num_threads() > 1 and work_of(parts) < SMALL:
         asked = 1

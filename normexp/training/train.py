@@ -16,31 +16,16 @@ from normexp.data.base import DataModule
 from normexp.format import duration, say
 from normexp.monitors.charts import callbacks_of, measure_without_fit
 from normexp.monitors.guard import passes_as_in
-from normexp.runs import write_summary, write_test_examples
-from normexp.training import screen
+from normexp.runs import read_summary, write_summary, write_test_examples
+from normexp.training import checkpoint, screen
 from normexp.training.build import Parts, build
-from normexp.training.checkpoint import (
-    LastCheckpoint,
-    RunState,
-    StopOnSignal,
-    Stopped,
-    WholeCheckpoints,
-    best_checkpoint,
-    load_to_resume,
-    stopping,
-)
 from normexp.training.cost import cost_of_monitors
 from normexp.training.epoch_loop import install
 from normexp.training.folder import RunFolder
 from normexp.training.lightning import denormals, keep_freed_memory, length, own_rank
 from normexp.training.loggers import log_results, open_loggers
 from normexp.training.recorder import Bar, EarlyStopping, Lines, Recorder
-from normexp.training.result import (
-    PopulationStatistics,
-    final_metrics,
-    measure_finished,
-    summarize,
-)
+from normexp.training.result import PopulationStatistics, final_metrics, measure_finished, summarize
 from normexp.training.threads import set_threads
 
 CHEAP = ("light", "none")  # choices of monitors
@@ -49,11 +34,7 @@ WRITTEN_FOR = "2.6."  # of Lightning, whose private loops epoch_loop.py builds o
 
 
 def train(spec: RunSpec, command: str = "", data: DataModule | None = None) -> dict[str, Any]:
-    """Train a run unless it is finished. Returns its summary.
-
-    Args:
-        command: the typed command line, for the summary.
-        data: those of the run, if they were loaded before.
+    """Train a run unless it is finished. Returns its summary, which records the typed `command`.
 
     Raises ValueError with one line before anything is written. An interrupted run exits with 128 plus the signal.
     """
@@ -71,16 +52,16 @@ def launch(parts: Parts) -> dict[str, Any]:
     if own_rank() != 0:  # a worker of ddp; the first process owns the folder and reports what is left
         try:
             return PreparedRun(parts, path, console).fit()
-        except Stopped as stop:  # Lightning ends the other processes of a worker with such a status
+        except checkpoint.Stopped as stop:  # by such a status Lightning ends the worker's other processes
             sys.exit(128 + stop.signum)
     key = "run_dir" if config["run_dir"] else "outputs"
     folder = RunFolder(path, parts.spec.digest, parts.spec.files(), asked=f"{key}={config[key]}")
-    if folder.finished():
-        return screen.show_finished(parts, console)
+    if finished := read_summary(path):
+        return screen.show_finished(parts, finished, console)
     prepared = PreparedRun(parts, path, console)
-    with stopping(folder, console), folder:
-        if folder.finished():  # another process has trained it meanwhile
-            return screen.show_finished(parts, console)
+    with checkpoint.stopping(folder, console), folder:
+        if finished := read_summary(path):  # another process has trained it meanwhile
+            return screen.show_finished(parts, finished, console)
         screen.show_choices(parts, path, console)
         prepared.show_cost()
         summary = prepared.fit()
@@ -101,9 +82,9 @@ class PreparedRun:
         set_threads(parts)
         self.parts, self.folder, self.console = parts, folder, console
         self.no_step = config["max_steps"] == 0
-        self.recorder, self.state = Recorder(config["log_every_n_steps"]), RunState()
-        self.last = LastCheckpoint(folder / "checkpoints" / "last.ckpt")
-        self.stop, patience = StopOnSignal(self.last.save), config["early_stopping"]
+        self.recorder, self.state = Recorder(config["log_every_n_steps"]), checkpoint.RunState()
+        self.last = checkpoint.LastCheckpoint(folder / "checkpoints" / "last.ckpt")
+        self.stop, patience = checkpoint.StopOnSignal(self.last.save), config["early_stopping"]
         early = [EarlyStopping(patience)] if patience else []
         callbacks = [
             self.stop,
@@ -113,7 +94,7 @@ class PreparedRun:
             *parts.monitors,
             Bar(self.recorder) if console.is_terminal else Lines(self.recorder, console),
             self.state,
-            best_checkpoint(self.last.path.parent),
+            checkpoint.best_checkpoint(self.last.path.parent),
             self.last,
         ]
         self.trainer = parts.make_trainer(
@@ -127,7 +108,7 @@ class PreparedRun:
             use_distributed_sampler=False,
             log_every_n_steps=2**31,  # never: the recorder logs, Lightning does not
         )
-        self.trainer.strategy.checkpoint_io = WholeCheckpoints()
+        self.trainer.strategy.checkpoint_io = checkpoint.WholeCheckpoints()
         if pl.__version__.startswith(WRITTEN_FOR):
             install(self.trainer)
         parts.data.trainer = self.trainer
@@ -139,7 +120,7 @@ class PreparedRun:
     def fit(self) -> dict[str, Any]:
         """Train to the end and return the summary. If the folder has a `last.ckpt`, resume from it."""
         parts, trainer, path = self.parts, self.trainer, self.last.path
-        resumed = load_to_resume(path) if path.exists() and not self.no_step else None
+        resumed = checkpoint.load_to_resume(path) if path.exists() and not self.no_step else None
         if resumed:
             torch.set_num_threads(resumed["run"]["threads"])  # another number computes other bits
             at = f"resuming from checkpoints/last.ckpt, at step {resumed['global_step']:,}"

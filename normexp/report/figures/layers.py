@@ -10,15 +10,7 @@ from normexp.report.drawing import Drawing, Skipped, left_out, level_panels, pan
 from normexp.report.figures.results import over_seeds
 from normexp.report.statistics import curves
 from normexp.report.study import Study
-from normexp.report.style import (
-    Style,
-    draw_curves,
-    height_for,
-    label_lines,
-    plain_log_scale,
-    shade,
-    shorten,
-)
+from normexp.report.style import Style, draw_curves, height_for, label_lines, plain_log_scale, shade, shorten
 
 LAYER = r"/(layer\d+\w*)"
 MOST_ARMS = 8
@@ -45,18 +37,16 @@ def percentiles(study: Study) -> tuple[str, pd.DataFrame]:
     return band, found[band].assign(percentile=number.astype(int))
 
 
-def at_step(rows: pd.DataFrame, first: bool) -> pd.DataFrame:
-    """The rows of each run's first, or last, recorded step."""
+def at_step(rows: pd.DataFrame, end: str) -> pd.DataFrame:
+    """The rows of each run's first recorded step, `min`, or of its last, `max`."""
     steps = rows.groupby(["arm", "level", "seed"], observed=True)["step"]
-    return rows[rows["step"] == steps.transform("min" if first else "max")]
+    return rows[rows["step"] == steps.transform(end)]
 
 
 def depth_profile(study: Study, style: Style, rows: pd.DataFrame, label: str, *, log: bool) -> tuple:
     """Mean over seeds against the layer, one panel per level: the first measurement dotted, the last solid. Returns the
     figure, and what its caption must add."""
-    first, last = (
-        curves(at_step(rows, which), ["arm", "level"], "depth", log=log) for which in (True, False)
-    )
+    first, last = (curves(at_step(rows, end), ["arm", "level"], "depth", log=log) for end in ("min", "max"))
 
     def draw(axes: Axes, level: float) -> dict[str, float]:
         look = {"band": False, "linestyle": ":", "linewidth": 1}

@@ -86,13 +86,10 @@ def by_arm(study: Study, style: Style) -> Drawing:
 
 def note(study: Study) -> str:
     """A note on the selection of runs."""
-    parts = []
+    rate = "Each point at its best learning rate by validation accuracy." if study.rate_varies else ""
     lost = int(study.chosen["failed"].sum())
-    if study.rate_varies:
-        parts.append("Each point at its best learning rate by validation accuracy.")
-    if lost:
-        parts.append(f"Failed runs ({lost}) are left out of the means; the table counts them.")
-    return " ".join(parts)
+    failed = f"Failed runs ({lost}) are left out of the means; the table counts them." if lost else ""
+    return f"{rate} {failed}".strip()
 
 
 def learning_rates(study: Study, style: Style) -> Iterator[Drawing | Skipped]:
@@ -141,10 +138,7 @@ CLOCKS = {
     "epoch": ("epoch", "Equal data for every arm."),
     "step": ("optimizer step", "Equal numbers of updates; a larger batch sees more data in them."),
     "samples": ("training samples seen", "Equal numbers of samples for every arm."),
-    "seconds": (
-        "seconds of training",
-        "Time of training, under whatever load there was; a mean over seeds.",
-    ),
+    "seconds": ("seconds of training", "Time of training, under whatever load there was; a mean over seeds."),
 }
 
 
