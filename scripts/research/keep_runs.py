@@ -5,8 +5,8 @@
 
 The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
 marked as asked for by the claim's present protocol, and no other run is. A study's settings are those of its bank of
-the same name. Words behind it name more of what its monitors logged for the study's page, at the first, the middle or
-the last measurement: the mean over layers.
+the same name, unless the claim draws them from another. Words behind it name more of what its monitors logged for the
+study's page, at the first, the middle or the last measurement: the mean over layers.
 """
 
 import sys
@@ -43,8 +43,10 @@ def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence
     if study:
         use_folder(study)
         allow_from([f"allow_targets={study.name}_study"])
-    bank = load_bank(study.name) if study else None
-    claim = read_all(documents_in((study or CONFIGS) / "claims")[0], bank)[0][name]
+    documents, _ = documents_in((study or CONFIGS) / "claims")
+    drawn = name in (own := read_all(documents)[0]) and own[name].drawn_from  # it names its bank itself
+    claim = own[name] if drawn or not study else read_all(documents, load_bank(study.name))[0][name]
+    bank = claim.bank if drawn or not study else study.name
     found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
     if len(lost := found.missing):
         raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
@@ -58,7 +60,7 @@ def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence
         new.loc[rows.index, "failed"] = failed_runs(rows, claim.cells[str(setting)])
     new = new.assign(
         run=range(int(kept["run"].max()) + 1, int(kept["run"].max()) + 1 + len(new)),
-        bank=study.name if study else claim.bank,
+        bank=bank,
         mode="alone",
     )
     for word in statistics if len(new) else ():
