@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from pytorch_lightning import Callback
 
 from normexp.schedules import Constant, WarmupCosine
 
@@ -30,3 +31,20 @@ def test_cosine_follows_warmup_and_ends_at_the_final_fraction():
     assert schedule(9, 100) == schedule(10, 100) == 1.0
     assert schedule(55, 100) == pytest.approx(0.6)
     assert schedule(100, 100) == schedule(150, 100) == pytest.approx(0.2)
+
+
+class Rates(Callback):
+    def __init__(self):
+        self.seen = []
+
+    def on_before_optimizer_step(self, trainer, module, optimizer):
+        self.seen += [group["lr"] for group in optimizer.param_groups]
+
+
+@pytest.mark.parametrize("schedule", [Constant(), Constant(warmup_steps=3), WarmupCosine(warmup_steps=2)])
+def test_each_step_of_a_run_takes_the_rate_of_its_schedule(train, schedule):
+    name = "constant" if isinstance(schedule, Constant) else "warmup_cosine"
+    words, rates = [f"schedule={name}", f"schedule.warmup_steps={schedule.warmup_steps}"], Rates()
+    train(*words, "lr=0.1", "max_steps=6", callbacks=[rates])
+    groups = len(rates.seen) // 6
+    assert rates.seen[::groups] == pytest.approx([0.1 * schedule(step, 6) for step in range(6)])

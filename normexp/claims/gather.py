@@ -38,8 +38,7 @@ class Evidence:
     @property
     def is_whole(self) -> bool:
         """Whether every setting is there, and no run is missing."""
-        settings = set(self.claim.cells) <= set(self.grid["setting"]) and len(self.grid) > 0
-        return settings and self.missing.empty
+        return set(self.claim.cells) <= set(self.grid["setting"]) and self.missing.empty
 
 
 def kept(claim: Claim, folder: Path) -> Evidence | None:

@@ -65,10 +65,19 @@ def test_norm_over_positions_is_named_where_channels_and_positions_may_stand_eit
             centered = x - x.mean((1, 2), keepdim=True)
             return self.gain * centered / (centered.square().mean((1, 2), keepdim=True) + 1e-8).sqrt()
 
+    class Repeated(nn.Identity):
+        """Calls a layer as often as its input says."""
+
+        def forward(self, x):
+            for _ in range(int((x[..., -1] > 0).sum())):
+                x = self.again(x)
+            return x
+
     torch.manual_seed(0)
-    x = torch.randn(8, 4, 20)
+    x, repeated = torch.randn(8, 4, 20), Repeated()
+    repeated.again = nn.Identity()
     for norm in (Global(), normexp.norms.LayerNorm(8, per_position=True)):
-        net = nn.Sequential(nn.Conv1d(4, 8, 1), norm, nn.ReLU(), nn.Conv1d(8, 4, 1))
+        net = nn.Sequential(nn.Conv1d(4, 8, 1), norm, nn.ReLU(), nn.Conv1d(8, 4, 1), repeated)
         result = check(net, (x, x), causal=True)
         if isinstance(norm, Global):
             assert "They enter in 1." in result["sees_future"].sentence

@@ -114,6 +114,11 @@ def test_a_value_without_a_logarithm_is_refused():
         one({"a": [1.0, 2.0, 0.0, 1.0, 1.0], "b": [1.0] * 5}, altered(GREATER, log=True))
 
 
+def test_a_missing_run_decides_nothing():
+    with pytest.raises(ValueError, match="arms have other seeds; a missing run decides nothing"):
+        judge(table_of({"a": spread(1.0, 0.1), "b": ZERO}).iloc[1:], [GREATER])
+
+
 def test_one_counterexample_refutes_a_universal_sentence():
     values = {"a": [0.0] * 7 + [1.0]}
     found = one(values, Comparison(kind="every", at_most=0.5))

@@ -19,7 +19,7 @@ from normexp.claims.evidence.registry import (
 from normexp.claims.evidence.table import EVIDENCE
 from normexp.cli.main import run
 
-ROW = {"subject": "P1", "protocol": "a", "reason": "first", "seeds": [[0, 2]]}
+ROW = {"subject": "P1", "protocol": "a", "reason": "first", "seeds": [[2, 4]]}
 
 
 def test_an_amendment_takes_fresh_seeds_and_half_the_error(tmp_path):
@@ -27,11 +27,13 @@ def test_an_amendment_takes_fresh_seeds_and_half_the_error(tmp_path):
     assert register(path, **ROW).alpha == 0.05
     with pytest.raises(ValueError, match="is registered, row 1"):
         register(path, **ROW)
-    with pytest.raises(ValueError, match="set first_seed: 2"):
-        register(path, **ROW | {"protocol": "b"})
+    for seen in ([2, 4], [1, 3], [3, 5]):
+        with pytest.raises(ValueError, match="set first_seed: 4"):
+            register(path, **ROW | {"protocol": "b", "seeds": [seen]})
+    fresh = ROW | {"protocol": "b", "seeds": [[0, 2], [4, 6]]}
     with pytest.raises(ValueError, match="reason=: is empty"):
-        register(path, **ROW | {"protocol": "b", "seeds": [[2, 4]], "reason": " "})
-    row = register(path, **ROW | {"protocol": "b", "seeds": [[2, 4]]})
+        register(path, **fresh | {"reason": " "})
+    row = register(path, **fresh)
     assert (row.number, row.alpha) == (2, 0.025)
     assert latest(read_registry(path), "P1") == row
 

@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import inspect
+import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -274,6 +276,11 @@ class Many(Two):
         return super().forward(*both)
 
 
+class Scaled(nn.Linear):
+    def forward(self, x, scale=None):
+        return super().forward(x if scale is None else scale * x)
+
+
 def given():
     generator = torch.Generator().manual_seed(0)
     first, second = torch.randn(2, 5, 4, generator=generator)
@@ -289,6 +296,7 @@ def given():
         "an object": (OfObject(), Graphs(first, second), lambda out, _: F.cross_entropy(out, labels)),
         "one tensor": (nn.Linear(4, 3), first, lambda out, _: out.square().mean()),
         "numbers": (nn.Linear(4, 4), (first, second), None),
+        "numbers beside an option": (Scaled(4, 4), (first, second), None),
     }
 
 
@@ -301,7 +309,7 @@ def test_measure_takes_any_network_and_any_batch(what):
     twin = given()[what][0]
     if isinstance(twin, nn.Linear):
         out = twin(x)
-        (F.mse_loss(out, y) if what == "numbers" else out.square().mean()).backward()
+        (F.mse_loss(out, y) if what.startswith("numbers") else out.square().mean()).backward()
     else:
         F.cross_entropy(F.relu(twin.a(x)) + twin.b(y), labels).backward()
     for name, p in twin.named_parameters():
@@ -412,6 +420,19 @@ def test_a_trainer_of_transformers_is_watched(tmp_path):
     assert EventAccumulator(str(tmp_path / "runs")).Reload().Tags()["scalars"]
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_a_callback_of_transformers_writes_beside_the_checkpoints_or_as_told(own, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(TrainerCallback=object))
+    callback = normexp.monitors.trainer_callback(**({"to": tmp_path / "own"} if own else {}))
+    arguments, state = SimpleNamespace(output_dir=str(tmp_path)), SimpleNamespace(global_step=3)
+    callback.on_train_begin(arguments, state, None, model=network())
+    assert callback.watch.global_step == 3
+    callback.watch._updated = callback.watch._called = 1
+    callback.on_train_end(arguments, state, None)
+    assert list((tmp_path / ("own" if own else "runs")).glob("events*"))
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.parametrize("left_out", [False, True])
 def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_out):
     def parts(model):
@@ -421,11 +442,13 @@ def test_a_step_that_several_optimizers_take_has_the_change_of_all_weights(left_
     model = network()
     every = parts(model)
     with normexp.watch(model, every=1) as watched:
-        for x, y in batches(3):
+        for n, (x, y) in enumerate(batches(3)):
             F.cross_entropy(model(x), y).backward()
             for optimizer in every:
                 optimizer.step()
                 optimizer.zero_grad()
+            if n or not left_out:  # at once: what happens to weights before the next pass is no part of it
+                assert watched.recorded["gradient_norm/network"][-1][0] == n
     model = network()
     one = torch.optim.SGD((model[:6] if left_out else model).parameters(), 0.1)
     with normexp.watch(model, every=1) as expected:

@@ -19,6 +19,8 @@ from norms.layers import (
 )
 from refusals import refused
 
+from normexp.norms import kernels
+
 every_case = pytest.mark.parametrize(("name", "layout"), CASES)
 every_name = pytest.mark.parametrize("name", NAMES)
 
@@ -56,6 +58,7 @@ def test_autocast_agrees_with_float32_within_bfloat16(name, layout, dtype, devic
 def test_native_kernels_equal_the_formula(name, layout, scale, device):
     """At every scale, so that eps is nothing, and all there is."""
     x = scale * sample(layout).to(device)
+    assert kernels.usable(x)  # or the formula is compared with itself
     for training in (True, False):
         layers = [build(name, layout, native=native).train(training).to(device) for native in (True, False)]
         assert_same(*(outcome(layer, x) for layer in layers), rtol=1e-9, atol=1e-10)

@@ -8,7 +8,7 @@ from fabricated import LAYERS, STEPS, edit_summary, write_run, write_study
 from refusals import refused
 
 from normexp.runs import load, load_summaries
-from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns
+from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns, repeating
 from normexp.runs.summary import flat, read_summary
 
 GRID = {"norm": ["none", "batchnorm"], "batch_size": [2, 8], "seed": range(2)}
@@ -61,6 +61,11 @@ def test_column_appears_where_runs_differ(tmp_path):
     for depth in (2, 4):
         write_run(tmp_path, "none", 8, 0, **{"model.depth": depth})
     assert set(load(tmp_path, metrics=["val/accuracy"])["model.depth"]) == {2, 4}
+
+
+def test_column_is_left_out_where_it_says_what_another_does():
+    rows = {"lr": [0.1, 0.2], "optimizer.lr": [0.1, None], "batch_size": [8, 8], "data.batch_size": [8, 4]}
+    assert repeating(pd.DataFrame(rows)) == ["optimizer.lr"]
 
 
 def test_grid_selects_its_cells_in_its_order(study):

@@ -7,6 +7,7 @@ from pytorch_lightning import Callback
 from recorded import curve
 
 from normexp.training.epoch_loop import PlainEpochLoop
+from normexp.training.lit_model import LitModel
 
 HOOKS = [
     "on_train_epoch_start", "on_train_batch_start", "on_before_zero_grad", "on_before_backward", "on_after_backward",
@@ -21,6 +22,9 @@ class Order(Callback):
     def __init__(self):
         self.seen = []
 
+    def setup(self, trainer, module, stage):
+        module.seen = self.seen
+
 
 def note(hook):
     def method(self, trainer, module, *arguments):
@@ -33,6 +37,10 @@ def note(hook):
 
 for name in HOOKS:
     setattr(Order, name, note(name))
+
+
+def of_module(hook):
+    return lambda module, *arguments: module.seen.append((hook, len(arguments)))
 
 
 def outcome(train, options, outputs):
@@ -54,6 +62,8 @@ def outcome(train, options, outputs):
     ids=lambda options: options[0],
 )
 def test_loop_equals_lightnings_bit_for_bit(train, tmp_path, monkeypatch, options):
+    for name in HOOKS:
+        monkeypatch.setattr(LitModel, name, of_module(name))
     hooks, saved, rows, metrics = outcome(train, options, tmp_path / "plain")
     monkeypatch.setattr(PlainEpochLoop, "fits", lambda trainer: False)
     expected_hooks, expected, *others = outcome(train, options, tmp_path / "lightning")

@@ -6,16 +6,14 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fabricated import write_run
+from pytorch_lightning.callbacks import RichProgressBar
 from rich.console import Console
 from rich.progress import TimeElapsedColumn
 
 from normexp.format import folded
 from normexp.runs import read_summary
 from normexp.training.recorder import Bar, OnceMeasured
-from normexp.training.screen import (
-    show_choices,
-    show_result,
-)
+from normexp.training.screen import show_choices, show_result
 from normexp.training.train import PreparedRun
 
 
@@ -40,6 +38,7 @@ def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     more = {"logger": "tensorboard", "run_dir": "given" if own else None}
     folder = write_run(tmp_path / "study", "none", 8, 0, **more)
     text = screen(show_result, read_summary(folder), folder, width=160)
+    assert [line.count("│") for line in text.splitlines() if "│" in line] == [2, 2, 2]  # no bits of a text
     assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
 
 
@@ -62,6 +61,17 @@ def test_the_line_of_progress_shows_what_its_terminal_has_room_for(monkeypatch, 
     assert all(("loss" in text) == losses for text in bar.get_metrics(trainer, None).values())
     column_types = [type(column) for column in bar.configure_columns(trainer)]
     assert (OnceMeasured in column_types) == times
+
+
+def test_an_epoch_ends_with_all_its_batches_however_few_were_drawn(monkeypatch):
+    bar, drawn = Bar(SimpleNamespace()), []
+    bar._next = float("inf")
+    monkeypatch.setattr(bar, "_update", lambda _, batches: drawn.append(batches))
+    monkeypatch.setattr(RichProgressBar, "on_train_epoch_end", lambda *_: None)
+    for batch in range(5):
+        bar.on_train_batch_end(None, None, None, None, batch)
+    bar.on_train_epoch_end(None, None)
+    assert drawn == [5]
 
 
 def test_a_speed_that_is_not_known_is_not_shown_as_zero():
