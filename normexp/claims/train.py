@@ -1,7 +1,7 @@
 """What claims lack of their evidence, trained in rounds: what is missing of each grid, then what a wider one asks."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -37,12 +37,17 @@ class Rounds:
                 self.disks[claim.id] = DiskRuns(complete_cells(claim), out / "cache")
 
     def look(self) -> dict[str, pd.DataFrame]:
-        """Read what is finished, and return claim -> the rows of its grid that are missing."""
+        """Read what is finished, tell what a wider grid asks, and return claim -> the rows of its grid that are
+        missing."""
+        self.disks = {name: disk for name, disk in self.disks.items() if name not in self.failed}
         for name, disk in self.disks.items():
-            if name not in self.failed:
-                grid = self.found[name].grid if name in self.found else None
-                with noted(self.failed, name):
-                    self.found[name] = gathered(disk.claim, self.folder, disk, grid)
+            before = self.found.get(name)
+            grid = before.grid if before else None
+            with noted(self.failed, name):
+                found = self.found[name] = gathered(disk.claim, self.folder, disk, grid)
+                if before and len(found.grid) > len(before.grid):
+                    more = pluralize(count_runs(found.missing), "more run")
+                    tell(f"  {name}: {more}: best rates at an edge, or means near the margin")
         return {name: self.found[name].missing for name in self.disks if name not in self.failed}
 
     def show_plan(self, options: Options) -> None:
@@ -64,24 +69,14 @@ class Rounds:
         if options.plan:
             self._run(todo, options)
 
-    def run(self, options: Options, finished: Callable[[Claim, Evidence], None]) -> None:
-        """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
-        sizes = {name: len(found.grid) for name, found in self.found.items()}
+    def run(self, options: Options) -> Iterator[Evidence]:
+        """Train in rounds what is missing; the evidence of each claim comes when nothing is."""
         while self.disks:
             todo = self.look()
-            for name, rows in todo.items():
-                if len(self.found[name].grid) > sizes[name]:
-                    sizes[name], more = len(self.found[name].grid), count_runs(rows)
-                    tell(
-                        f"  {name}: {pluralize(more, 'more run')}: best rates at an edge, or means near the margin"
-                    )
-            for name in [name for name in self.disks if name in self.failed or todo[name].empty]:
-                del self.disks[name]
-                if name not in self.failed:
-                    with noted(self.failed, name):
-                        finished(self.found[name].claim, self.found[name])
-            if self.disks:
-                self._run({name: todo[name] for name in self.disks}, options)
+            for name in [name for name, rows in todo.items() if rows.empty]:
+                del self.disks[name], todo[name]
+                yield self.found[name]
+            self._run(todo, options)
 
     def _run(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
         if not any(map(len, todo.values())):
