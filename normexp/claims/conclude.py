@@ -8,7 +8,7 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
-from normexp.claims.evidence.registry import Row, before, registration
+from normexp.claims.evidence.registry import before, registration
 from normexp.claims.evidence.settings import compared_runs, different, finished_settings, settings
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
@@ -46,39 +46,35 @@ def _in_one_setting(evidence: Evidence) -> Concluded:
     return values, _with_runs(judge_values(evidence.claim, values), runs)
 
 
-def _over_runs(evidence: Evidence, row: Row | None, why: str) -> Concluded:
+def _over_runs(evidence: Evidence, registered: Registered | None, why: str) -> Concluded:
     claim = evidence.claim
     every = finished_settings(claim, evidence.grid, evidence.table)
     runs = compared_runs(claim, every)
     late = None
-    if row and len(runs):
-        early = before(row, runs)
+    if registered and len(runs):
+        early = before(registered.date, runs)
         asked = early & ~runs["asked_by"].str.contains(OF_BANK, regex=False)
         if asked.any():
-            why = f"{asked.sum()} of {len(runs)} runs started before row {row.number} was registered"
-            row = None
-        elif (early := before(row, every)).any():  # at all rates
+            why = f"{asked.sum()} of {len(runs)} runs started before row {registered.row} was registered"
+            registered = None
+        elif (early := before(registered.date, every)).any():  # at all rates
             late = RunsBeforeRegistration(early=int(early.sum()), of=len(every))
     checked = settings(claim, runs, manipulation=True) if claim.manipulation else ()
-    verdict = judge_settings(claim, settings(claim, runs), registered=_registered(row), manipulation=checked)
+    verdict = judge_settings(claim, settings(claim, runs), registered=registered, manipulation=checked)
     verdict = replace(verdict, unregistered_because=why, late=late)
     more = runs.columns.intersection(["unreached", *(["check"] if claim.manipulation else [])])
     return runs.rename(columns={"level": "factor"})[[*OF_RUNS, *more]], _with_runs(verdict, every)
 
 
-def _over_networks(evidence: Evidence, row: Row | None, why: str) -> Concluded:
+def _over_networks(evidence: Evidence, registered: Registered | None, why: str) -> Concluded:
     claim, values = evidence.claim, evidence.table
     found = different(claim, values)
-    if row and evidence.row is not None and row.number != evidence.row:
-        why = f"gathered before row {row.number}"
-        row = None
+    if registered and evidence.row is not None and registered.row != evidence.row:
+        why = f"gathered before row {registered.row}"
+        registered = None
     repeated = len(claim.cells) - len(found)
-    verdict = judge_settings(claim, found, registered=_registered(row), repeated=repeated)
+    verdict = judge_settings(claim, found, registered=registered, repeated=repeated)
     return values, replace(verdict, unregistered_because=why)
-
-
-def _registered(row: Row | None) -> Registered | None:
-    return Registered(row=row.number, date=row.date, alpha=row.alpha) if row else None
 
 
 def _with_runs(verdict: Verdict, runs: pd.DataFrame) -> Verdict:
