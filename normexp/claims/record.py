@@ -15,8 +15,7 @@ from normexp.claims.judge.limits import few_of, limits_of
 from normexp.claims.judge.verdict import Check, Count, Judgement, Verdict
 from normexp.claims.units import effect_name
 
-# Keys of a file that have the names of a claim's attributes, of a verdict's, and of those that a verdict has only of
-# trained networks, or over settings.
+# Keys with the name of an attribute: of the claim, of its verdict, of one over settings, of its first comparison there.
 OF_CLAIM = (
     "id", "name", "sentence", "measure", "source", "evidence", "kind", "paper_effect", "bank", "covers", "expected",
 )  # fmt: skip
