@@ -29,17 +29,17 @@ OF_COUNT = ("share", "share_interval", "holds", "asked", "n")
 
 def to_json(verdict: Verdict) -> dict[str, Any]:
     """The verdict as plain values. JSON has no infinity, so numbers that are not finite become text."""
-    claim = verdict.claim
+    claim, limits = verdict.claim, limits_of(verdict.claim)
     found: dict[str, Any] = {name: getattr(claim, name) for name in OF_CLAIM} | {
         "verdict": verdict.word,
         "scope": words.scope(verdict),
         "note": words.note(verdict),
-        "does_not_show": words.does_not_show(limits_of(claim)),
+        "does_not_show": words.does_not_show(limits),
         **{name: getattr(verdict, name) for name in OF_VERDICT},
         "level": verdict.confidence,
         "comparisons": [_of_comparison(result) for result in verdict.comparisons],
         "means": claim.note,
-        "limits": limits_of(claim),
+        "limits": limits,
         "protocol": protocol_of(claim),
     }
     if verdict.counts or claim.withdrawn:

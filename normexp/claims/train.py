@@ -16,7 +16,8 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, tell
 from normexp.sweeps.options import Options
 
-MOST_FAILURES = 2  # of one run; then its claims get no verdict
+NO_NUMBER = ("crashed", "skipped")  # a missing run may be skipped once, where another process finished it
+MOST_TIMES = 2  # that one run ends so; then its claims get no verdict
 
 
 class Rounds:
@@ -31,7 +32,7 @@ class Rounds:
         self.failed = Failed()
         self.disks: dict[str, DiskRuns] = {}  # of the claims that wait for runs
         self.found: dict[str, Evidence] = {}
-        self._failures: Counter[Path] = Counter()
+        self._ended: Counter[tuple[Path, str]] = Counter()
         for claim in claims:
             with noted(self.failed, claim.id):
                 self.disks[claim.id] = DiskRuns(complete_cells(claim), out / "cache")
@@ -97,10 +98,10 @@ class Rounds:
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         specs, names = zip(*runs.values(), strict=True)
         for cell in run(specs, options, folder=launch, names=names, command=self.command, brief=True):
-            if cell.state != "crashed":
-                continue
-            self._failures[cell.spec.folder] += 1
-            if self._failures[cell.spec.folder] >= MOST_FAILURES:
+            self._ended[cell.spec.folder, cell.state] += 1
+            if cell.state in NO_NUMBER and self._ended[cell.spec.folder, cell.state] >= MOST_TIMES:
+                why = f"{cell.error or cell.state} ({cell.job.log})"
+                if cell.state == "skipped":
+                    why = f"{cell.spec.folder} is finished and lacks what the claim reads; give another out="
                 for name in users[cell.spec.folder]:
-                    reason = f"{cell.name}: {cell.error or cell.state} ({cell.job.log})"
-                    self.failed.setdefault(name, (reason, FAILED))
+                    self.failed.setdefault(name, (f"{cell.name}: {why}", FAILED))
