@@ -218,18 +218,6 @@ def test_sides_of_the_margin(comparison, effect, side, holds):
     assert (found.side, found.holds, found.number) == (side, holds, pytest.approx(effect, abs=1e-8))
 
 
-def test_slopes_give_one_number_a_setting():
-    levels = (1, 2, 4)
-    outcomes = {
-        (arm, level): Outcomes(np.arange(2), rate * math.log2(level) + np.arange(2.0), np.zeros(2, bool))
-        for arm, rate in (("a", 3.0), ("b", 1.0))
-        for level in levels
-    }  # fmt: skip
-    rising = Comparison(kind="increasing", arm="a", baseline="b", log2_factor=True, margin=1.0)
-    found = number_in(Setting("s", outcomes), rising)
-    assert (found.number, found.side) == (pytest.approx(2.0), "beyond")
-
-
 def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each():
     own = setting((0.02, 0.0), (0.05, 0.03), quantity="error", answer=0.01)
     found = number_in(own, FEWER)
