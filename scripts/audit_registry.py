@@ -47,7 +47,7 @@ def plan_mistakes(folder: Path, runs: pd.DataFrame, rows: list[Row]) -> list[str
         own = [row for row in rows if row.subject == f"plan {path.stem}"]
         if own[-1].protocol != digest(protocol):
             mistakes.append(f"{own[-1].subject}: is not what was registered")
-        if before(own[0], runs[runs["asked_by"] == f"plan:{path.stem}"]).any():
+        if before(own[0].date, runs[runs["asked_by"] == f"plan:{path.stem}"]).any():
             mistakes.append(f"{own[0].subject}: has runs from before it was registered")
     return mistakes
 

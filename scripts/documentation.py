@@ -106,13 +106,18 @@ def read_study(folder: Path) -> dict[str, Any]:
 
 def read_walk(folder: Path) -> dict[str, Any]:
     """The results of README's claim."""
-    from normexp.claims.record import from_json
+    from normexp.claims.conclude import conclude
+    from normexp.claims.evidence.disk import DiskRuns
+    from normexp.claims.gather import gathered
+    from normexp.claims.spec.find import find
     from normexp.claims.words import paragraph
 
     (path,) = folder.glob("outputs/claims/*/verdict.json")
     verdict = json.loads(path.read_text())
     names = ("verdict", "effect", "interval", "n_seeds", "seconds")
-    return {"text": paragraph(from_json(verdict)), **{name: verdict[name] for name in names}}
+    ((claim,), _) = find(str(next(folder.glob("*.yaml"))))
+    evidence = gathered(claim, None, DiskRuns(claim, path.parents[1] / "cache"))
+    return {"text": paragraph(conclude(evidence)[1]), **{name: verdict[name] for name in names}}
 
 
 def readme(record: dict[str, Any]) -> dict[str, str]:

@@ -4,7 +4,7 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from normexp.claims.conclude import judge_again
+from normexp.claims.conclude import judge_all_again
 from normexp.claims.judge.verdict import Verdict
 from normexp.claims.spec.bank import Bank
 from normexp.claims.spec.claim import Claim
@@ -37,4 +37,4 @@ def altered(model: Any, **new: Any) -> Any:
 
 @functools.cache
 def judged(name: str) -> Verdict | None:
-    return judge_again(CLAIMS[name])
+    return judge_all_again({name: CLAIMS[name]}).get(name)

@@ -33,5 +33,5 @@ def test_a_difference_is_seen(tmp_path):
 def test_findings_are_drawn_as_committed(name, tmp_path):
     verdict = judged(name)
     values = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, CLAIMS[name])
-    draw(values, verdict, tmp_path / "f.png", next(iter(CLAIMS[name].factor), ""))
+    draw(values, verdict, tmp_path / "f.png")
     assert difference(tmp_path / "f.png", IMAGES / f"finding_{name}.png") < NEAR

@@ -8,14 +8,14 @@ import pandas as pd
 
 from normexp.claims.evidence.grid import OF_BANK, runs_of
 from normexp.claims.evidence.metric import with_values
-from normexp.claims.evidence.registry import before, protocol_of, registration
+from normexp.claims.evidence.registry import before, registration
 from normexp.claims.evidence.settings import compared_runs, different, finished_settings, settings
 from normexp.claims.evidence.table import CPU, EVIDENCE
 from normexp.claims.gather import Evidence, kept
 from normexp.claims.judge.one_setting import judge_values
 from normexp.claims.judge.outcomes import COLUMNS
 from normexp.claims.judge.over_settings import judge_settings
-from normexp.claims.judge.verdict import Cost, RunsBeforeRegistration, Verdict
+from normexp.claims.judge.verdict import Cost, Registered, RunsBeforeRegistration, Verdict
 from normexp.claims.spec.claim import Claim
 
 Concluded = tuple[pd.DataFrame, Verdict]  # the table that was judged, and the verdict
@@ -29,23 +29,15 @@ def conclude(evidence: Evidence, registries: Sequence[Path] | None = None) -> Co
     claim = evidence.claim
     if claim.cells:
         judge = _over_runs if claim.evidence == "training" else _over_networks
-        table, verdict = judge(evidence, registries)
-    elif claim.evidence == "training":
-        table, verdict = _in_one_setting(evidence)
-    else:
-        table, verdict = evidence.table, judge_values(claim, evidence.table)
-    return table, replace(verdict, protocol=protocol_of(claim))
-
-
-def judge_again(claim: Claim) -> Verdict | None:
-    """The verdict of one claim from the evidence alone; None if it has nothing of it."""
-    evidence = kept(claim, EVIDENCE)
-    return conclude(evidence)[1] if evidence else None
+        return judge(evidence, *registration(claim, registries))
+    if claim.evidence == "training":
+        return _in_one_setting(evidence)
+    return evidence.table, judge_values(claim, evidence.table)
 
 
 def judge_all_again(claims: dict[str, Claim]) -> dict[str, Verdict]:
-    """The verdict of every claim of which the evidence has something, by id."""
-    return {name: verdict for name, claim in claims.items() if (verdict := judge_again(claim))}
+    """The verdict of every claim of which the evidence has something, by id, from the evidence alone."""
+    return {name: conclude(found)[1] for name, claim in claims.items() if (found := kept(claim, EVIDENCE))}
 
 
 def _in_one_setting(evidence: Evidence) -> Concluded:
@@ -54,38 +46,35 @@ def _in_one_setting(evidence: Evidence) -> Concluded:
     return values, _with_runs(judge_values(evidence.claim, values), runs)
 
 
-def _over_runs(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
+def _over_runs(evidence: Evidence, registered: Registered | None, why: str) -> Concluded:
     claim = evidence.claim
     every = finished_settings(claim, evidence.grid, evidence.table)
     runs = compared_runs(claim, every)
-    row, why = registration(claim, registries)
-    started_before = None
-    if row and len(runs):
-        early = before(row, runs)
+    late = None
+    if registered and len(runs):
+        early = before(registered.date, runs)
         asked = early & ~runs["asked_by"].str.contains(OF_BANK, regex=False)
         if asked.any():
-            why = f"{asked.sum()} of {len(runs)} runs started before row {row.number} was registered"
-            row = None
-        elif (early := before(row, every)).any():  # at all rates
-            started_before = RunsBeforeRegistration(started=int(early.sum()), of=len(every))
-    verdict = judge_settings(
-        claim, settings(claim, runs), row=row, unregistered_because=why, before_registration=started_before,
-        manipulation=settings(claim, runs, manipulation=True) if claim.manipulation else (),
-    )  # fmt: skip
+            why = f"{asked.sum()} of {len(runs)} runs started before row {registered.row} was registered"
+            registered = None
+        elif (early := before(registered.date, every)).any():  # at all rates
+            late = RunsBeforeRegistration(early=int(early.sum()), of=len(every))
+    checked = settings(claim, runs, manipulation=True) if claim.manipulation else ()
+    verdict = judge_settings(claim, settings(claim, runs), registered=registered, manipulation=checked)
+    verdict = replace(verdict, unregistered_because=why, late=late)
     more = runs.columns.intersection(["unreached", *(["check"] if claim.manipulation else [])])
-    values = runs.rename(columns={"level": "factor"})[[*OF_RUNS, *more]]
-    return values, _with_runs(verdict, every)
+    return runs.rename(columns={"level": "factor"})[[*OF_RUNS, *more]], _with_runs(verdict, every)
 
 
-def _over_networks(evidence: Evidence, registries: Sequence[Path] | None) -> Concluded:
+def _over_networks(evidence: Evidence, registered: Registered | None, why: str) -> Concluded:
     claim, values = evidence.claim, evidence.table
     found = different(claim, values)
-    row, why = registration(claim, registries)
-    if row and evidence.row is not None and row.number != evidence.row:
-        why = f"gathered before row {row.number}"
-        row = None
+    if registered and evidence.row is not None and registered.row != evidence.row:
+        why = f"gathered before row {registered.row}"
+        registered = None
     repeated = len(claim.cells) - len(found)
-    return values, judge_settings(claim, found, row=row, unregistered_because=why, repeated=repeated)
+    verdict = judge_settings(claim, found, registered=registered, repeated=repeated)
+    return values, replace(verdict, unregistered_because=why)
 
 
 def _with_runs(verdict: Verdict, runs: pd.DataFrame) -> Verdict:
@@ -94,8 +83,8 @@ def _with_runs(verdict: Verdict, runs: pd.DataFrame) -> Verdict:
     numerics = {int(number) for number in runs["numerics"]} if len(runs) else set()
     if len(numerics) > 1 and not numerics <= MEASURED:
         raise ValueError(
-            f"claim={verdict.id}: its runs were computed by versions whose bits differ, numerics {sorted(numerics)}; "
-            "train them anew with evidence=none and another out="
+            f"claim={verdict.claim.id}: its runs were computed by versions whose bits differ, numerics "
+            f"{sorted(numerics)}; train them anew with evidence=none and another out="
         )
     cost = Cost(count=len(runs), training_seconds=round(float(runs["seconds"].sum()), 1))
     device = runs.get("device", pd.Series(CPU, runs.index)).fillna(CPU)

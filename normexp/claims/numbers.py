@@ -30,7 +30,7 @@ def numbers_of(verdict: Verdict, *, asked: bool = True) -> str:
         several = not universal and len(verdict.counts or judged) > 1
         questions = dict.fromkeys(
             (f"{effect_name(result.comparison)}: " if several else "")
-            + question(result.comparison, verdict.measure)
+            + question(result.comparison, verdict.claim.measure)
             for result in verdict.comparisons
         )
         lines.append(f"the claim: {', '.join(questions)}")
@@ -50,23 +50,23 @@ def over_settings(result: Count, verdict: Verdict) -> str:
     """What came out over settings beside the count in which it holds, which the scope says: of drawn settings the
     median, the share and where networks learn; then `beside_count`."""
     parts = []
-    if verdict.drawn and result.median is not None:
+    if verdict.claim.drawn and result.median is not None:
         parts += [
-            f"median over settings: {median(result, verdict.measure)}",
+            f"median over settings: {median(result, verdict.claim.measure)}",
             f"share {result.share:.2f}{ends(result.share_interval, '.2f')}",
         ]
-    if verdict.drawn and result.learned and result.others:
+    if verdict.claim.drawn and result.learned and result.others:
         others = "they do not" if result.learned.asked else "networks do not learn"
         strata = {learned_words(verdict): result.learned, others: result.others}
         parts += [f"where {who} {among(stratum)}" for who, stratum in strata.items() if stratum.asked]
-    if verdict.drawn and verdict.confidence != 1 - ALPHA:
+    if verdict.claim.drawn and verdict.confidence != 1 - ALPHA:
         parts.append(f"intervals of {100 * verdict.confidence:.4g}%, as the protocol was amended")
-    return "; ".join(parts + beside_count(result, drawn=verdict.drawn))
+    return "; ".join(parts + beside_count(result, drawn=verdict.claim.drawn))
 
 
 def learned_words(verdict: Verdict) -> str:
     """What is meant by settings that have learned."""
-    return "networks learn at full length" if verdict.early else "networks learn"
+    return "networks learn at full length" if verdict.claim.early else "networks learn"
 
 
 def median(result: Count, measure: str) -> str:
@@ -129,13 +129,13 @@ def dependence(result: Count) -> str:
 
 def told(verdict: Verdict) -> Sequence[Judgement]:
     """The judgements whose numbers are told: of networks all of them; of exact values the one that decides."""
-    return (verdict.deciding,) if verdict.evidence == "law" else verdict.judgements
+    return (verdict.deciding,) if verdict.claim.evidence == "law" else verdict.judgements
 
 
 def _number_of(judged: Judgement, verdict: Verdict) -> str:
     """The effect of a mean, or the values of which a universal sentence beside it speaks."""
     if not judged.comparison.rule.universal:
-        return stated(judged.comparison, verdict.measure, judged.effect, judged.interval)
+        return stated(judged.comparison, verdict.claim.measure, judged.effect, judged.interval)
     return f"{effect_name(judged.comparison)} {span(verdict, *judged.interval)}"
 
 
@@ -152,7 +152,7 @@ def by_arm(verdict: Verdict, *, asked: bool = True) -> list[str]:
             values = f"{arm}{at}: {', '.join(_levels(verdict, ranges))}"
             lines.append((values, bounds(judgement.comparison, arm)))
     lines += [  # of a sentence with means beside
-        (_number_of(one, verdict), question(one.comparison, verdict.measure))
+        (_number_of(one, verdict), question(one.comparison, verdict.claim.measure))
         for one in told(verdict)
         if not one.comparison.rule.universal
     ]
@@ -183,4 +183,4 @@ def span(verdict: Verdict, low: float, high: float) -> str:
 
 def rounded(verdict: Verdict, value: float) -> str:
     """A value with three digits; 0 where a relative change is that of float64."""
-    return "0" if verdict.measure.startswith("relative") and abs(value) < ROUNDING else number(value)
+    return "0" if verdict.claim.measure.startswith("relative") and abs(value) < ROUNDING else number(value)

@@ -1,7 +1,7 @@
 """What claims lack of their evidence, trained in rounds: what is missing of each grid, then what a wider one asks."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from normexp.config.run_spec import RunSpec
 from normexp.format import pluralize, tell
 from normexp.sweeps.options import Options
 
-MOST_FAILURES = 2  # of one run; then its claims get no verdict
+NO_NUMBER = ("crashed", "skipped")  # a missing run may be skipped once, where another process finished it
+MOST_TIMES = 2  # that one run ends so; then its claims get no verdict
 
 
 class Rounds:
@@ -31,18 +32,23 @@ class Rounds:
         self.failed = Failed()
         self.disks: dict[str, DiskRuns] = {}  # of the claims that wait for runs
         self.found: dict[str, Evidence] = {}
-        self._failures: Counter[Path] = Counter()
+        self._ended: Counter[tuple[Path, str]] = Counter()
         for claim in claims:
             with noted(self.failed, claim.id):
                 self.disks[claim.id] = DiskRuns(complete_cells(claim), out / "cache")
 
     def look(self) -> dict[str, pd.DataFrame]:
-        """Read what is finished, and return claim -> the rows of its grid that are missing."""
+        """Read what is finished, tell what a wider grid asks, and return claim -> the rows of its grid that are
+        missing."""
+        self.disks = {name: disk for name, disk in self.disks.items() if name not in self.failed}
         for name, disk in self.disks.items():
-            if name not in self.failed:
-                grid = self.found[name].grid if name in self.found else None
-                with noted(self.failed, name):
-                    self.found[name] = gathered(disk.claim, self.folder, disk, grid)
+            before = self.found.get(name)
+            grid = before.grid if before else None
+            with noted(self.failed, name):
+                found = self.found[name] = gathered(disk.claim, self.folder, disk, grid)
+                if before and len(found.grid) > len(before.grid):
+                    more = pluralize(count_runs(found.missing), "more run")
+                    tell(f"  {name}: {more}: best rates at an edge, or means near the margin")
         return {name: self.found[name].missing for name in self.disks if name not in self.failed}
 
     def show_plan(self, options: Options) -> None:
@@ -64,24 +70,14 @@ class Rounds:
         if options.plan:
             self._run(todo, options)
 
-    def run(self, options: Options, finished: Callable[[Claim, Evidence], None]) -> None:
-        """Train in rounds what is missing; `finished` is called for each claim when nothing is."""
-        sizes = {name: len(found.grid) for name, found in self.found.items()}
+    def run(self, options: Options) -> Iterator[Evidence]:
+        """Train in rounds what is missing; the evidence of each claim comes when nothing is."""
         while self.disks:
             todo = self.look()
-            for name, rows in todo.items():
-                if len(self.found[name].grid) > sizes[name]:
-                    sizes[name], more = len(self.found[name].grid), count_runs(rows)
-                    tell(
-                        f"  {name}: {pluralize(more, 'more run')}: best rates at an edge, or means near the margin"
-                    )
-            for name in [name for name in self.disks if name in self.failed or todo[name].empty]:
-                del self.disks[name]
-                if name not in self.failed:
-                    with noted(self.failed, name):
-                        finished(self.found[name].claim, self.found[name])
-            if self.disks:
-                self._run({name: todo[name] for name in self.disks}, options)
+            for name in [name for name, rows in todo.items() if rows.empty]:
+                del self.disks[name], todo[name]
+                yield self.found[name]
+            self._run(todo, options)
 
     def _run(self, todo: dict[str, pd.DataFrame], options: Options) -> None:
         if not any(map(len, todo.values())):
@@ -102,10 +98,10 @@ class Rounds:
         launch = self.out / "cache" / ".sweeps" / f"{datetime.now():%Y-%m-%d_%H-%M-%S-%f}"
         specs, names = zip(*runs.values(), strict=True)
         for cell in run(specs, options, folder=launch, names=names, command=self.command, brief=True):
-            if cell.state != "crashed":
-                continue
-            self._failures[cell.spec.folder] += 1
-            if self._failures[cell.spec.folder] >= MOST_FAILURES:
+            self._ended[cell.spec.folder, cell.state] += 1
+            if cell.state in NO_NUMBER and self._ended[cell.spec.folder, cell.state] >= MOST_TIMES:
+                why = f"{cell.error or cell.state} ({cell.job.log})"
+                if cell.state == "skipped":
+                    why = f"{cell.spec.folder} is finished and lacks what the claim reads; give another out="
                 for name in users[cell.spec.folder]:
-                    reason = f"{cell.name}: {cell.error or cell.state} ({cell.job.log})"
-                    self.failed.setdefault(name, (reason, FAILED))
+                    self.failed.setdefault(name, (f"{cell.name}: {why}", FAILED))

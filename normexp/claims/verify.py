@@ -1,6 +1,7 @@
 """From selected claims to verdicts on disk and a paragraph each on the screen. What trains is imported where a claim
 trains, since it takes more time than a law."""
 
+import itertools
 import shutil
 import sys
 import time
@@ -41,7 +42,7 @@ def verified(
     if verdict.counts and verdict.word != Word.BEGUN:
         table_of_settings(verdict).to_csv(folder / "settings.csv", index=False)
     if verdict.word != Word.BEGUN:  # nothing is shown of some settings, either
-        draw(table, verdict, folder / "figure.png", next(iter(claim.factor), ""))
+        draw(table, verdict, folder / "figure.png")
     return verdict
 
 
@@ -60,12 +61,7 @@ def verify_all(
     start, counts, failed = time.perf_counter(), Counter[str](), Failed()
     options, rounds = options or Options(), None
     plain = [claim for claim in claims if claim.evidence != "training"]
-    seconds = sum(claim.seconds * claim.values for claim in plain)  # as the yaml says
-    ids = [claim.id for claim in claims]
-    named = ", ".join(ids) if len(ids) <= 8 else pluralize(len(ids), "claim")
-    nothing = "; nothing to train" if len(plain) == len(claims) else ""
-    computing = f", about {duration(seconds)}{'' if nothing else ' without training'}" if seconds else ""
-    tell(f"plan: {named}{nothing}{computing}")
+    tell(plan_of(claims, plain))
     whole = {claim.id: found for claim in claims if (found := _whole(claim, evidence))}
     for found in whole.values():
         tell(f"  {to_train(found)}")
@@ -75,32 +71,41 @@ def verify_all(
         rounds = Rounds(lacking, out, command, evidence, registries)
         failed = rounds.failed
         rounds.show_plan(options)
-
-    def say(claim: Claim, found: Evidence | None = None) -> None:
-        verdict = verified(claim, out, command, registries, found)
-        counts[verdict.word] += 1
-        width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
-        print(f"\n{paragraph(verdict, width)}")
-        if len(verdict.numerics) > 1:
-            differences = "whose differences docs/data/numerics_2.json has"
-            tell(f"    its runs were computed by numerics 1 and 2, {differences}")
-        if devices := verdict.devices:
-            tell(
-                f"    it compares runs of {' and '.join(devices)}; evidence=none and another out= train all here"
-            )
-        tell(f"    {out / claim.id / VERDICT}")
-
     if not options.plan:
-        for claim in plain + [found.claim for found in whole.values()]:
+        ready = [(claim, None) for claim in plain] + [(found.claim, found) for found in whole.values()]
+        trained = ((found.claim, found) for found in rounds.run(options)) if rounds else ()
+        for claim, found in itertools.chain(ready, trained):
             with noted(failed, claim.id):
-                say(claim, whole.get(claim.id))
-        if rounds:
-            rounds.run(options, say)
+                verdict = verified(claim, out, command, registries, found)
+                counts[verdict.word] += 1
+                show(verdict, out)
         summary = ", ".join(f"{count} {word}" for word, count in counts.items())
         tell(f"\n{summary or 'nothing was tested'}; {time.perf_counter() - start:.0f} s")
     for name, (reason, _) in failed.items():
         tell(f"Error: {name}: {reason}", file=sys.stderr)
     return max((status for _, status in failed.values()), default=0)
+
+
+def plan_of(claims: Sequence[Claim], plain: Sequence[Claim]) -> str:
+    """What is verified, and how long the `plain` claims take, which train nothing, as their files say."""
+    ids = [claim.id for claim in claims]
+    named = ", ".join(ids) if len(ids) <= 8 else pluralize(len(ids), "claim")
+    nothing = "; nothing to train" if len(plain) == len(claims) else ""
+    seconds = sum(claim.seconds * claim.values for claim in plain)
+    computing = f", about {duration(seconds)}{'' if nothing else ' without training'}" if seconds else ""
+    return f"plan: {named}{nothing}{computing}"
+
+
+def show(verdict: Verdict, out: Path) -> None:
+    """Print the paragraph of a verdict, what its runs were computed by, and where it is."""
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 50)).columns)
+    print(f"\n{paragraph(verdict, width)}")
+    if len(verdict.numerics) > 1:
+        differences = "whose differences docs/data/numerics_2.json has"
+        tell(f"    its runs were computed by numerics 1 and 2, {differences}")
+    if devices := " and ".join(verdict.devices):
+        tell(f"    it compares runs of {devices}; evidence=none and another out= train all here")
+    tell(f"    {out / verdict.claim.id / VERDICT}")
 
 
 def computed(claim: Claim) -> Evidence:

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 
 from normexp.claims.judge.estimate import ALPHA
-from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Few, Judgement, Limits, Verdict, Word
+from normexp.claims.judge.limits import Few, Limits, few_of, limits_of
+from normexp.claims.judge.verdict import FEWEST_SETTINGS, Check, Count, Judgement, Verdict, Word
 from normexp.claims.numbers import by_arm, named, numbers_of, told
 from normexp.claims.units import capital, ends, holds_in, never_reached, number
 from normexp.runs.table import FEWEST_SEEDS
@@ -19,13 +20,13 @@ def scope(verdict: Verdict) -> str:
     """Where the word holds: in how many settings each comparison does, and whether that was registered before; or the
     cases of a universal sentence."""
     if not verdict.counts:
-        if verdict.searched and verdict.word == Word.REFUTED:
+        if verdict.claim.search and verdict.word == Word.REFUTED:
             return f"by a counterexample, after a search of {verdict.cases} cases"
         return f"in {verdict.cases} cases" if verdict.word == Word.NO_COUNTEREXAMPLE else ""
     if verdict.word == Word.BEGUN:
         what = f"{len(verdict.settings)} of {verdict.needed} drawn settings are finished"
     else:
-        kind = "drawn" if verdict.drawn else "hand-picked"
+        kind = "drawn" if verdict.claim.drawn else "hand-picked"
         several = len(verdict.counts) > 1
         what = "; ".join(
             named(verdict, [held_in(result, kind, several=several) for result in verdict.counts])
@@ -35,9 +36,9 @@ def scope(verdict: Verdict) -> str:
 
 def lateness(verdict: Verdict) -> str:
     """Of drawn settings, whether the protocol was fixed before the runs; empty if it was."""
-    if runs := verdict.before_registration:
-        return f"registered after {runs.started:,} of {runs.of:,} runs"
-    return "" if verdict.registered or not verdict.drawn else "unregistered"
+    if late := verdict.late:
+        return f"registered after {late.early:,} of {late.of:,} runs"
+    return "" if verdict.registered or not verdict.claim.drawn else "unregistered"
 
 
 def held_in(result: Count, kind: str, *, several: bool) -> str:
@@ -50,21 +51,21 @@ def held_in(result: Count, kind: str, *, several: bool) -> str:
 
 def note(verdict: Verdict) -> str:
     """What limits the word, beside its scope."""
-    parts, begun = [], verdict.word == Word.BEGUN
-    if verdict.withdrawn and not begun:
-        parts.append(f"withdrawn: {verdict.withdrawn}")
+    claim, parts, begun = verdict.claim, [], verdict.word == Word.BEGUN
+    if claim.withdrawn and not begun:
+        parts.append(f"withdrawn: {claim.withdrawn}")
     if not verdict.counts:
         return "; ".join(filter(None, [*parts, note_of_values(verdict.deciding)]))
     if verdict.manipulation:
         parts.append(not_held(verdict.manipulation))
-    if verdict.drawn and not begun:
+    if claim.drawn and not begun:
         if verdict.repeated:
             draws = verdict.repeated + len(verdict.settings)
             parts.append(f"{verdict.repeated} of {draws} draws were the same network as an earlier one")
         if any(result.asked < FEWEST_SETTINGS for result in verdict.counts):
             parts.append(f"no word is possible with fewer than {FEWEST_SETTINGS} settings")
-        if verdict.few:
-            parts.append(few_settings(verdict.few))
+        if few := few_of(claim):
+            parts.append(few_settings(few))
     return "; ".join(filter(None, parts))
 
 
@@ -159,7 +160,7 @@ def _names(names: Sequence[str]) -> str:
 
 def title(verdict: Verdict, *, upper: bool = False) -> str:
     """The id and the word with its scope."""
-    return f"{verdict.id}{'  ' if upper else ': '}{with_scope(verdict, upper=upper)}"
+    return f"{verdict.claim.id}{'  ' if upper else ': '}{with_scope(verdict, upper=upper)}"
 
 
 def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
@@ -183,23 +184,23 @@ def with_scope(verdict: Verdict, *, upper: bool = False) -> str:
 
 def paragraph(verdict: Verdict, width: int = WIDTH) -> str:
     """The text for the screen, in lines of at most `width` letters: the sentence, its numbers, what it rests on."""
-    beside = note(verdict)
-    rests = [verdict.means, capital(f"{beside}.") if beside else ""]
+    claim, beside = verdict.claim, note(verdict)
+    rests = [claim.note, capital(f"{beside}.") if beside else ""]
     judged = () if verdict.counts else (verdict.deciding, *told(verdict))
     means = (one for one in judged if not one.comparison.rule.universal and math.isfinite(one.effect))
     if mean := next(means, None):
         over = f"{'the differences of ' if mean.comparison.baseline else ''}{mean.n_seeds} seeds"
         rests.insert(0, f"In brackets the {100 * (1 - ALPHA):.4g}% interval over {over} ({method(mean)}).")
-    lines = [f"{title(verdict, upper=True)}: {verdict.sentence}"]
+    lines = [f"{title(verdict, upper=True)}: {claim.sentence}"]
     if arms := by_arm(verdict):
-        lines += [f"{verdict.measure}:", *(f"    {line}" for line in arms)]
+        lines += [f"{claim.measure}:", *(f"    {line}" for line in arms)]
     else:
-        lines.append(f"{verdict.measure}: {numbers_of(verdict)}.")
+        lines.append(f"{claim.measure}: {numbers_of(verdict)}.")
     lines.append(" ".join(filter(None, rests)))
     if verdict.as_expected is False:
         error = "look for an error before you believe this."
-        lines.append(f"UNEXPECTED: mathematics says {verdict.expected}; {error}")
-    lines += [does_not_show(verdict.limits), f"source: {verdict.source}"]
+        lines.append(f"UNEXPECTED: mathematics says {claim.expected}; {error}")
+    lines += [does_not_show(limits_of(claim)), f"source: {claim.source}"]
 
     def filled(line: str) -> str:
         return textwrap.fill(line, width, subsequent_indent=" " * (8 if line.startswith(" ") else 4))

@@ -57,8 +57,9 @@ def test_an_infinite_value_stands_at_its_level_above_the_axis(tmp_path, figures)
         ("batchnorm", level, seed, math.inf if level == 1 else 2.0) for level in (1, 2) for seed in range(5)
     ]
     table = pd.DataFrame(rows, columns=["arm", "factor", "seed", "value"])
-    claim = altered(CLAIM, evidence="law", comparisons=[Comparison(kind="every", at_least=1)])
-    draw(table, judge_values(claim, table), tmp_path / "figure.png", "samples")
+    bound = Comparison(kind="every", at_least=1)
+    claim = altered(CLAIM, evidence="law", factor={"samples": [1, 2]}, comparisons=[bound])
+    draw(table, judge_values(claim, table), tmp_path / "figure.png")
     (axes,) = figures[0].axes
     crosses = [line for line in axes.lines if line.get_marker() == "x"]
     assert [(line.get_xdata()[0], line.get_ydata()[0] > 1) for line in crosses] == [(1, True)]
@@ -69,7 +70,11 @@ def test_hand_picked_settings_have_a_row_for_each_comparison(tmp_path, figures):
     drawn = judged("S22")
     first, second = drawn.counts
     counts = tuple(replace(count, settings=count.settings[:1]) for count in (first, second))
-    draw(pd.DataFrame(), replace(drawn, drawn=False, counts=counts), tmp_path / "figure.png")
+    draw(
+        pd.DataFrame(),
+        replace(drawn, claim=altered(drawn.claim, first=0), counts=counts),
+        tmp_path / "figure.png",
+    )
     (axes,) = figures[0].axes
     assert [tick.get_text() for tick in axes.get_yticklabels()] == [
         "fixed against none",
@@ -77,5 +82,5 @@ def test_hand_picked_settings_have_a_row_for_each_comparison(tmp_path, figures):
     ]
     assert axes.lines[2].get_xdata()[0] == pytest.approx(first.settings[0].number)
     assert axes.lines[4].get_xdata()[0] == pytest.approx(second.settings[0].number)
-    assert figures[0].get_suptitle().replace("\n", " ") == f"S22: {drawn.sentence}"
+    assert figures[0].get_suptitle().replace("\n", " ") == f"S22: {drawn.claim.sentence}"
     assert "minus" not in axes.get_xlabel()

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,9 @@ from normexp.claims.evidence.widen import widen
 from normexp.claims.gather import Evidence, gathered, kept
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.cell import value_of
+from normexp.claims.train import Rounds
 from normexp.cli.main import run
+from normexp.sweeps.options import Options
 
 CLAIM = yaml.safe_load("""
 name: two_is_few
@@ -133,6 +136,23 @@ def test_a_run_that_is_older_than_a_number_of_the_claim_is_missing(claim):
     assert missing(grid, read(None, grid, own, newer)).empty
     found = settings(own, compared_runs(own, finished_settings(own, grid, read(None, grid, own, newer))))
     assert found[0].quantity == "error"
+
+
+def test_a_finished_run_without_the_number_of_its_claim_ends_the_rounds(claim, tmp_path, monkeypatch):
+    """As one of an earlier version: it is skipped, and would be missing for ever."""
+
+    def skip(specs, *_, **options):
+        skipped = {"name": "x", "state": "skipped", "error": "", "job": SimpleNamespace(log="")}
+        return [SimpleNamespace(spec=spec, **skipped) for spec in specs]
+
+    monkeypatch.setattr("normexp.sweeps.run.run", skip)
+    rounds = Rounds([claim], tmp_path / "out", "", None)
+    assert list(rounds.run(Options())) == []
+    reason, status = rounds.failed["Q1"]
+    assert re.search(
+        r"^x: .*out.cache.* is finished and lacks what the claim reads; give another out=$", reason
+    )
+    assert status == 1
 
 
 def test_a_best_rate_at_an_edge_asks_for_one_more_there_twice_at_most(claim):

@@ -45,7 +45,7 @@ def test_every_claim_that_needs_no_training_has_its_evidence_committed():
 def test_a_page_is_what_is_committed(page, write, verdicts, tmp_path, monkeypatch):
     """The figures are compared by tests/test_committed_images.py."""
     figures = []
-    monkeypatch.setattr(findings, "draw", lambda table, verdict, path, factor: figures.append(path.name))
+    monkeypatch.setattr(findings, "draw", lambda table, verdict, path: figures.append(path.name))
     write(tmp_path / "page.md", CLAIMS, verdicts)
     assert (tmp_path / "page.md").read_text() == (DOCS / f"{page}.md").read_text()
     assert all((DOCS / "images" / name).exists() for name in figures)

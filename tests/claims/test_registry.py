@@ -17,6 +17,7 @@ from normexp.claims.evidence.registry import (
     subject_of,
 )
 from normexp.claims.evidence.table import EVIDENCE
+from normexp.claims.judge.verdict import Registered
 from normexp.cli.main import run
 
 ROW = {"subject": "P1", "protocol": "a", "reason": "first", "seeds": [[2, 4]]}
@@ -53,7 +54,7 @@ def test_a_claim_is_registered_while_its_protocol_is_that_of_its_row(tmp_path):
     assert registration(claim, [path]) == (None, "no row of the registry")
     protocol = protocol_of(claim)
     row = register(path, subject=subject, protocol=protocol, reason="r", seeds=seeds_of(claim))
-    assert registration(claim, [path]) == (row, "")
+    assert registration(claim, [path]) == (Registered(row=1, date=row.date, alpha=0.05), "")
     assert (row.number, row.seeds) == (1, [[claim.first_seed, claim.first_seed + 4]])
     amended = altered(claim, seeds=claim.seeds + 1)
     assert registration(amended, [path])[1] == "the protocol is not the one of row 1; register the amendment"

@@ -13,10 +13,10 @@ from scipy import optimize, special
 from normexp.claims.judge.comparison import Comparison, practical_margin
 from normexp.claims.judge.estimate import median_interval, p_of_share, share_interval
 from normexp.claims.judge.moderators import SIDES
-from normexp.claims.judge.outcomes import Outcomes, Setting
+from normexp.claims.judge.outcomes import Failures, Outcomes, Setting
 from normexp.claims.judge.over_settings import judge_settings
 from normexp.claims.judge.settings_count import count, is_near_margin, number_in, word_of
-from normexp.claims.judge.verdict import Failures, Trained
+from normexp.claims.judge.verdict import Registered, Trained
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.units import ends
 from normexp.claims.words import note, paragraph, scope, with_scope
@@ -24,7 +24,7 @@ from normexp.claims.words import note, paragraph, scope, with_scope
 FEWER = Comparison(kind="smaller", arm="a", baseline="b", log=True, margin=0.1)
 SAME = Comparison(kind="equivalent", arm="a", baseline="b", margin=0.5)
 MORE = Comparison(kind="greater", arm="a", baseline="b", margin=0.5)
-ROW = SimpleNamespace(number=7, hash="h", date="d", alpha=0.05)
+ROW = Registered(row=7, date="d", alpha=0.05)
 
 
 def setting(a, b=(0.0, 0.0), name="s", failed=None, **options) -> Setting:
@@ -99,7 +99,7 @@ def test_p_is_the_share_of_all_outcomes_that_are_as_uneven():
 )  # fmt: skip
 def test_words_from_counts_of_drawn_settings(holds, n, word):
     settings = family([1.0] * holds + [0.2] * (n - holds))
-    found = judge(settings, claim(MORE), row=ROW)
+    found = judge(settings, claim(MORE), registered=ROW)
     assert (found.word, found.counts[0].holds, found.counts[0].n) == (word, holds, n)
     assert word == word_of(share_interval(holds, n, 0.95))
     assert scope(found) == f"beyond the margin in {holds} of {n} drawn settings"
@@ -114,14 +114,14 @@ def test_a_list_that_somebody_chose_makes_no_word_however_long():
 
 @pytest.mark.parametrize(("n", "needed"), [(5, 6), (23, 24), (3, 4)])
 def test_fewer_drawn_settings_than_were_asked_for_make_no_word(n, needed):
-    found = judge(family([1.0] * n), claim(MORE, first=needed), row=ROW)
+    found = judge(family([1.0] * n), claim(MORE, first=needed), registered=ROW)
     assert (found.word, found.p, note(found)) == ("begun", None, "")
     assert with_scope(found) == f"begun: {n} of {needed} drawn settings are finished"
     assert "beyond" not in paragraph(found)
 
 
 def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
-    found = judge(family([1.0] * 4), claim(MORE, first=4), row=ROW)
+    found = judge(family([1.0] * 4), claim(MORE, first=4), registered=ROW)
     assert (found.word, found.p) == ("counted", None)
     assert with_scope(found) == "beyond the margin in 4 of 4 drawn settings"
     assert note(found).startswith(
@@ -132,7 +132,7 @@ def test_a_claim_that_asks_for_too_few_settings_is_counted_and_says_so():
 def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
     settings = family([1.0] * 12 + [0.2] * 3)
     other = Comparison(kind="smaller", arm="a", target=0.9)
-    found = judge(settings, claim(MORE, other), row=ROW)
+    found = judge(settings, claim(MORE, other), registered=ROW)
     assert (found.word, found.p) == ("counted", None)
     assert scope(found) == (
         "a against b: supported, beyond the margin in 12 of 15 drawn settings; "
@@ -142,17 +142,17 @@ def test_each_comparison_of_a_sentence_has_a_word_and_the_sentence_has_none():
 
 def test_a_setting_without_a_number_cannot_be_asked_and_leaves_the_count():
     lost = setting((9.0, 9.0), (0.0, 0.0), "lost", {"a": [1, 1], "b": [1, 1]})
-    found = judge([*family([1.0] * 9 + [0.2]), *[lost] * 3], claim(MORE), row=ROW)
+    found = judge([*family([1.0] * 9 + [0.2]), *[lost] * 3], claim(MORE), registered=ROW)
     assert (found.word, found.counts[0].asked, found.counts[0].n) == ("supported", 10, 13)
     assert found.counts[0].share_interval == share_interval(9, 10, 0.95)
     assert scope(found) == "beyond the margin in 9 of 10 drawn settings, cannot be asked in 3"
-    few = judge([*family([1.0] * 5), lost], claim(MORE), row=ROW)
+    few = judge([*family([1.0] * 5), lost], claim(MORE), registered=ROW)
     assert (few.word, few.p) == ("counted", None)
     assert note(few).startswith("no word is possible with fewer than 6 settings")
 
 
 def test_a_withdrawn_sentence_keeps_its_counts_and_loses_its_word():
-    found = judge(family([1.0] * 9), claim(MORE, withdrawn="why"), row=ROW)
+    found = judge(family([1.0] * 9), claim(MORE, withdrawn="why"), registered=ROW)
     assert (found.word, found.p, found.counts[0].holds) == ("withdrawn", None, 9)
     assert note(found).startswith("withdrawn: why")
 
@@ -216,18 +216,6 @@ def test_sides_of_the_margin(comparison, effect, side, holds):
     pair = (np.exp([effect] * 2), (1.0, 1.0)) if comparison.log else ((effect, effect), (0.0, 0.0))
     found = number_in(setting(*pair), comparison)
     assert (found.side, found.holds, found.number) == (side, holds, pytest.approx(effect, abs=1e-8))
-
-
-def test_slopes_give_one_number_a_setting():
-    levels = (1, 2, 4)
-    outcomes = {
-        (arm, level): Outcomes(np.arange(2), rate * math.log2(level) + np.arange(2.0), np.zeros(2, bool))
-        for arm, rate in (("a", 3.0), ("b", 1.0))
-        for level in levels
-    }  # fmt: skip
-    rising = Comparison(kind="increasing", arm="a", baseline="b", log2_factor=True, margin=1.0)
-    found = number_in(Setting("s", outcomes), rising)
-    assert (found.number, found.side) == (pytest.approx(2.0), "beyond")
 
 
 def test_the_number_is_the_mean_of_the_seeds_log_ratios_with_half_an_answer_each():
@@ -327,7 +315,7 @@ def test_settings_within_a_standard_error_of_the_margin_need_two_more_seeds_on_e
 def test_a_manipulation_that_fails_forbids_the_word_and_is_said(first, effects, word, held):
     """It holds in most drawn settings, or in all hand-picked ones."""
     causal = claim(MORE, first=first, manipulation=SimpleNamespace(comparison=MORE, measure="noise"))
-    found = judge(family([1.0] * 12), causal, row=ROW, manipulation=family(effects))
+    found = judge(family([1.0] * 12), causal, registered=ROW, manipulation=family(effects))
     assert (found.word, found.manipulation.held) == (word, held)
     assert (found.p is None) == (word != "supported")
     text = f"the manipulation check holds in {effects.count(1.0)} of {len(effects)}, so nothing is said of the cause"

@@ -9,7 +9,7 @@ import inspect
 import itertools
 import json
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, cast, get_args, get_origin
 
 import pandas as pd
 from torch import Tensor, nn
@@ -48,10 +48,7 @@ def value_of_arm(
     measure, choice = law(claim.function), claim.arms[arm]
     arm_options = choice if isinstance(choice, dict) else {}
     options = claim.options | arm_options | {key: value for key, value in chosen.items() if "." not in key}
-    for name, words in words_of(measure).items():
-        if name in options:
-            require_choice(f"options.{name}", options[name], words)
-    check_options(claim.function, options)
+    check_options(claim.function, measure, options)
     with refused("function", claim.function):
         if isinstance(choice, dict):  # a fact about torch, without a norm
             return measure(seed=seed, **options)
@@ -107,17 +104,14 @@ def law(name: str) -> Callable[..., float]:
     return law_function
 
 
-@functools.cache
-def words_of(law_function: Callable[..., float]) -> dict[str, tuple]:
-    """Option -> the words that it takes, of a law's options that are words of a list."""
-    hints = get_type_hints(law_function)
-    return {name: get_args(hint) for name, hint in hints.items() if get_origin(hint) is Literal}
-
-
-def check_options(name: str, options: dict[str, Any]) -> None:
-    """Raise ValueError with one line for an option that a law needs and does not get, or that it does not know."""
-    parameters = inspect.signature(law(name)).parameters
+def check_options(name: str, measure: Callable[..., float], options: dict[str, Any]) -> None:
+    """Raise ValueError with one line for an option that a law needs and does not get, or that it does not know, or of
+    which it does not take this word."""
+    parameters = inspect.signature(measure).parameters
     takes = {key: own for key, own in parameters.items() if own.kind is own.KEYWORD_ONLY and key != "seed"}
+    for key, own in takes.items():
+        if key in options and get_origin(own.annotation) is Literal:
+            require_choice(f"options.{key}", options[key], get_args(own.annotation))
     open_ended = any(own.kind is own.VAR_KEYWORD for own in parameters.values())
     if unknown := [key for key in options if key not in takes and not open_ended]:
         known = ", ".join(takes) or "none"

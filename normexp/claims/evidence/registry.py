@@ -24,6 +24,7 @@ from normexp.claims.evidence.rates import RATE_RULES
 from normexp.claims.evidence.settings import DIFFERENT, FAILURE_RULES
 from normexp.claims.judge.estimate import ALPHA
 from normexp.claims.judge.settings_count import MOST_SEEDS, RULES
+from normexp.claims.judge.verdict import Registered
 from normexp.claims.spec.bank import SMALL, Bank
 from normexp.claims.spec.cell import BankCell
 from normexp.claims.spec.claim import Claim
@@ -163,8 +164,8 @@ def registries_of() -> list[Path]:
     return paths[:1] if len(paths) > 1 and mine.samefile(shipped) else paths
 
 
-def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Row | None, str]:
-    """The claim's row if its protocol is the registered one; else None and the reason."""
+def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tuple[Registered | None, str]:
+    """What a verdict holds of the claim's row if its protocol is the registered one; else None and the reason."""
     if not claim.drawn:
         return None, "hand-picked settings make no word, so there is nothing to register"
     subject = subject_of(claim.id, claim.bank)
@@ -172,11 +173,11 @@ def registration(claim: Claim, registries: Sequence[Path] | None = None) -> tupl
         if row := latest(read_registry(path), subject):
             if row.protocol != protocol_of(claim):
                 return None, f"the protocol is not the one of row {row.number}; register the amendment"
-            return row, ""
+            return Registered(row=row.number, date=row.date, alpha=row.alpha), ""
     return None, "no row of the registry"
 
 
-def before(row: Row, runs: pd.DataFrame) -> pd.Series:
-    """Which of these runs were started before a row was written."""
-    registered = datetime.fromisoformat(row.date)
+def before(date: str, runs: pd.DataFrame) -> pd.Series:
+    """Which of these runs were started before the date of a row."""
+    registered = datetime.fromisoformat(date)
     return runs["started"].map(lambda text: datetime.fromisoformat(str(text)) < registered)

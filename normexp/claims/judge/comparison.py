@@ -2,14 +2,13 @@
 
 import math
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from normexp.claims.judge.kinds import KINDS, PRACTICAL, Kind, Side
-from normexp.claims.judge.outcomes import Arm, Outcomes, unreached_runs
+from normexp.claims.judge.outcomes import ByArm, unreached_runs
 from normexp.claims.spec.cell import as_number
 
 if TYPE_CHECKING:
@@ -69,13 +68,6 @@ class Comparison(BaseModel):
             raise ValueError(mistake)
         return self
 
-    @classmethod
-    def of_shown(cls, node: Mapping[str, Any]) -> "Comparison":
-        """The comparison of which a verdict has the fields that were `shown`."""
-        rule = KINDS[node["kind"]]
-        zero = {} if rule.slope or rule.universal or "baseline" in node else {"target": 0}
-        return cls(**zero | dict(node))
-
     @property
     def rule(self) -> Kind:
         """What its kind says."""
@@ -108,14 +100,14 @@ class Comparison(BaseModel):
         fields = self.model_dump(exclude_defaults=True)
         return {name: value for name, value in fields.items() if name != "target" or value}
 
-    def margin_in(self, outcomes: Mapping[Arm, Outcomes], quantity: str) -> float:
+    def margin_in(self, outcomes: ByArm, quantity: str) -> float:
         """The margin in a setting with these outcomes."""
         if not self.practical:
             return self.size
         baseline = [runs.values.mean() for (arm, _), runs in outcomes.items() if arm == self.baseline]
         return practical_margin(float(np.mean(baseline)) if baseline else math.nan, quantity)
 
-    def reads(self, outcomes: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
+    def reads(self, outcomes: ByArm) -> ByArm:
         """The outcomes that the effect is made of."""
         arms = (self.arm, self.baseline)
         return {
@@ -124,18 +116,18 @@ class Comparison(BaseModel):
             if arm in arms and self.at in (None, level)
         }
 
-    def levels(self, outcomes: Mapping[Arm, Outcomes]) -> list:
+    def levels(self, outcomes: ByArm) -> list:
         """The levels that are compared."""
         return [level for arm, level in outcomes if arm == self.named_arm and self.at in (None, level)]
 
-    def values(self, outcomes: Mapping[Arm, Outcomes], arm: str) -> np.ndarray:
+    def values(self, outcomes: ByArm, arm: str) -> np.ndarray:
         """(n, levels) the values of an arm, with `log` their logarithms. Raises ValueError for a value without one."""
         values = np.stack([outcomes[arm, level].values for level in self.levels(outcomes)], 1)
         if self.log and (values <= 0).any():
             raise ValueError("log=true: a value of 0 or below has no logarithm; compare without log")
         return np.log(values) if self.log else values
 
-    def sides(self, effect: float, margin: float, outcomes: Mapping[Arm, Outcomes]) -> set[Side]:
+    def sides(self, effect: float, margin: float, outcomes: ByArm) -> set[Side]:
         """Where an effect may lie: on one side of the margin, and further out where values are lower bounds. Where an
         arm never reached its target the effect is at least this, where the baseline did not at most, and a slope may
         be any."""
@@ -144,7 +136,7 @@ class Comparison(BaseModel):
         ends = [-math.inf, math.inf] if unreached and self.rule.slope else ends
         return {self.rule.side(end, margin) for end in (effect, *ends)}
 
-    def effects(self, outcomes: Mapping[Arm, Outcomes]) -> np.ndarray:
+    def effects(self, outcomes: ByArm) -> np.ndarray:
         """(n,) the effect of each seed, not finite where a value is not. Effects that differ by rounding are equal."""
         arm = self.values(outcomes, self.named_arm)
         baseline = self.values(outcomes, self.baseline) if self.baseline else np.zeros_like(arm)

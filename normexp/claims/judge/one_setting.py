@@ -1,7 +1,7 @@
 """One setting: the mean over its seeds, or all single values of a universal sentence."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,8 +9,7 @@ import pandas as pd
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, SeedMean, holm
-from normexp.claims.judge.head import head, lost_runs
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
+from normexp.claims.judge.outcomes import ByArm, Setting, arm_means, lost_runs, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import Case, Judgement, Verdict, Word, deciding
 from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_SEEDS
@@ -32,13 +31,13 @@ def judge_values(claim: Claim, table: pd.DataFrame) -> Verdict:
         not_shown = Word.NOT_SHOWN_HERE if math.isfinite(decides.effect) else Word.UNDECIDED
         word = Word.HOLDS_HERE if word == Word.SUPPORTED else not_shown
     return Verdict(
-        **head(claim, [setting]),
+        claim=claim,
         word=Word.WITHDRAWN if claim.withdrawn else word,
         confidence=1.0 if decides.comparison.rule.universal else 1 - ALPHA,
+        arms=arm_means([setting]),
         failures=lost_runs([setting.outcomes] if trained else []),
         judgements=judgements,
         cases=int(cases.sum()) if universal else 0,
-        searched=claim.search is not None,
     )
 
 
@@ -61,7 +60,7 @@ def judge_comparisons(
     ]
 
 
-def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: bool) -> SeedMean:
+def _mean(outcomes: ByArm, comparison: Comparison, trained: bool) -> SeedMean:
     """The effect over seeds. Nothing is known of too few that trained, or of exact values that are not all finite."""
     seeds = len(next(iter(outcomes.values())).seeds)
     paired = paired_runs(comparison.reads(outcomes))
@@ -72,7 +71,7 @@ def _mean(outcomes: Mapping[Arm, Outcomes], comparison: Comparison, trained: boo
 
 
 def _of_mean(
-    comparison: Comparison, mean: SeedMean, p: float, outcomes: Mapping[Arm, Outcomes], *, trained: bool
+    comparison: Comparison, mean: SeedMean, p: float, outcomes: ByArm, *, trained: bool
 ) -> Judgement:
     word, read = Word.UNDECIDED, comparison.reads(outcomes)
     sides = comparison.sides(mean.effect, comparison.size, read)

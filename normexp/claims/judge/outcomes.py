@@ -1,7 +1,9 @@
 """The results of a setting's runs: one number per run, and which runs failed."""
 
+import itertools
+import math
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -36,12 +38,15 @@ class Outcomes:
         )
 
 
+ByArm = Mapping[Arm, Outcomes]  # of each arm and level, with the same seeds
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """One named draw of what a sentence leaves open, with the runs of every arm in it."""
 
     name: str  # as in the claim's yaml, or of the draw
-    outcomes: Mapping[Arm, Outcomes]  # of each arm and level, with the same seeds
+    outcomes: ByArm
     quantity: str = "value"  # `error` and `loss` have margins of practice; see `practical_margin`
     # Value of a run that learned nothing: 0.9 for errors in ten classes, log(classes) for a loss, all steps for a time.
     # None: not known.
@@ -78,7 +83,7 @@ class Setting:
         return cls(name, outcomes, **options)
 
 
-def unreached_runs(outcomes: Mapping[Arm, Outcomes]) -> dict[str, int]:
+def unreached_runs(outcomes: ByArm) -> dict[str, int]:
     """Arm -> runs that never reached their target, over all levels; only arms that have one."""
     counted = Counter[str]()
     for (arm, _), runs in outcomes.items():
@@ -86,7 +91,35 @@ def unreached_runs(outcomes: Mapping[Arm, Outcomes]) -> dict[str, int]:
     return {arm: n for arm, n in counted.items() if n}
 
 
-def paired_runs(by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes]:
+def paired_runs(by_arm: ByArm) -> ByArm:
     """The runs of the seeds at which every one of them gave a number."""
     trained = ~np.any([outcomes.failed for outcomes in by_arm.values()], axis=0)
     return {arm: outcomes.at(trained) for arm, outcomes in by_arm.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failures:
+    """The runs of an arm over all levels and settings."""
+
+    failed: int
+    of: int
+
+
+def lost_runs(settings: Iterable[ByArm]) -> dict[str, Failures]:
+    """Arm -> its runs, and how many of them failed, over all levels and the outcomes of several settings."""
+    failed, of = Counter[str](), Counter[str]()
+    for (arm, _), runs in itertools.chain(*(outcomes.items() for outcomes in settings)):
+        failed[arm] += int(runs.failed.sum())
+        of[arm] += len(runs.seeds)
+    return {arm: Failures(failed=failed[arm], of=of[arm]) for arm in of}
+
+
+def arm_means(settings: Sequence[Setting]) -> dict[str, dict[str, float]]:
+    """Mean value of each arm in each setting, over the seeds at which it trained; nan if it never did."""
+    means: dict[str, dict[str, float]] = {}
+    for setting in settings:
+        for (arm, level), outcomes in setting.outcomes.items():
+            trained = outcomes.values[~outcomes.failed]
+            name = f"{setting.name} {level}".strip()
+            means.setdefault(arm, {})[name] = float(trained.mean()) if len(trained) else math.nan
+    return means

@@ -1,26 +1,19 @@
 """The verdict of a claim over settings: its counts, the word of each, and whether the sentence has one."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from normexp.claims.judge.estimate import ALPHA
-from normexp.claims.judge.head import few_of, head, lost_runs
-from normexp.claims.judge.outcomes import Setting
+from normexp.claims.judge.outcomes import Setting, arm_means, lost_runs
 from normexp.claims.judge.settings_count import count, with_word
-from normexp.claims.judge.verdict import Check, Registered, RunsBeforeRegistration, Verdict, Word
+from normexp.claims.judge.verdict import Check, Registered, Verdict, Word
 from normexp.claims.spec.claim import Claim
-
-if TYPE_CHECKING:
-    from normexp.claims.evidence.registry import Row
 
 
 def judge_settings(
     claim: Claim,
     settings: Sequence[Setting],
     *,
-    row: "Row | None" = None,
-    unregistered_because: str = "",
-    before_registration: RunsBeforeRegistration | None = None,
+    registered: Registered | None = None,
     repeated: int = 0,
     manipulation: Sequence[Setting] = (),
 ) -> Verdict:
@@ -31,35 +24,29 @@ def judge_settings(
 
     Args:
         settings: the runs of every arm in each of them.
-        row: the claim's registration with the alpha of its verdict.
+        registered: the claim's row in the registry, with the alpha of its verdict.
         repeated: draws that were the same network as an earlier one, which `settings` leaves out.
         manipulation: the settings with the values of the manipulation check.
     """
-    confidence, needed = 1 - (row.alpha if row else ALPHA), claim.first - repeated
+    confidence = 1 - (registered.alpha if registered else ALPHA)
     check = _check(claim, manipulation, confidence)
-    begun = claim.drawn and len(settings) < needed
+    begun = claim.drawn and len(settings) < claim.first - repeated
     counts = [count(settings, comparison, confidence) for comparison in claim.comparisons]
     if claim.drawn and not begun:
         counts = [with_word(result, caused=not check or check.held) for result in counts]
-    word, p = (counts[0].word, counts[0].p) if len(counts) == 1 else (Word.COUNTED, None)
-    if begun:
-        word = Word.BEGUN
-    elif claim.withdrawn:
-        word, p = Word.WITHDRAWN, None
+    word = counts[0].word if len(counts) == 1 else Word.COUNTED
+    if begun or claim.withdrawn:
+        word = Word.BEGUN if begun else Word.WITHDRAWN
     return Verdict(
-        **head(claim, settings),
+        claim=claim,
         word=word,
         confidence=confidence,
+        arms=arm_means(settings),
         failures=lost_runs(setting.outcomes for setting in settings),
         counts=tuple(counts),
-        needed=needed,
-        p=p,
         repeated=repeated,
-        few=few_of(claim),
         manipulation=check,
-        registered=Registered(row=row.number, date=row.date, alpha=row.alpha) if row else None,
-        unregistered_because=unregistered_because,
-        before_registration=before_registration,
+        registered=registered,
     )
 
 

@@ -6,7 +6,7 @@ the shape of the effects, as is that of their median; a mean over settings would
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -14,9 +14,8 @@ import numpy as np
 
 from normexp.claims.judge.comparison import PRACTICAL_MARGINS, Comparison
 from normexp.claims.judge.estimate import SeedMean, median_interval, p_of_share, share_interval
-from normexp.claims.judge.head import lost_runs
 from normexp.claims.judge.moderators import moderators
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting, paired_runs, unreached_runs
+from normexp.claims.judge.outcomes import ByArm, Setting, lost_runs, paired_runs, unreached_runs
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Count, SettingRow, Share, Signs, Trained, Word
 
 QUARTERS = (0.25, 0.75)  # an interval of the share between these that holds one half says "divided"
@@ -55,11 +54,11 @@ def number_in(setting: Setting, comparison: Comparison) -> SettingRow:
     )
 
 
-def _seeds(by_arm: Mapping[Arm, Outcomes]) -> int:
+def _seeds(by_arm: ByArm) -> int:
     return len(next(iter(by_arm.values())).seeds)
 
 
-def runs_with_guesses(setting: Setting, by_arm: Mapping[Arm, Outcomes]) -> dict[Arm, Outcomes] | None:
+def runs_with_guesses(setting: Setting, by_arm: ByArm) -> ByArm | None:
     """The runs with failed ones counted as guesses; None if every run failed, which answers only what is asked of the
     failures of one arm. Where the value of guessing is not known, those of the seeds at which all trained; None if
     there are none."""
@@ -72,16 +71,14 @@ def runs_with_guesses(setting: Setting, by_arm: Mapping[Arm, Outcomes]) -> dict[
     return paired if _seeds(paired) else None
 
 
-def _with_half(
-    by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison
-) -> Mapping[Arm, Outcomes]:
+def _with_half(by_arm: ByArm, setting: Setting, comparison: Comparison) -> ByArm:
     """The runs with half an answer more, where logarithms of errors are taken: no error has one, too."""
     if not comparison.log:
         return by_arm
     return {arm: replace(runs, values=runs.values + setting.answer / 2) for arm, runs in by_arm.items()}
 
 
-def _mean(by_arm: Mapping[Arm, Outcomes], setting: Setting, comparison: Comparison) -> SeedMean:
+def _mean(by_arm: ByArm, setting: Setting, comparison: Comparison) -> SeedMean:
     return SeedMean.of(comparison.effects(_with_half(by_arm, setting, comparison)))
 
 

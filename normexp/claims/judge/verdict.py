@@ -5,17 +5,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator
+from typing import Any
 
 from normexp.claims.judge.comparison import Comparison
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean
 from normexp.claims.judge.kinds import Region
 from normexp.claims.judge.moderators import Moderator
+from normexp.claims.judge.outcomes import Failures
+from normexp.claims.spec.claim import Claim
 from normexp.runs.table import FEWEST_FOR_INTERVAL
 
-Shown = Annotated[Comparison, BeforeValidator(Comparison.of_shown)]  # in a file by what was set
 FEWEST_SETTINGS = 6  # drawn settings for a word
 
 
@@ -94,7 +93,7 @@ class SettingRow:
 class Count(Share):
     """One comparison over settings."""
 
-    comparison: Shown
+    comparison: Comparison
     n: int  # settings
     beyond: int  # settings in which the effect lies beyond the margin, as the sentence says
     within: int  # settings in which it lies within
@@ -157,7 +156,7 @@ class Case:
 class Judgement:
     """One comparison in one setting: of a universal sentence all single values, else the mean over seeds."""
 
-    comparison: Shown
+    comparison: Comparison
     word: Word  # supported, refuted or undecided
     effect: float  # the mean; of a universal sentence the value that fails most, or passes most narrowly
     interval: Ends  # Student's t interval of the mean; of a universal sentence the range of all values
@@ -182,14 +181,6 @@ def deciding(judgements: Sequence[Judgement]) -> Judgement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failures:
-    """The runs of an arm over all levels and settings."""
-
-    failed: int
-    of: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Registered:
     """The row of the registry under which a verdict stands."""
 
@@ -202,33 +193,8 @@ class Registered:
 class RunsBeforeRegistration:
     """Runs, at all rates, that had started before the row was written."""
 
-    started: int
+    early: int
     of: int  # all runs
-
-
-@dataclass(frozen=True, kw_only=True)
-class Few:
-    """A sample of fewer drawn settings than most claims have."""
-
-    bank: str
-    cells: int  # settings of the bank
-    fitting: int  # those with the labels that the claim asks for
-    where: Mapping[str, tuple[str, ...]]  # these labels
-    first: int  # settings that its budget of training pays for
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a claim looked at, beyond which it shows nothing."""
-
-    evidence: str
-    drawn: bool
-    chosen: bool  # whether somebody chose several settings
-    models: tuple[str, ...]
-    data: tuple[str, ...]
-    sizes: Mapping[str, float]  # the largest depth, width, updates, epochs, as far as overrides say it
-    equal: bool  # whether trained networks are claimed to be equal within a margin
-    own: str  # what else the claim's file says
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,19 +209,7 @@ class Cost:
 class Verdict:
     """The verdict of a claim. `counts` has its comparisons over settings, `judgements` those in one setting."""
 
-    id: str
-    name: str
-    sentence: str
-    measure: str  # the meaning of a value, in words
-    source: str
-    evidence: str  # law, initialization or training
-    kind: str | None  # whose sentence it is
-    paper_effect: Mapping[str, Any]
-    bank: str
-    covers: tuple[str, ...]
-    means: str  # the note of its file
-    expected: str | None  # the word that mathematics gives
-    limits: Limits
+    claim: Claim
     word: Word
     confidence: float  # of all intervals; 1 for the range of a universal sentence
     # Arm -> setting and level -> mean value over the seeds at which it trained.
@@ -264,22 +218,14 @@ class Verdict:
     counts: tuple[Count, ...] = ()
     judgements: tuple[Judgement, ...] = ()
     cases: int = 0  # single values of a universal sentence
-    searched: bool = False  # whether a search chose them
-    drawn: bool = False  # whether a written seed drew the settings from a population
-    early: bool = False  # whether networks are asked before their final length
-    needed: int = 0  # drawn settings without which there is no word
-    p: float | None = None  # of the share of its one comparison, where there is a word
     repeated: int = 0  # draws that were the same network as an earlier one, which are passed over
-    few: Few | None = None
     manipulation: Check | None = None
-    withdrawn: str = ""  # why the sentence, as worded, is withdrawn
     registered: Registered | None = None
     unregistered_because: str = ""
-    before_registration: RunsBeforeRegistration | None = None
+    late: RunsBeforeRegistration | None = None
     runs: Cost | None = None  # None without trained networks
     numerics: tuple[int, ...] = ()  # versions of arithmetic that computed them
     devices: tuple[str, ...] = ()  # if runs of several are compared in one setting
-    protocol: str = ""  # hash of what decides the verdict
     seconds: float = 0.0
     command: str = ""
 
@@ -299,18 +245,28 @@ class Verdict:
         return deciding(self.judgements)
 
     @property
+    def p(self) -> float | None:
+        """Of the share of its one comparison, where there is a word."""
+        return self.counts[0].p if len(self.counts) == 1 and not self.claim.withdrawn else None
+
+    @property
+    def needed(self) -> int:
+        """Drawn settings without which there is no word."""
+        return self.claim.first - self.repeated
+
+    @property
     def effect(self) -> float | None:
         """The median over drawn settings, or the effect in one setting."""
         if not self.counts:
             return self.deciding.effect
-        return self.counts[0].median if self.drawn else None
+        return self.counts[0].median if self.claim.drawn else None
 
     @property
     def interval(self) -> Ends | None:
         """Of the effect."""
         if not self.counts:
             return self.deciding.interval
-        return self.counts[0].median_interval if self.drawn else None
+        return self.counts[0].median_interval if self.claim.drawn else None
 
     @property
     def settings(self) -> tuple[SettingRow, ...]:
@@ -328,6 +284,6 @@ class Verdict:
     def as_expected(self) -> bool | None:
         """Whether it is the word that mathematics gives; None where nothing is expected, or there is no such word."""
         no_word = self.word in (Word.COUNTED, Word.BEGUN, Word.NOT_SHOWN_HERE, Word.WITHDRAWN)
-        if no_word or self.expected is None:
+        if no_word or self.claim.expected is None:
             return None
-        return self.expected == (Word.SUPPORTED if self.word == Word.HOLDS_HERE else self.word)
+        return self.claim.expected == (Word.SUPPORTED if self.word == Word.HOLDS_HERE else self.word)

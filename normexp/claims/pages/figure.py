@@ -21,12 +21,8 @@ from normexp.report.style import INK, Style, shorten
 from normexp.runs.files import atomic_write
 
 COLORS = {"for": "#009e73", "against": "#d55e00", "open": "#666666"}
-KIND_OF = {
-    Word.SUPPORTED: "for",
-    Word.NO_COUNTEREXAMPLE: "for",
-    Word.HOLDS_HERE: "for",
-    Word.REFUTED: "against",
-}
+IN_FAVOR = (Word.SUPPORTED, Word.NO_COUNTEREXAMPLE, Word.HOLDS_HERE)
+KIND_OF = dict.fromkeys(IN_FAVOR, "for") | {Word.REFUTED: "against"}
 WORDS = {"for": "holds", "against": "the opposite", "open": "neither"}  # of a setting
 BAND = "#e6e6e6"  # of effects that are too small to matter
 MOST_NAMED = 40  # rows; the names of more would overlap
@@ -47,7 +43,7 @@ def lines_of(verdict: Verdict) -> list[Line]:
     """A row per setting that has a number, and the median of drawn ones. Bars of settings are one standard error over
     seeds. With several comparisons the effects are those of the first, as are the colors; hand-picked settings, which
     are few, have a row for each comparison."""
-    each = len(verdict.counts) > 1 and not verdict.drawn
+    each = len(verdict.counts) > 1 and not verdict.claim.drawn
     counts = verdict.counts if each else verdict.counts[:1]
     rows = [(row, count) for count in counts for row in count.settings if row.number is not None]
     lines = [line_of_setting(row, count, named=each) for row, count in rows]
@@ -80,18 +76,17 @@ def line_of_judgement(result: Judgement) -> Line:
     return Line(name, result.effect, result.interval, kind, result.comparison.size, summary=True)
 
 
-def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") -> None:
-    """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting, `factor` the key
-    that it varies."""
+def draw(table: pd.DataFrame, verdict: Verdict, path: Path) -> None:
+    """Write the figure. `path` ends in .png. `table` is the evidence of a verdict from one setting."""
     if verdict.counts:
         lines, width = lines_of(verdict), 84
         # Counts of several comparisons are long, and each row names its own.
-        alone = len(verdict.counts) == 1 or verdict.drawn
+        alone = len(verdict.counts) == 1 or verdict.claim.drawn
         heading = wrapped(verdict, width, with_title=alone)
         height = (1.6 if alone else 1.9) + (0.17 if len(lines) <= MOST_NAMED else 0.075) * len(lines)
         figure, (axes,) = new_figure(1, panel=(7, height))
         draw_forest(axes, lines, verdict)
-        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, factor, named=alone), 80), fontsize=9)
+        axes.set_xlabel(textwrap.fill(units_of_effect(verdict, named=alone), 80), fontsize=9)
         if lines:
             explain(axes, lines, verdict.confidence, inside=alone)
         else:
@@ -103,7 +98,7 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
         figure, columns = new_figure(len(ratios), len(ratios), panel=panel, width_ratios=ratios)
         draw_values(columns[0], table, verdict)
         if len(set(table["factor"])) > 1:
-            columns[0].set_xlabel(label(factor), fontsize=9)
+            columns[0].set_xlabel(label(next(iter(verdict.claim.factor), "")), fontsize=9)
         if judged:
             lines = [line_of_judgement(judgement) for judgement in judged]
             draw_forest(columns[1], lines, verdict)
@@ -119,7 +114,8 @@ def draw(table: pd.DataFrame, verdict: Verdict, path: Path, factor: str = "") ->
 
 def wrapped(verdict: Verdict, width: int, *, with_title: bool = True) -> str:
     """The sentence and what became of it, in lines."""
-    told = (verdict.sentence, title_of(verdict)) if with_title else (f"{verdict.id}: {verdict.sentence}",)
+    claim = verdict.claim
+    told = (claim.sentence, title_of(verdict)) if with_title else (f"{claim.id}: {claim.sentence}",)
     return "\n".join(textwrap.fill(text, width) for text in told)
 
 
@@ -171,7 +167,7 @@ def draw_forest(axes: Axes, lines: list[Line], verdict: Verdict) -> None:
     if effect_of(verdict).log:
         axes.xaxis.set_major_locator(FixedLocator(ratio_ticks(*axes.get_xlim())))
         axes.xaxis.set_major_formatter(lambda value, _: f"×{math.exp(value):.3g}")
-    elif verdict.measure.startswith(SHARES):
+    elif verdict.claim.measure.startswith(SHARES):
         axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}")
 
 
@@ -223,7 +219,7 @@ def draw_values(axes: Axes, table: pd.DataFrame, verdict: Verdict) -> None:
         axes.legend(frameon=False, fontsize=8)
     if (finite["value"] > 0).all() and len(finite) and finite["value"].max() / finite["value"].min() > 50:
         axes.set_yscale("log")
-    axes.set_ylabel(textwrap.fill(verdict.measure, 40), fontsize=9)
+    axes.set_ylabel(textwrap.fill(verdict.claim.measure, 40), fontsize=9)
     axes.set_title("every seed, and the mean", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
 
@@ -248,12 +244,13 @@ def effect_of(verdict: Verdict) -> Comparison:
     return next(result.comparison for result in verdict.comparisons if not result.comparison.rule.universal)
 
 
-def units_of_effect(verdict: Verdict, factor: str = "", *, named: bool = False) -> str:
+def units_of_effect(verdict: Verdict, *, named: bool = False) -> str:
     """What the axis of effects counts, and with `named` of which arms."""
-    first, measure = effect_of(verdict), verdict.measure
+    first, measure = effect_of(verdict), verdict.claim.measure
+    factor = next(map(label, verdict.claim.factor), "") if verdict.counts else ""
     between = ""
     if named and first.arm:
         arms = ["no norm" if arm == "none" else arm for arm in (first.arm, first.baseline) if arm]
         between = ": " + (" over " if first.log and not first.rule.slope else " minus ").join(arms)
     points = ", in points" if measure.startswith(SHARES) and not first.log and not first.rule.slope else ""
-    return f"{first.rule.unit(first, measure, label(factor) if factor else '')}{points}{between}"
+    return f"{first.rule.unit(first, measure, factor)}{points}{between}"

@@ -1,8 +1,7 @@
 """The front page of findings: at most ten sentences, what is known of them, how sure, where, and a figure each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -12,7 +11,7 @@ from normexp.claims.judge.settings_count import word_of
 from normexp.claims.judge.verdict import FEWEST_SETTINGS, Verdict, Word
 from normexp.claims.pages.figure import draw
 from normexp.claims.pages.markdown import markdown_page, markdown_table
-from normexp.claims.pages.verdicts import Tested, family_of, stays_in_words
+from normexp.claims.pages.verdicts import family_of, stays_in_words
 from normexp.claims.spec.claim import Claim
 from normexp.claims.units import capital, effect_name
 from normexp.runs.files import write_text
@@ -34,38 +33,27 @@ def write_findings(path: Path, claims: Mapping[str, Claim], verdicts: Mapping[st
     judged = {name: verdict for name, verdict in verdicts.items() if verdict.word not in no_answer}
     chosen = [judged[name] for name in QUESTIONS if name in judged][:MOST_FINDINGS]
     family = family_of(verdicts)
-    rows = [finding(claims[verdict.id], verdict, family) for verdict in chosen]
     for verdict in chosen + [judged[name] for name in DRAWN_TOO if name in judged]:
-        claim = claims[verdict.id]
-        table = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, claim)
+        table = pd.DataFrame() if verdict.counts else values_of(EVIDENCE, verdict.claim)
         if table is not None:
-            figure = path.parent / "images" / f"finding_{claim.id}.png"
-            draw(table, verdict, figure, next(iter(claim.factor), ""))
+            draw(table, verdict, path.parent / "images" / f"finding_{verdict.claim.id}.png")
     withdrawn = [name for name in QUESTIONS if claims[name].withdrawn]
     missing = [claims[name] for name in QUESTIONS if name not in judged and name not in withdrawn]
     linked = [
         f"{claim.id} ([asked of chosen networks]({claim.answered_in}))" if claim.answered_in else claim.id
         for claim in missing
     ]
-    write_text(path, markdown_page("findings.md.j2", rows=rows, missing=linked, withdrawn=withdrawn))
-    found = f"{len(rows)} findings, {sum(verdict.drawn for verdict in chosen)} over drawn settings"
+    page = markdown_page(
+        "findings.md.j2",
+        verdicts=chosen,
+        answer=answer, counts=counts, beside=beside, where=where, numbers=numbers, units=units, words=words,
+        holm=lambda verdict: capital(stays_in_words(verdict, family)),
+        missing=linked,
+        withdrawn=withdrawn,
+    )  # fmt: skip
+    write_text(path, page)
+    found = f"{len(chosen)} findings, {sum(verdict.claim.drawn for verdict in chosen)} over drawn settings"
     return f"{path}: {found}; {len(missing)} questions not judged yet"
-
-
-def finding(claim: Claim, verdict: Verdict, family: Sequence[Tested]) -> dict[str, Any]:
-    """The parts of a finding in words."""
-    return {
-        "id": claim.id,
-        "sentence": claim.sentence,
-        "known": answer(verdict),
-        "counts": counts(verdict),
-        "effects": effects(verdict),
-        "beside": beside(verdict),
-        "limit": claim.does_not_show,
-        "where": where(claim, verdict),
-        "source": claim.source,
-        "holm": capital(stays_in_words(verdict, family)),
-    }
 
 
 def answer(verdict: Verdict) -> str:
@@ -98,30 +86,18 @@ def counts(verdict: Verdict) -> str:
     several, rows = len(verdict.counts) > 1, []
     learned = numbers.learned_words(verdict).replace("networks", "that networks")
     for result in verdict.counts:
-        every = "all drawn" if verdict.drawn else "all hand-picked"
+        every = "all drawn" if verdict.claim.drawn else "all hand-picked"
         for stratum, count in {learned: result.learned, "others": result.others, every: result}.items():
             if count and count.asked:
-                share = f"{count.share:.2f}{units.ends(count.share_interval, '.2f')}" if verdict.drawn else ""
+                share = (
+                    f"{count.share:.2f}{units.ends(count.share_interval, '.2f')}"
+                    if verdict.claim.drawn
+                    else ""
+                )
                 name = [effect_name(result.comparison)] if several else []
                 rows.append([*name, stratum, f"{count.holds} of {count.asked}", share])
     columns = ["settings", "it holds in", f"share, {100 * verdict.confidence:.4g}% interval"]
     return markdown_table(["comparison", *columns] if several else columns, rows)
-
-
-def effects(verdict: Verdict) -> list[str]:
-    """What is measured, what is claimed and the median over settings, a line for each comparison; of a law its
-    values."""
-    measured = f"*Measured*: {verdict.measure}."
-    if not verdict.counts:
-        values, how = numbers.numbers_of(verdict, asked=False), words.method(verdict.deciding)
-        return [f"{measured} *Seen*: {values}, {how}."]
-    lines = []
-    for result in verdict.counts:
-        line = f"{measured} *Claimed*: {units.question(result.comparison, verdict.measure)}."
-        if result.median is not None:
-            line += f" *Median over settings*: {numbers.median(result, verdict.measure)}."
-        lines.append(line)
-    return lines
 
 
 def beside(verdict: Verdict) -> list[str]:
@@ -129,17 +105,17 @@ def beside(verdict: Verdict) -> list[str]:
     lines = [] if verdict.counts else [capital(words.scope(verdict))]
     for result in verdict.counts:
         name = f"{effect_name(result.comparison)}: " if len(verdict.counts) > 1 else ""
-        parts = numbers.beside_count(result, drawn=verdict.drawn)
+        parts = numbers.beside_count(result, drawn=verdict.claim.drawn)
         lines += [name + (part if name else capital(part)) for part in parts]
     lines.append(capital(words.note(verdict)))
-    if verdict.before_registration:
+    if verdict.late:
         lines.append(f"{capital(words.lateness(verdict))} had started, which it shares with the bank")
-    if verdict.counts and not verdict.drawn:
+    if verdict.counts and not verdict.claim.drawn:
         lines.append("Nobody drew these settings, so this says nothing about others")
     return [f"{text}." for text in lines if text]
 
 
-def where(claim: Claim, verdict: Verdict) -> str:
+def where(verdict: Verdict) -> str:
     """What was measured: data and models of the settings, and their sizes where the claim itself sets none."""
     labels = [row.labels for row in verdict.settings]
     if not labels:

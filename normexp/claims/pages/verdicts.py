@@ -38,7 +38,7 @@ def family_of(verdicts: Mapping[str, Verdict]) -> list[Tested]:
     tested = [
         (verdict, part, result)
         for verdict in verdicts.values()
-        if verdict.kind not in DEFINITIONS
+        if verdict.claim.kind not in DEFINITIONS
         for part, result in enumerate(verdict.counts, 1)
         if result.p is not None
     ]
@@ -51,7 +51,7 @@ def stays_in_words(verdict: Verdict, family: Sequence[Tested]) -> str:
     parts = []
     for one in family:
         decided = one.result.word in (Word.SUPPORTED, Word.REFUTED) and verdict.word != Word.WITHDRAWN
-        if decided and one.verdict.id == verdict.id:
+        if decided and one.verdict.claim.id == verdict.claim.id:
             name = f"part {one.part} " if len(verdict.counts) > 1 else ""
             parts.append(f"{name}{'stays' if one.stays else 'falls'}")
     return f"{', '.join(parts)} under Holm over {len(family)} comparisons" if parts else ""
@@ -70,7 +70,7 @@ def page_of(claims: dict[str, Claim], verdicts: dict[str, Verdict]) -> str:
     counts = Counter((section_of(claim, verdicts), word_in(verdicts, name)) for name, claim in claims.items())
     rows = [(source, *(counts[section, word] for word in Word)) for section, source in SOURCES.items()]
     family = family_of(verdicts)
-    trained = [verdict for verdict in verdicts.values() if verdict.evidence == "training"]
+    trained = [verdict for verdict in verdicts.values() if verdict.claim.evidence == "training"]
     return markdown_page(
         "verdicts.md.j2",
         words=markdown_table(("", *Word), rows, range(1, len(Word) + 1)),
@@ -98,7 +98,7 @@ def shares(family: Sequence[Tested]) -> str:
         return ""
     rows = []
     for one, q in zip(family, false_discovery_control([one.result.p for one in family]), strict=True):
-        name = one.verdict.id + (f", part {one.part}" if len(one.verdict.counts) > 1 else "")
+        name = one.verdict.claim.id + (f", part {one.part}" if len(one.verdict.counts) > 1 else "")
         withdrawn = " (withdrawn)" if one.verdict.word == Word.WITHDRAWN else ""
         stays = "yes" if one.stays else "no"
         rows.append((name, one.result.word + withdrawn, number(one.result.p), number(q), stays))
@@ -121,7 +121,7 @@ def outside(verdicts: dict[str, Verdict]) -> dict[str, str]:
     return {
         name: word_of(verdict.counts[0].share_interval)
         for name, verdict in verdicts.items()
-        if verdict.drawn and verdict.manipulation and not verdict.manipulation.held
+        if verdict.claim.drawn and verdict.manipulation and not verdict.manipulation.held
         if verdict.counts[0].asked >= FEWEST_SETTINGS
     }
 

@@ -56,7 +56,7 @@ class Document(Strict):
     # A function of a norm, a function of a network at its start, or finished runs.
     evidence: Literal["law", "initialization", "training"]
     # Words about the sentence are no part of the protocol: a note, what nobody should conclude (beside what
-    # `judge.head.limits_of` says of every claim), and why the sentence, as worded, is withdrawn.
+    # `judge.limits.limits_of` says of every claim), and why the sentence, as worded, is withdrawn.
     note: str = ""
     does_not_show: str = ""
     withdrawn: str = ""

@@ -1,14 +1,8 @@
-"""What every verdict has, whatever its evidence: the claim that it is of, what this looked at, beyond which it shows
-nothing, the means of its arms, and its failed runs."""
+"""What a claim looks at, beyond which it shows nothing."""
 
-import itertools
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from normexp.claims.judge.outcomes import Arm, Outcomes, Setting
-from normexp.claims.judge.verdict import Failures, Few, Limits
 from normexp.claims.spec.cell import labels_of, value_of
 from normexp.claims.spec.claim import Claim
 
@@ -16,39 +10,29 @@ SIZES = {"model.depth": "depth", "model.width": "width", "max_steps": "updates",
 FEW_SETTINGS = 24  # drawn settings
 
 
-def head(claim: Claim, settings: Sequence[Setting]) -> dict[str, Any]:
-    """The fields of a verdict that its claim gives, and the means of its arms."""
-    same = (
-        "id", "name", "sentence", "measure", "source", "evidence", "kind", "paper_effect", "bank", "expected",
-        "withdrawn", "drawn", "early",
-    )  # fmt: skip
-    return {
-        **{name: getattr(claim, name) for name in same},
-        "covers": tuple(claim.covers),
-        "means": claim.note,
-        "limits": limits_of(claim),
-        "arms": arm_means(settings),
-    }
+@dataclass(frozen=True, kw_only=True)
+class Few:
+    """A sample of fewer drawn settings than most claims have."""
+
+    bank: str
+    cells: int  # settings of the bank
+    fitting: int  # those with the labels that the claim asks for
+    where: Mapping[str, tuple[str, ...]]  # these labels
+    first: int  # settings that its budget of training pays for
 
 
-def arm_means(settings: Sequence[Setting]) -> dict[str, dict[str, float]]:
-    """Mean value of each arm in each setting, over the seeds at which it trained; nan if it never did."""
-    means: dict[str, dict[str, float]] = {}
-    for setting in settings:
-        for (arm, level), outcomes in setting.outcomes.items():
-            trained = outcomes.values[~outcomes.failed]
-            name = f"{setting.name} {level}".strip()
-            means.setdefault(arm, {})[name] = float(trained.mean()) if len(trained) else math.nan
-    return means
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a claim looked at, beyond which it shows nothing."""
 
-
-def lost_runs(settings: Iterable[Mapping[Arm, Outcomes]]) -> dict[str, Failures]:
-    """Arm -> its runs, and how many of them failed, over all levels and the outcomes of several settings."""
-    failed, of = Counter[str](), Counter[str]()
-    for (arm, _), runs in itertools.chain(*(outcomes.items() for outcomes in settings)):
-        failed[arm] += int(runs.failed.sum())
-        of[arm] += len(runs.seeds)
-    return {arm: Failures(failed=failed[arm], of=of[arm]) for arm in of}
+    evidence: str
+    drawn: bool
+    chosen: bool  # whether somebody chose several settings
+    models: tuple[str, ...]
+    data: tuple[str, ...]
+    sizes: Mapping[str, float]  # the largest depth, width, updates, epochs, as far as overrides say it
+    equal: bool  # whether trained networks are claimed to be equal within a margin
+    own: str  # what else the claim's file says
 
 
 def few_of(claim: Claim) -> Few | None:
