@@ -135,11 +135,15 @@ class Network:
     @property
     def trace(self) -> Trace:
         """The training pass. Raises NotChecked if it fails."""
-        if self.attempt.error is not None:
-            raise NotChecked("the training pass fails; see pass_fails")
+        self.require_pass()
         if self.attempt.skipped:
             raise NotChecked("the training step gives no loss for this batch; pass another one")
         return self.attempt
+
+    def require_pass(self) -> None:
+        """Raise NotChecked if the training pass ended in an error: norms behind it did not run."""
+        if self.attempt.error is not None:
+            raise NotChecked("the training pass fails; see pass_fails")
 
     @property
     def calls(self) -> list[Call]:
@@ -261,8 +265,8 @@ class Network:
         return names
 
     def require_watched(self, statistics: bool) -> None:
-        """Raise NotChecked if a norm could not be watched, or with `statistics`, if a layer changes something in
-        training mode that is no known running statistic."""
+        """Raise NotChecked if a norm could not be watched, or with `statistics`, if one that has running statistics is
+        not understood, or a layer changes something in training mode that is no known running statistic."""
         for path, reason in self.attempt.hidden.items():
             raise NotChecked(f"{path} {reason}")
         for path, names in self.attempt.changed.items() if statistics else ():
@@ -271,6 +275,18 @@ class Network:
                 "variance that eval mode uses; if it is a norm, keep them as nn.BatchNorm does"
             )
 
+        for place in self.met if statistics else ():
+            if place.tracked and place.kind == "unknown":
+                raise NotChecked(
+                    f"{place.path} has running statistics and is not understood: {place.layer.stays}"
+                )
+
+    @property
+    def met(self) -> list[Place]:
+        """The norms, as their calls in the training pass know them."""
+        called = {call.place: call.place for call in self.attempt.calls}
+        return [called.get(place, place) for place in (*self.places, *self.attempt.heard)]
+
     def counts(self) -> str:
         """The norms, counted: `4 LayerNorm, 1 F.rms_norm`."""
         counts = Counter(place.name for place in (*self.places, *self.attempt.heard))
@@ -278,9 +294,7 @@ class Network:
 
     def not_understood(self) -> list[str]:
         """`4 CohereLayerNorm are not understood: ...`, for each class on whose statistics nothing can be said."""
-        called = {call.place: call.place for call in self.attempt.calls}
-        places = [called.get(place, place) for place in (*self.places, *self.attempt.heard)]
-        unknown = [place for place in places if place.kind == "unknown"]
+        unknown = [place for place in self.met if place.kind == "unknown"]
         counts = Counter((place.name, place.layer.stays) for place in unknown)
         return [
             f"{count} {name} {'is' if count == 1 else 'are'} not understood: {reason}"

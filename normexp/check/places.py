@@ -22,6 +22,7 @@ FORWARDS = {kind.forward for kind in TORCH}  # a subclass with another may take 
 OTHERWISE = "computes something else here than on the inputs on which it was tried"
 SELF = "self"  # path of the network in that of a called function
 HELD, MADE = "held in a list or a dictionary", "made anew at each call"
+LATE = "made and held in the first forward pass"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Place:
         path: its dotted path, as in `get_submodule`; of a called function, the path of the layer that calls it, a colon
             and its name.
         layer: what it computes, or why that is not understood.
-        unowned: how it is held if no module holds it; empty if one does.
+        unowned: how it is held if no module held it before the pass; empty if one did.
     """
 
     path: str
@@ -205,7 +206,8 @@ def heard_place(module: nn.Module, path: str, x: Tensor, step: nn.Module) -> Pla
     if isinstance(module, CalledFunction):
         return Place(f"{path or SELF}:F.{module.name}", module, of_function(module, x))
     layer, attributes = layer_of(module), (value for m in step.modules() for value in vars(m).values())
-    how = HELD if any(holds(value, module) for value in attributes) else MADE
+    late = any(own is module for own in step.modules())
+    how = LATE if late else HELD if any(holds(value, module) for value in attributes) else MADE
     return layer and Place(f"{path or SELF}:{type(module).__name__}", module, layer, how)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 
 PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
-# What the columns `state`, `status` and `failed` of exports say of a run.
+STATED = ("state", "status", "failed", "diverged", "crashed")  # columns of exports
+# What they say of a run.
 STATES = {
     "open": "running pending queued scheduled unfinished preempting waiting paused created in_progress inprogress",
     "ended": "finished completed complete success succeeded ok done terminated published false no n 0 0.0 none",
@@ -57,11 +58,11 @@ def numbers(column: pd.Series, name: str) -> np.ndarray:
 
 
 def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """(which runs failed, which still run), by the columns `state`, `status` and `failed`, if there are any. Raises
-    ValueError for a word that says neither."""
+    """(which runs failed, which still run), by the columns `state`, `status`, `failed`, `diverged` and `crashed`,
+    if there are any. Raises ValueError for a word that says neither."""
     failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
     for name in table.columns:
-        if str(name).lower() in ("state", "status", "failed"):
+        if str(name).lower() in STATED:
             said = table[name].astype("string").str.strip().str.lower().fillna("").map(SAID)
             if said.isna().any():
                 word = table[name][said.isna()].iloc[0]
@@ -79,4 +80,5 @@ def labels(table: pd.DataFrame, names: list[str]) -> pd.Series:
     a gap reads."""
     if not names:
         return pd.Series("", table.index)
-    return table[names].convert_dtypes().astype(str).agg(" ".join, axis=1)
+    texts = table[names].convert_dtypes().astype(str)
+    return texts.apply(lambda own: own.str.strip()).agg(" ".join, axis=1)

@@ -37,8 +37,7 @@ def charted(table: pd.DataFrame, value: str | None) -> tuple[pd.DataFrame, dict[
         if own and not own["metric"].endswith(BOUNDS) and own["metric"] != "_step":
             curve = table[[steps, name]].dropna().sort_values(steps, kind="stable").to_numpy(float)
             logged.setdefault(own["run"], {})[own["metric"]] = curve
-    runs, curves = of_curves(logged, value)
-    return runs, curves if str(steps).lower().endswith("step") else {}  # not of time
+    return of_curves(logged, value, by_step=str(steps).lower().endswith("step"))
 
 
 def of_folder(path: Path, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
@@ -81,9 +80,11 @@ def scalars(folder: Path) -> dict[str, Curve]:
     return {tag: np.array(own, float) for tag, own in points.items()}
 
 
-def of_curves(logged: Logged, value: str | None) -> tuple[pd.DataFrame, dict[Any, Curve]]:
-    """(the last value of each metric of each run, place of a run -> its curve of one metric). A note says how the names
-    of runs were read."""
+def of_curves(
+    logged: Logged, value: str | None, *, by_step: bool = True
+) -> tuple[pd.DataFrame, dict[Any, Curve]]:
+    """(the last value of each metric of each run, place of a run -> its curve of one metric, unless it is one over
+    time). Notes say how the names of runs were read, and which end early."""
     parts, rows = parted(logged), []
     for name, own in logged.items():
         last = {metric: curve[-1, 1] if len(curve) else np.nan for metric, curve in own.items()}
@@ -95,7 +96,16 @@ def of_curves(logged: Logged, value: str | None) -> tuple[pd.DataFrame, dict[Any
     if table["seed"].notna().any():  # a run without one pairs with none
         table["seed"] = [name if seed is None else seed for name, (_, seed) in parts.items()]
     value = value or next(iter(next(iter(logged.values()))), "")
-    return table, {place: own[value] for place, own in enumerate(logged.values()) if value in own}
+    curves = {place: own[value] for place, own in enumerate(logged.values()) if value in own and by_step}
+    ends = {place: curve[-1, 0] for place, curve in curves.items() if len(curve)}
+    early = {place: end for place, end in ends.items() if end < max(ends.values())}
+    if early:
+        first, last = min(early, key=early.__getitem__), max(ends.values())
+        table.attrs["notes"] += [
+            f"not of one length: {pluralize(len(early), 'run')} of {len(ends)} end before step {last:g},"
+            f" {[*logged][first]} at {early[first]:g}; the last value of each counts, so leave out what was cut short"
+        ]
+    return table, curves
 
 
 def parted(names: Iterable[str]) -> dict[str, tuple[str, int | None]]:

@@ -36,7 +36,7 @@ def of_csv(path: Path) -> pd.DataFrame:
             io.StringIO(text), sep=separator, keep_default_na=False, na_values=EMPTY, index_col=False
         )
     # pandas renames the second of equal ones.
-    table.columns = pd.Index(next(csv.reader([head], delimiter=separator)))
+    table.columns = pd.Index([name.strip() for name in next(csv.reader([head], delimiter=separator))])
     return table.loc[:, table.columns != ""]  # such as the index that pandas wrote
 
 

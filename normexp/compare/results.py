@@ -1,6 +1,7 @@
 """`normexp.compare(table, arm="norm", value="mAP", margin=0.3)`: an answer about results that exist."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -9,14 +10,17 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from normexp.compare.answer import Answer
-from normexp.compare.columns import column, labels, named, numbers, states
+from normexp.compare.columns import STATED, column, labels, named, numbers, states
 from normexp.compare.judged import RUN, Design, Metric, guess_of, look, metric_of
 from normexp.compare.read import in_hand, opened, typed
 from normexp.config.errors import checked
 from normexp.format import pluralize
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
-SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return"}
+SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return", "r2"}
+LARGE = 0.1  # a margin between shares that is more often meant in points
+# Numbers beside results that are none.
+ASIDE = {"batch_size", "lr", "epoch", "epochs", "step", "steps", "time", "seconds"}
 Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -80,7 +84,9 @@ def compare(
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
     table, curves = opened(data, value)
     if value and not arm:
-        table = one_row_a_run(table, value, {seed or usual(table, "seed"), *(setting or "").split(",")})
+        table = one_row_a_run(
+            table, value, {seed or usual(table, "seed"), *(setting or "").split(","), *ASIDE}
+        )
     if not (arm := arm or usual(table, "arm", "norm")):
         offered = ", ".join(map(str, table.columns[:12]))
         raise ValueError(
@@ -90,7 +96,7 @@ def compare(
     arm = column(table, arm, "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
-    value, table = value_of(table, value, {arm, seed, setting, "batch_size", "lr"})
+    value, table = value_of(table, value, {arm, seed, setting, *ASIDE})
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
@@ -101,7 +107,7 @@ def compare(
     table, failed = table[~still & ~nameless], failed[~still & ~nameless]
     values = numbers(table[value], value)
     runs = pd.DataFrame(
-        {"arm": table[arm].astype(str), "value": values, "failed": failed | ~np.isfinite(values)}
+        {"arm": labels(table, [arm]), "value": values, "failed": failed | ~np.isfinite(values)}
     )
     names = named_arms(runs, [str(own) for own in arms], int(nameless.sum()))
     kept = runs["arm"].isin(names)
@@ -113,7 +119,8 @@ def compare(
     runs["level"] = labels(table, settings)
     runs["seed"] = labels(table, [seed]) if seed else runs.groupby(["arm", "level"]).cumcount().astype(str)
     if tune:
-        runs = tuned(runs, table, tune, metric)
+        runs, passed = tuned(runs, table, tune, metric)
+        notes += passed
     check_runs(runs, table, metric, names)
     if per_example is not None:
         single = examples(per_example, runs, arm, value, seed, settings)
@@ -128,6 +135,12 @@ def compare(
         levels=tuple(dict.fromkeys(runs["level"])), level_name=setting or "batch size", paired=paired and bool(seed),
         spread=spread, curve=value,
     )  # fmt: skip
+    had = {*zip(runs["arm"], runs["level"], strict=True)}
+    if absent := [design.named(*own) for own in product(names, design.levels) if own not in had]:
+        notes += [f"no run, so not compared: {', '.join(absent)}"]
+    shares = last_word(value) in SHARES and runs["value"].max() <= 1
+    if shares and isinstance(margin, (int, float)) and margin > LARGE:
+        notes += [f"margin={margin:g} is {100 * margin:g} points, as {value} is a share"]
     notes += [] if seed or table.shape[1] == 2 else ["not paired: no column says the seeds"]
     return Answer(look(runs, design, guess), runs, notes)
 
@@ -154,7 +167,7 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
     """(the column of the metric, the table, which has it). `test/error` is made of `test/accuracy`."""
     if value is None:
         filled = table.select_dtypes("number").dropna(axis=1, how="all")
-        known = [own for own in filled if own not in others and own != "failed"]
+        known = [own for own in filled if own not in others and str(own).lower() not in STATED]
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
@@ -167,9 +180,11 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
     return column(table, value, "value"), table
 
 
-def tuned(runs: pd.DataFrame, table: pd.DataFrame, tune: str, metric: Metric) -> pd.DataFrame:
-    """The best run of each arm and seed by a column of validation, of those that did not fail. Raises ValueError where
-    that column has no number."""
+def tuned(
+    runs: pd.DataFrame, table: pd.DataFrame, tune: str, metric: Metric
+) -> tuple[pd.DataFrame, list[str]]:
+    """(the best run of each arm and seed by a column of validation, of those that did not fail, and what is to be said
+    of that). Raises ValueError where that column has no number."""
     name = column(table, tune, "tune")
     higher = higher_is_better(name) if last_word(name) in LOWER | HIGHER else metric.higher
     values = numbers(table[name], name)
@@ -178,7 +193,10 @@ def tuned(runs: pd.DataFrame, table: pd.DataFrame, tune: str, metric: Metric) ->
     if len(lacking := best[best["tune"].isna() & ~best["failed"]]):
         first = lacking.iloc[0]
         raise ValueError(f"tune={name}: no run of arm={first['arm']} seed={first['seed']} has a number there")
-    return best.drop(columns="tune")
+    notes = [f"tune={name}: is what is judged, so the best of several draws counts"] * (name == metric.name)
+    if count := int((ordered["tune"].isna() & ~ordered["failed"]).sum()):
+        notes += [f"passed over: {pluralize(count, 'run')} without a number of {name}"]
+    return best.drop(columns="tune"), notes
 
 
 def named_arms(runs: pd.DataFrame, asked: Sequence[str], nameless: int) -> tuple[str, ...]:
@@ -219,6 +237,10 @@ def check_runs(runs: pd.DataFrame, table: pd.DataFrame, metric: Metric, arms: Se
             f"value={metric.name}: practice knows shares of wrong answers, up to 1; write margin=NUMBER"
         )
     if last_word(metric.name) in SHARES:
+        if (least := ended["value"].min()) < 0:
+            raise ValueError(
+                f"value={metric.name}: {least:g} is below 0; leave the value of a failed run empty"
+            )
         for _, rows in ended.groupby("level"):
             check_units(rows["value"].to_numpy(), metric)
 
@@ -248,7 +270,7 @@ def examples(
     table, _ = opened(source, value)
     names = (arm, seed, value, "example", *settings)
     arm, seed, value, example, *settings = (column(table, own, "per_example") for own in names)
-    rows = pd.DataFrame({"arm": table[arm].astype(str), "level": labels(table, settings)})
+    rows = pd.DataFrame({"arm": labels(table, [arm]), "level": labels(table, settings)})
     rows["seed"], rows["example"] = labels(table, [seed]), table[example]
     rows["value"] = numbers(table[value], value)
     if rows.duplicated([*RUN, "example"]).any():

@@ -76,6 +76,33 @@ class Fails(nn.Module):
         return self.net(x)
 
 
+class Conditional(nn.Module):
+    """A BatchNorm by hand that takes a class with its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Embedding(3, 8)
+        self.register_buffer("running_mean", torch.zeros(8))
+        self.register_buffer("running_var", torch.ones(8))
+
+    def forward(self, x, y):
+        mean, var = self.running_mean, self.running_var
+        if self.training:
+            mean, var = x.mean(0), x.var(0)
+            self.running_mean.lerp_(mean.detach(), 0.01)
+            self.running_var.lerp_(var.detach(), 0.01)
+        return (x - mean) / (var + 1e-5).sqrt() * (1 + self.gain(y))
+
+
+class OfClasses(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(6, 8), Conditional(), nn.Linear(8, 3)
+
+    def forward(self, x, y):
+        return self.last(self.norm(self.first(x), y))
+
+
 class Detached(nn.Module):
     def __init__(self):
         super().__init__()
@@ -214,18 +241,27 @@ CASES = {
         lambda: (Halves(nn.BatchNorm1d(8)), tokens(), {}, "no axis of the output"),
         lambda: (Reads(Sequence(nn.BatchNorm1d(8))), [Own(tokens()[0])], {}, "hide"),
     ],
-    "bias_cancelled": [lambda: (Fails(True), rows(), {}, "fails")],
+    **{
+        id: [lambda: (Fails(True), rows(), {}, "fails")]
+        for id in ("bias_cancelled", "not_held", "wrong_axis", "types")
+    },
     "ignores_input": [
         lambda: (Pooled(nn.InstanceNorm2d(8), zero=True), images(), {}, "after some training"),
         lambda: (Fails(True), rows(), {}, "fails"),
     ],
 }  # fmt: skip
-# what these need is always there: buffers, options of layers, and the pass as far as it came
-ALWAYS = {"momentum", "not_held", "wrong_axis", "types"}
+# what it needs is always there: options of layers
+ALWAYS = {"momentum"}
 
 
 def test_every_finding_has_a_network_in_which_it_cannot_look():
     assert CASES.keys() | ALWAYS == declared().keys()
+
+
+@pytest.mark.parametrize("id", [id for id, kind in declared().items() if kind.texts.get("of")])
+def test_nothing_is_healthy_of_running_statistics_that_are_not_understood(id):
+    (x, y), model = rows(2), OfClasses()  # of two samples, at momentum 0.01
+    assert id not in check(model, (x, y, y), devices=2, accumulate=4).healthy
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,24 @@ def test_norm_that_nothing_holds():
     assert "not_held" in check(model, rows()).not_checked["batch_in_eval"]  # and no other remedy is named
 
 
+class Late(Calls):
+    """Makes its norm where it is first called."""
+
+    def forward(self, x):
+        self.call = self.call or nn.BatchNorm1d(8)
+        return super().forward(x)
+
+
+def test_norm_of_the_first_forward_is_held_from_then_on():
+    model, healthy = Late(None), check(Calls(nn.BatchNorm1d(8)), rows())
+    finding = found("not_held", healthy, check(model, rows()))
+    assert (finding.severity, finding.layers) == ("warning", ("self:BatchNorm1d",))
+    assert "in its first forward pass" in finding.sentence
+    assert model.call is None
+    model(rows()[0])
+    assert "not_held" in check(model, rows()).healthy
+
+
 def test_norms_that_nothing_holds_are_counted_one_by_one():
     first, *more = [nn.LayerNorm(8), nn.LayerNorm(8), nn.BatchNorm1d(8)]
     model = Calls(nn.Identity(), [lambda x: more[1](nn.functional.relu(more[0](first(x)))), first, *more])
@@ -186,8 +204,9 @@ def test_instance_norm_of_rows_takes_samples_for_channels():
     z = wrong[0](x)
     assert torch.allclose(wrong[1](z), F.layer_norm(z, (8,)), atol=1e-5)  # over the features of each sample
     assert "one_value" in check(wrong, (x, y)).healthy
-    exec(finding.fix, {"normexp": normexp, "model": wrong})
+    exec(finding.fix, {"nn": nn, "model": wrong})
     assert "wrong_axis" in check(wrong, (x, y)).healthy
+    assert torch.allclose(wrong[1](z), F.layer_norm(z, (8,)))
 
 
 class Steps(nn.Module):

@@ -1,5 +1,6 @@
 """Results that exist: their forms, the numbers that they give beside an independent twin, and what is refused."""
 
+import itertools
 import json
 import math
 import re
@@ -242,9 +243,10 @@ def write_tensorboard(folder, data):
 @pytest.mark.parametrize("word", ["yes", "True", 1.0, "crashed"])
 def test_a_run_that_failed_is_one_however_a_table_says_it(word):
     other = 0.0 if word == 1.0 else "" if word == "crashed" else "no"
-    said = compare(table().assign(failed=[word] + [other] * 15), margin=0.3)
-    assert "failed runs: 1 of 8 with none, 0 of 8 with bn" in str(said)
-    assert only(said).seeds == 7
+    for name in ("failed", "diverged"):
+        said = compare(table().assign(**{name: [word] + [other] * 15}), margin=0.3)
+        assert "failed runs: 1 of 8 with none, 0 of 8 with bn" in str(said)
+        assert only(said).seeds == 7
 
 
 def test_an_arm_called_none_is_the_baseline_and_an_empty_one_is_counted(tmp_path):
@@ -343,6 +345,7 @@ def test_how_names_of_runs_were_read_is_said():
         ({}, {"margin": 1, "value": "mAPs"}, "value=mAPs: no such column; write value=NAME, one of mAP"),
         ({}, {"margin": 1, "arms": ["none", "gn"]}, "arms=gn: no run has it; choose from none, bn"),
         ({"twice": True}, {"margin": 1}, "arm=bn seed=0: 2 runs, which differ in lr"),
+        ({"below": True}, {"margin": 1}, "value=mAP: -1 is below 0; leave the value of a failed run empty"),
         ({"shares": True}, {"margin": 1}, "is a share beside a percent; write all in one unit"),
         ({"share": True}, {"margin": 1}, "value=mAP: 0.783 beside 78"),
         ({}, {"margin": 1, "better": "lower"}, "better=lower: of mAP the higher is better; leave it out"),
@@ -392,6 +395,8 @@ def test_what_cannot_be_judged_is_one_line(change, options, said):
     bn = data["norm"] == "bn"
     if change.get("shares"):
         data.loc[bn, "mAP"] /= 100
+    if change.get("below"):
+        data.loc[1, "mAP"] = -1
     if change.get("share"):
         data.loc[1, "mAP"] = 0.783
     if change.get("absent"):
@@ -440,6 +445,57 @@ def test_a_csv_may_begin_with_comments_and_have_other_separators(tmp_path):
         text = data.to_csv(sep=separator)  # with the index, whose name is empty
         (tmp_path / "r.csv").write_text(f"# made by x, y\n#\n\n{text}")
         assert only(compare(tmp_path / "r.csv", value="mAP", margin=0.3)).interval == pytest.approx(expected)
+
+
+def test_spaces_around_names_and_arms_tell_nothing_apart(tmp_path):
+    data = table()
+    text = data.to_csv(index=False).replace(",", " , ").replace("none", "none ")
+    (tmp_path / "r.csv").write_text(text)
+    found = only(compare(tmp_path / "r.csv", value="mAP", margin=0.3))
+    assert found.interval == pytest.approx(only(compare(data, margin=0.3)).interval)
+
+
+def test_numbers_that_are_no_results_are_no_arms():
+    wide = table().pivot(index="seed", columns="norm", values="mAP").reset_index()
+    answer = compare(wide.assign(epoch=20, lr=0.1), value="mAP", margin=0.3)
+    assert answer.look.design.norms == ("none", "bn")
+
+
+def test_what_a_difference_leaves_out_is_said():
+    data = table(settings=("coco", "voc"))
+    lacking = compare(data.drop(data.index[(data["dataset"] == "voc") & (data["norm"] == "bn")]), value="mAP",
+                      setting="dataset", margin=0.3)  # fmt: skip
+    assert lacking.notes == ["no run, so not compared: bn in voc"]
+    data = pd.concat([table().assign(lr=0.1, val=1.0), table().assign(lr=0.2, val=0.5)], ignore_index=True)
+    data.loc[2, "val"] = np.nan
+    assert compare(data, value="mAP", margin=0.3, tune="val").notes == [
+        "passed over: 1 run without a number of val"
+    ]
+    assert compare(data, value="mAP", margin=0.3, tune="mAP").notes == [
+        "tune=mAP: is what is judged, so the best of several draws counts"
+    ]
+    data = table()
+    assert not compare(data, margin=0.3).notes
+    assert compare(data.assign(mAP=data["mAP"] / 100), margin=0.3).notes == [
+        "margin=0.3 is 30 points, as mAP is a share"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cut", "ends"), [({2: 300}, "1 run of 12"), (dict.fromkeys(range(6), 300), "6 runs of 12")]
+)
+def test_runs_that_end_early_are_named(cut, ends):
+    steps = np.arange(100.0, 1001, 100)
+    chart = {"Step": steps}
+    for arm, seed in itertools.product(("none", "bn"), range(6)):
+        last = cut.get(seed, 1000) if arm == "bn" else 1000
+        chart[f"{arm}-s{seed} - acc"] = np.where(steps <= last, steps / 2000 + 0.001 * seed, np.nan)
+    chart = pd.DataFrame(chart)
+    first = next(iter(cut))
+    said = f"not of one length: {ends} end before step 1000, bn-s{first} at 300; "
+    assert any(note.startswith(said) for note in compare(chart, margin=0.01).notes)
+    assert "of one length" not in str(compare(chart.head(3), margin=0.01))
+    assert "of one length" not in str(compare(chart.rename(columns={"Step": "Relative Time"}), margin=0.01))
 
 
 def test_mixed_units_in_a_column_are_refused():

@@ -85,6 +85,43 @@ def test_what_cannot_be_replaced_says_why_and_keeps_its_kind(name):
     assert reason in found.stays
 
 
+class Clipped(nn.RMSNorm):
+    def forward(self, x):
+        return super().forward(x).clamp(-10, 10)
+
+
+class HandClipped(strangers.LengthRMSNorm):
+    def forward(self, x):
+        return super().forward(x).clamp(-10, 10)
+
+
+class Dropped(nn.LayerNorm):
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
+class Gate(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+
+    def forward(self, x, gate):
+        return nn.functional.rms_norm(x * gate, self.weight.shape, self.weight)
+
+
+@pytest.mark.parametrize("kind", [Clipped, HandClipped])
+def test_clipping_shows_on_an_outlier_alone(kind):
+    assert "that clips" in norm_layer(kind(256)).stays  # up to 16 leave it
+    assert not norm_layer(kind(16)).stays  # up to 4, and gains of 1.5
+    assert not norm_layer(kind.__base__(256)).stays
+
+
+def test_a_norm_is_never_passed_over():
+    assert "computes something else" in norm_layer(Dropped(8))
+    assert "for a tensor alone" in norm_layer(Gate(8), "mixer.norm")
+    assert norm_layer(Gate(8), "mixer.gate") is None
+
+
 @pytest.mark.parametrize(
     "layer", [strangers.GlobalResponseNorm(8), strangers.NoisyNorm(8)], ids=lambda layer: type(layer).__name__
 )

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from normexp.check.finding import Found, above, finding
 from normexp.check.inputs import name_of
 from normexp.check.network import Network
-from normexp.check.places import HELD, MADE, Place, gain_type
+from normexp.check.places import HELD, LATE, MADE, Place, gain_type
 from normexp.format import pluralize
 from normexp.models.sites import LINEAR_MAPS
 
@@ -16,7 +16,7 @@ def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     """train(), eval(), the optimizer, to() and the state dict reach only what a module holds. A norm in a list or made
     inside a forward stays in training mode, keeps its start, and is not saved."""
     unowned = [place for place in network.attempt.heard if place.unowned and matters(place)]
-    for how, case in ((HELD, "held"), (MADE, "made")):
+    for how, case in ((HELD, "held"), (MADE, "made"), (LATE, "late")):
         if found := [place for place in unowned if place.unowned == how]:
             names = ", ".join(dict.fromkeys(place.name for place in found))
             yield Found(
@@ -26,6 +26,7 @@ def not_held(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
                 name=found[0].name,
                 norms=f"{pluralize(len(found), 'norm')} ({names})",
             )
+    network.require_pass()
 
 
 def matters(place: Place) -> bool:
@@ -53,6 +54,7 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if turned:
         words = {"words": turned[0].place.words(turned[0].x.shape), "last": turned[0].x.shape[-1]}
         yield Found(turned, turned[0].x.shape[1], "turned", **words)
+    network.require_pass()
 
 
 @finding
@@ -66,6 +68,7 @@ def types(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         words = {"gets": name_of(first.x.dtype), "gives": name_of(first.gives)}
         case = "gain" if own and own[0] is first else "forward"
         yield Found(own if case == "gain" else wider, case=case, name=first.place.name, **words)
+    network.require_pass()
 
 
 @finding

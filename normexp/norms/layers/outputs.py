@@ -95,6 +95,13 @@ def inputs(size: tuple[int, ...], twin: nn.Module) -> Iterator[tuple[Tensor, int
         yield x.to(like.device), channel_dim
 
 
+def outlying(x: Tensor) -> Tensor:
+    """x with one value far from the others, which a norm makes as large as it can, so that clipping shows."""
+    x = x.clone()
+    x.view(-1)[0] = 100.0
+    return x
+
+
 def answer(call: Callable[[Tensor], object], x: Tensor, *, gradients: bool | None = None) -> Tensor | None:
     """The output for x; None if there is none of its shape. Some layers tell the mode by `gradients`, so by default
     these are on in training mode alone."""

@@ -5,6 +5,7 @@ No other library is imported, and neither is this project.
 
 import functools
 import inspect
+import itertools
 import re
 import weakref
 from collections.abc import Sequence
@@ -20,9 +21,12 @@ from normexp.norms.layers.outputs import (
     Probe,
     activations_of,
     answer,
+    fit,
     inputs,
     match,
+    outlying,
     same_output,
+    standardized,
     twin_of,
 )
 from normexp.norms.layers.running import Names, running_names, running_of
@@ -33,6 +37,7 @@ TORCH = (*BATCH, *INSTANCE, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm)
 LAZY = nn.modules.lazy.LazyModuleMixin
 EPS = ("eps", "variance_epsilon", "epsilon", "norm_eps", "layer_norm_epsilon")
 SIZES = ("normalized_shape", "num_features", "num_channels", "hidden_size")
+ELSE = "computes something else than a norm over its channels"
 REPLACED = "its forward was replaced on the object"
 NAMED = re.compile(r"norm(?!al(?!i[sz]))|rms|dyt|dynamic_?tanh|(^|_)(ln|bn|gn)(_|\d|$)", re.I)
 
@@ -158,7 +163,7 @@ def _of_subclass(module: nn.Module, base: type[nn.Module]) -> NormLayer | str:
         layer = _of_torch(module, base)
         more = "" if plain else f"its forward does more than that of torch's {base.__name__}"
         return replace(layer, stays=layer.stays or more)
-    return _by_outputs(module)
+    return _by_outputs(module) or ELSE
 
 
 def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
@@ -167,12 +172,14 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
     if "forward" in module.__dict__:
         return False
     for x, _ in inputs((_channels(module),), twin_of(module, training=False)):
-        for training in (True, False):
+        for training, given in itertools.product((True, False), (x, outlying(x))):
             ours, torchs = (twin_of(module, training=training) for _ in range(2))
-            if (expected := answer(functools.partial(base.forward, torchs), x)) is None:
+            if (expected := answer(functools.partial(base.forward, torchs), given)) is None:
                 break
             buffers = zip(ours.buffers(recurse=False), torchs.buffers(recurse=False), strict=True)
-            if not same_output(answer(ours.forward, x), expected) or not all(a.equal(b) for a, b in buffers):
+            if not same_output(answer(ours.forward, given), expected) or not all(
+                a.equal(b) for a, b in buffers
+            ):
                 return False
             agreed = True
     return agreed and _runs_its_activations(module)
@@ -221,9 +228,8 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
     sizes = sorted(filter(None, shapes), key=len, reverse=True) or [(size or ANY_SIZE,)]
     found, called = match(module, sizes, getattr(module, "num_groups", 1))
     if found is None:
-        said = "computes something else than a norm over its channels"
-        said = said if called else "gives no tensor of its shape for a tensor alone"
-        return said if named and (own or called) else None
+        said = ELSE if called else "gives no tensor of its shape for a tensor alone"
+        return said if (named and called) or (own and (named or _stands_as_norm(path))) else None
     if found.kind == "pointwise" and found.stays and not (named and own):
         return None
     stays = found.stays or _why_it_stays(module)
@@ -232,6 +238,8 @@ def _by_outputs(module: nn.Module, path: str = "") -> NormLayer | str | None:
         stays = stays or "does not say how many channels it gets"
     if not stays and not (_same_in_both_modes(module, found, sizes) and _runs_its_activations(module)):
         stays = "computes something else in eval mode"
+    if not stays and _clips(module, found, sizes[0]):
+        stays = "computes something else on large values, as one that clips"
     trained = all(p.requires_grad for p in own)
     return replace(found, trained=trained, activations=activations_of(module), stays=stays)
 
@@ -243,6 +251,15 @@ def _same_in_both_modes(module: nn.Module, layer: NormLayer, sizes: list[tuple[i
             if a is not None or b is not None:
                 return same_output(a, b)
     return False
+
+
+def _clips(module: nn.Module, layer: NormLayer, size: tuple[int, ...]) -> bool:
+    """Whether another formula than a layer's gives the outputs for an input with an outlier."""
+    twin = twin_of(module, training=True)
+    given = [outlying(x) for x, channel_dim in inputs(size, twin) if channel_dim == layer.channel_dim]
+    pairs = [(x, y) for x in given if (y := answer(twin.forward, x)) is not None]
+    fits = (fit(standardized(x, layer), y, layer.channel_dim, size) for x, y in pairs)
+    return layer.kind != "pointwise" and bool(pairs) and all(own is None for own in fits)
 
 
 def _runs_its_activations(module: nn.Module) -> bool:
