@@ -14,7 +14,7 @@ from torch.optim import AdamW
 from normexp import models, norms
 from normexp.claims.evidence.disk import DiskRuns
 from normexp.claims.evidence.grid import grid_of
-from normexp.claims.evidence.registry import REGISTRY, latest, protocol_of, read_registry
+from normexp.claims.evidence.registry import REGISTRY, latest, protocol_of, read_registry, subject_of
 from normexp.claims.evidence.table import EVIDENCE, runs_in
 from normexp.claims.spec.bank import load_bank
 from normexp.claims.spec.find import documents_in, read_all
@@ -53,11 +53,12 @@ def test_a_study_composes_and_is_registered_as_it_stands(folder, study, tmp_path
     sys.path[:] = [place for place in sys.path if place != str(folder)]  # `_target_` finds the module itself
     sources, broken = documents_in(folder / "claims")
     claims, mistakes = read_all(sources, load_bank(folder.name))
+    claims |= {name: claim for name, claim in read_all(sources)[0].items() if claim.drawn}
     assert claims
     assert not broken | mistakes
     rows = read_registry(ROOT / REGISTRY)
     for claim in claims.values():
-        row = latest(rows, claim.id)
+        row = latest(rows, subject_of(claim.id, claim.bank))
         assert row
         assert row.protocol == protocol_of(claim)
         grid = grid_of(claim).drop_duplicates("overrides")
