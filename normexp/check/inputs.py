@@ -100,6 +100,12 @@ def root_of(step: nn.Module) -> nn.Module:
     return step.model if isinstance(step, Step) else step
 
 
+class FirstBatch(list):
+    """The first batch of a training, [batch], with the loader of all if it is known."""
+
+    loader: Any = None
+
+
 @dataclass
 class Data:
     """What the passes see.

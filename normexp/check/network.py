@@ -18,6 +18,7 @@ from normexp.check.inputs import (
     HALF,
     PRECISIONS,
     CheckOptions,
+    FirstBatch,
     cut,
     drawn,
     is_batch,
@@ -71,7 +72,8 @@ class Network:
         """The loader of the training, alone or of a data module; None if the user passed batches."""
         if hasattr(self.data, "train_dataloader"):
             return self.data.train_dataloader()
-        return self.data if isinstance(self.data, DataLoader) else None
+        own = self.data.loader if isinstance(self.data, FirstBatch) else self.data
+        return own if isinstance(own, DataLoader) else None
 
     def samples_in(self, call: Call) -> int:
         """Samples that a call of a norm gets: all of the batch, or fewer where a network takes it in parts."""

@@ -13,7 +13,7 @@ from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, matched, require_whole, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, FirstBatch, matched, require_whole, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
@@ -122,6 +122,14 @@ def require_module(module: Any, loss: Any) -> None:
         )
 
 
+def length_of(loader: Any) -> int | None:
+    """Batches of a loader; None if it has no length."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
 class CheckNorms(Callback):
     """Checks the network with the first batch of `fit`, or of a loop of one's own under
     `normexp.watch(model, monitors=[CheckNorms()])`, and says what it found. The training keeps its bits.
@@ -158,7 +166,10 @@ class CheckNorms(Callback):
             elif isinstance(wrapped := trainer.strategy.model, DistributedDataParallel):
                 network = wrapped
             with passes_as_in(trainer):
-                self.result = check(network, [batch], **known | self.options)
+                first = FirstBatch([batch])
+                if trainer.world_size == 1 and steps == length_of(trainer.train_dataloader):
+                    first.loader = trainer.train_dataloader
+                self.result = check(network, first, **known | self.options)
         except Exception as error:  # an instrument ends no training
             if self.strict:
                 raise

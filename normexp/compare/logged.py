@@ -102,7 +102,7 @@ def of_curves(
     if early:
         first, last = min(early, key=early.__getitem__), max(ends.values())
         table.attrs["notes"] += [
-            f"not of one length: {pluralize(len(early), 'run')} of {len(ends)} end before step {last:g},"
+            f"ended before step {last:g}: {pluralize(len(early), 'run')} of {len(ends)},"
             f" {[*logged][first]} at {early[first]:g}; the last value of each counts, so leave out what was cut short"
         ]
     return table, curves

@@ -33,7 +33,7 @@ class Watch:
 
     accumulate_grad_batches = 1  # the loop's own loss says how it counts micro-batches
     estimated_stepping_batches = num_training_batches = float("inf")
-    datamodule = strategy = precision = None
+    datamodule = strategy = precision = train_dataloader = None
     optimizers = ()
 
     def __init__(

@@ -131,16 +131,16 @@ def test_own_loop_keeps_its_bits_where_other_inputs_are_drawn():
     assert "ignores_input" in callback.result
 
 
-def fit(callbacks, folder, norm=nn.BatchNorm1d):
+def fit(callbacks, folder, norm=nn.BatchNorm1d, loader=None, **options):
     pl.seed_everything(0, verbose=False)
     module = Lit(norm)
     trainer = pl.Trainer(
         max_epochs=2, accelerator="cpu", callbacks=callbacks, logger=False, enable_checkpointing=False,
-        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
+        enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder, **options,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Lightning: few workers, no validation
-        trainer.fit(module, DataLoader(data(), 8, shuffle=True))
+        trainer.fit(module, loader or DataLoader(data(), 8, shuffle=True))
     return module
 
 
@@ -154,6 +154,18 @@ def test_callback_says_what_it_found_and_the_training_keeps_its_bits(tmp_path, c
     assert str(callback.result) in [record.getMessage() for record in caplog.records]
     assert "statistics_cold" in callback.result  # five batches an epoch leave 0.9 ** 5 of the start
     assert "decay_on_norms" in callback.result
+
+
+def test_callback_sees_the_last_batch_before_the_training_does(tmp_path):
+    rows = data(17)  # two batches of 8, and one sample
+    callback = CheckNorms()
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        fit([callback], tmp_path, loader=DataLoader(rows, 8))
+    assert callback.result["last_batch_of_one"].severity == "error"
+    fit([callback := CheckNorms()], tmp_path, loader=DataLoader(rows, 8, drop_last=True))
+    assert "last_batch_of_one" in callback.result.healthy
+    fit([callback := CheckNorms()], tmp_path, loader=DataLoader(rows, 8), limit_train_batches=2)
+    assert "last_batch_of_one" in callback.result.not_checked
 
 
 def test_strict_callback_stops(tmp_path):

@@ -103,6 +103,43 @@ class OfClasses(nn.Module):
         return self.last(self.norm(self.first(x), y))
 
 
+class ByChannel(nn.Module):
+    """A causal convolution of each channel by itself, as forecasts of several series take it."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(4, 4, 3, groups=4), norm
+        self.mix = nn.GroupNorm(4, 4)  # is not called
+
+    def forward(self, x):
+        return self.norm(self.conv(F.pad(x, (2, 0))))
+
+
+class Norms(nn.Sequential):
+    """Takes each position by itself."""
+
+    def __init__(self, norm):
+        super().__init__(nn.Linear(6, 6), norm, nn.Linear(6, 6))
+
+
+def less_mean(x):
+    return x - x.mean(2, keepdim=True)
+
+
+@pytest.mark.parametrize(
+    "norm", [nn.InstanceNorm1d(4), nn.BatchNorm1d(4), normexp.norms.GroupNorm(4, num_groups=4)]
+)
+def test_channels_that_do_not_mix_are_no_positions(norm):
+    x, model = torch.randn(6, 4, 9), ByChannel(norm)
+    later = x.clone()
+    later[..., 7:] += 1
+    leak = (model(x) - model(later))[..., :7].abs().max()
+    assert leak > 0.01
+    assert check(model, x, causal=True)["sees_future"].layers == ("norm",)
+    for healthy, inputs in ((ByChannel(nn.Identity()), x), (Norms(nn.LayerNorm(6)), torch.randn(5, 9, 6))):
+        assert "sees_future" in check(healthy, inputs, causal=True).healthy
+
+
 class Detached(nn.Module):
     def __init__(self):
         super().__init__()
@@ -240,6 +277,8 @@ CASES = {
         lambda: (nn.TransformerEncoderLayer(8, 2, 16), torch.randn(6, 4, 8), {}, "batch_first"),
         lambda: (Halves(nn.BatchNorm1d(8)), tokens(), {}, "no axis of the output"),
         lambda: (Reads(Sequence(nn.BatchNorm1d(8))), [Own(tokens()[0])], {}, "hide"),
+        lambda: (ByChannel(Called(less_mean)), torch.randn(6, 4, 9), {"causal": True}, "which has positions?"),
+        lambda: (Norms(nn.LayerNorm(6)), torch.randn(5, 6, 6), {"causal": True}, "which has positions?"),
     ],
     **{
         id: [lambda: (Fails(True), rows(), {}, "fails")]

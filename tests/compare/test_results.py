@@ -492,10 +492,10 @@ def test_runs_that_end_early_are_named(cut, ends):
         chart[f"{arm}-s{seed} - acc"] = np.where(steps <= last, steps / 2000 + 0.001 * seed, np.nan)
     chart = pd.DataFrame(chart)
     first = next(iter(cut))
-    said = f"not of one length: {ends} end before step 1000, bn-s{first} at 300; "
+    said = f"ended before step 1000: {ends}, bn-s{first} at 300; "
     assert any(note.startswith(said) for note in compare(chart, margin=0.01).notes)
-    assert "of one length" not in str(compare(chart.head(3), margin=0.01))
-    assert "of one length" not in str(compare(chart.rename(columns={"Step": "Relative Time"}), margin=0.01))
+    assert "ended before" not in str(compare(chart.head(3), margin=0.01))
+    assert "ended before" not in str(compare(chart.rename(columns={"Step": "Relative Time"}), margin=0.01))
 
 
 def test_mixed_units_in_a_column_are_refused():

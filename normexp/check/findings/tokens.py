@@ -95,6 +95,16 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return  # one answer for a sequence
     if leak <= limit.leak:
         return
+    along = moved_along(network, [], earlier=False)
+    if not mixes and min(along.values()) <= limit.leak:  # each position by itself, or each channel
+        known = {c.x.shape[3 - c.place.channel_dim(3)] for c in network.calls if c.x.dim() == 3}
+        positions = [axis for axis in along if x.shape[axis] in known]
+        if network.options.causal and len(positions) != 1:
+            raise NotChecked(
+                "along one axis of the input nothing mixes, along the other all does; which has positions?"
+            )
+        if len(positions) != 1 or along[positions[0]] <= limit.leak:
+            return
     guilty = [call for call in mixes if leaks(network, call, x.shape[1:], limit.leak)]
     norms = list(dict.fromkeys(call.place for call in guilty))
     # A network that attends to later positions by design still does without its norms, and one that takes each position
@@ -128,15 +138,25 @@ def rest(x: Tensor, positions: int, earlier: bool = False) -> list[Tensor]:
 def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
     """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
     Share of its size. The norms in `without` are made the identity. Infinite if input and output have no axis of
-    positions in common."""
+    positions in common. Of two axes it is the less, but not one along which nothing changes either way: those are
+    channels that do not mix, or positions of a network that takes each by itself."""
+    shares = moved_along(network, without, earlier=earlier)
+    if len(shares) > 1 and not all(shares.values()):
+        back = moved_along(network, without, earlier=not earlier)
+        shares = {axis: own for axis, own in shares.items() if own or back[axis]} or shares
+    return min(shares.values(), default=math.inf)
+
+
+def moved_along(network: Network, without: list[Place], *, earlier: bool) -> dict[int, float]:
+    """Axis of positions, or of channels -> `change` along it."""
     x = cast(Tensor, first_input(network))
-    plain, shares = output_at(network, x, without), []
+    plain, shares = output_at(network, x, without), {}
     for axis in (1, 2) if x.dim() == 3 else (1,):
         t = x.shape[axis]
         if plain.dim() == 3 and t > 2 and t in plain.shape[1:]:
             other = output_at(network, altered(x, parted(x, axis, earlier)), without)
-            shares.append(least_moved(rest(plain, t, earlier), rest(other, t, earlier)))
-    return min(shares, default=math.inf)
+            shares[axis] = least_moved(rest(plain, t, earlier), rest(other, t, earlier))
+    return shares
 
 
 def leaks(network: Network, call: Call, sizes: Sequence[int], limit: float) -> bool:
