@@ -114,6 +114,8 @@ IN_ONE_SETTING = [
     ("factor: {batch_size: [8, 8.0]}", "factor=.*: a level stands there twice; keep one"),
     ('factor: {batch_size: [8, "8"]}', "factor=.*: a level stands there twice; keep one"),
     ("metric: failed", "metric=failed: is for claims over several settings"),
+    ("metric: test/errors", "metric=test/errors: no run will have it; did you mean test/error"),
+    ("metric: steps_to_0.91", "metric=steps_to_0.91: no run will have it; "),
     (check("kind: smaller, arm: a, baseline: b"), "manipulation: is for claims over"),
 ]  # fmt: skip
 COMPARISONS = [
@@ -169,6 +171,7 @@ OVER_SETTINGS = [
     ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation.metric: is missing"),
     (check("kind: every, at_most: 1"), "manipulation: kind=every: needs a difference or a slope"),
     (check("kind: smaller, arm: a, baseline: b, margin: practical"), "kind=smaller: .* and a number as margin"),
+    (check("kind: smaller, arm: a, baseline: b", "val/eror"), "metric=val/eror: no run will have it; did you mean val"),
     (check("kind: smaller, arm: a, baseline: b", "failed"), "manipulation.metric=failed: is no number of every"),
     (check("kind: smaller, arm: a, baseline: b", "convergence/steps_to_0.9"), "to_0.9: is no number of every run"),
     (check("kind: smaller, arm: a, baseline: b, margin: 1", "test/error"), "margin=1: no two values of test"),

@@ -90,8 +90,6 @@ WILL_HAVE = (
 @pytest.mark.parametrize(
     ("metric", "message"),
     [
-        ("test/errors", "no run will have it; did you mean test/error"),
-        ("steps_to_0.91", "no run will have it; "),
         ("convergence/steps_to_0.91", r"no run will have it; add the target to accuracies=\[...\] among fixed"),
         ("logged/hessian*", r"nothing logs hessian\*; add its monitor"),
         ("convergence/steps_to_0.5", "a run that stops before its target counts as fast; leave"),

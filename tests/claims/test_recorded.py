@@ -10,7 +10,6 @@ from committed import CLAIMS, altered
 
 from normexp.claims.evidence import table
 from normexp.claims.evidence.disk import DiskRuns, complete_cells, overrides_of, row_of
-from normexp.claims.evidence.grid import grid_of
 from normexp.claims.evidence.metric import late_gain, steps_to
 from normexp.claims.evidence.rates import first_rates
 from normexp.claims.evidence.registry import evidence_tag
@@ -96,12 +95,6 @@ def test_what_a_run_still_gained_is_of_its_error_after_two_fifths(text, status, 
     (tmp_path / "metrics.csv").write_text(VALIDATIONS)
     found = late_gain({"status": status, "steps": steps}, tmp_path, text=text)
     assert found == pytest.approx(gain, nan_ok=True)
-
-
-def test_a_metric_that_no_run_will_have_stops_before_the_first_run(tmp_path):
-    claim = altered(CLAIMS["P14"], metric="test/errors")
-    with pytest.raises(ValueError, match="claim=P14: metric=test/errors: no run will have it"):
-        DiskRuns(claim, tmp_path).specs(grid_of(claim).iloc[:1])
 
 
 def test_cells_are_completed_where_runs_are_trained():

@@ -12,7 +12,6 @@
 
 import fnmatch
 import math
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,18 +21,12 @@ import numpy as np
 import pandas as pd
 
 from normexp.claims.spec.claim import Claim
-from normexp.config.options import suggest
+from normexp.claims.spec.recorded import ANEW, FINAL, SPEED, TARGET
 from normexp.runs.read import read_metrics
 from normexp.runs.summary import REESTIMATED
 
-# Of validation accuracy, columns of a table of runs.
-SPEED = ("auc", "steps_to_0.5", "steps_to_0.8", "steps_to_0.9")
-FINAL = [f"{split}/{name}" for split in ("train", "val", "test") for name in ("loss", "accuracy", "error")]
-ANEW = [f"{metric}_{REESTIMATED}" for metric in FINAL if not metric.startswith("train/")]
-KNOWN = [*FINAL, *ANEW, "failed", *(f"convergence/{name}" for name in SPEED)]
 NUMBERS = {metric.replace("/", "_"): metric for metric in FINAL + ANEW if "error" not in metric}  # by column
 STEPS_TO = "steps_to_"
-TARGET = re.compile(r"steps_to_(0\.\d+|1\.0)")  # as a summary names one
 NEVER = math.inf  # steps to a target that was never reached; nan: nobody looked for it
 LAST = "last:"  # before a glob
 # Tags that every run logs; others are a monitor's.
@@ -123,13 +116,11 @@ def steps_to(folder: Path, target: float) -> float:
 
 
 def check_metric(claim: Claim, metric: str, config: dict[str, Any]) -> None:
-    """Raise ValueError with one line for a metric that no run of this configuration will have. Asked before the first
-    run."""
+    """Raise ValueError with one line for a metric of a known name that no run of this configuration will have. Asked
+    before the first run."""
     group, _, name = metric.partition("/")
     where = f"claim={claim.id}: metric={metric}: "
-    steps = group == "convergence" and TARGET.fullmatch(name)
-    if group != "logged" and metric not in KNOWN and not steps:
-        raise ValueError(f"{where}no run will have it; {suggest(metric, KNOWN)}")
+    steps = TARGET.fullmatch(metric)
     if steps and config.get("early_stopping") is not None:
         raise ValueError(
             f"{where}a run that stops before its target counts as fast; leave early_stopping out"

@@ -10,6 +10,7 @@ from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.spec.cell import key_of, last_of_each, value_of
 from normexp.claims.spec.claim import Claim
 from normexp.claims.spec.document import Manipulation
+from normexp.claims.spec.recorded import unknown_metric
 from normexp.claims.units import SHARES, STEPS
 from normexp.runs.metrics import HIGHER, LOWER
 from normexp.runs.summary import REESTIMATED
@@ -47,6 +48,8 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         if claim.evidence != "law" and isinstance(choice, dict):
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
     yield from _for_arms(claim, "metric", claim.metric, claim.arms)
+    asked = (metric for arm in claim.arms if claim.metric for metric in claim.metrics_of(arm))
+    yield from (f"metric={metric}: {unknown}" for metric in asked if (unknown := unknown_metric(metric)))
     units = set[str]().union(*(_units(claim.metric_of(arm)) for arm in claim.arms if claim.metric))
     if len(units) > 1:
         yield f"metric={claim.metric!s:.60}: compares {' with '.join(sorted(units))}; give metrics of one unit"
