@@ -8,7 +8,7 @@ from fabricated import LAYERS, STEPS, edit_summary, write_run, write_study
 from refusals import refused
 
 from normexp.runs import load, load_summaries
-from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns, repeating
+from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns, repeating, varying
 from normexp.runs.summary import flat, read_summary
 
 GRID = {"norm": ["none", "batchnorm"], "batch_size": [2, 8], "seed": range(2)}
@@ -66,6 +66,11 @@ def test_column_appears_where_runs_differ(tmp_path):
 def test_column_is_left_out_where_it_says_what_another_does():
     rows = {"lr": [0.1, 0.2], "optimizer.lr": [0.1, None], "batch_size": [8, 8], "data.batch_size": [8, 4]}
     assert repeating(pd.DataFrame(rows)) == ["optimizer.lr"]
+
+
+def test_epochs_tell_only_runs_without_a_number_of_steps_apart():
+    rows = {"max_epochs": [1, 2, 3], "max_steps": [5, 5, None], "lr": [0.1, 0.2, 0.1]}
+    assert varying(pd.DataFrame(rows)) == ["max_steps", "lr"]
 
 
 def test_grid_selects_its_cells_in_its_order(study):

@@ -39,3 +39,4 @@ def test_a_finite_loss_above_ten_times_guessing_is_a_failure(make_parts, tmp_pat
     assert list(load_summaries(tmp_path / "outputs")["failed"]) == [True]
     healthy = launch(make_parts("norm=layernorm", "max_epochs=1", "seed=1"))
     assert not healthy["failed"]
+    assert "not_finite" not in healthy.keys() | summary.keys()

@@ -17,7 +17,7 @@ from test_resume import boom, interrupted
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
-from normexp.training.loggers import COLUMNS, MetricsCSV
+from normexp.training.loggers import COLUMNS, MetricsCSV, _service
 
 SMALL = ["model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu", "threads=1", "monitor=gradients"]
 # MLflow 3.17 uses a strategy of loading that SQLAlchemy 2.1 is replacing.
@@ -100,6 +100,26 @@ def test_a_mistake_is_one_line_before_anything_is_written(logger, message, monke
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: absent.get(name, found("json")))
     with refused(message):
         resolved(compose([f"logger={logger}"])[0])
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_service_gets_the_run_with_its_settings(make_parts, tmp_path, monkeypatch, name):
+    class Service:
+        def __init__(self, **options):
+            self.options = options
+
+        def log_hyperparams(self, settings):
+            self.settings = settings
+
+    for kind in ("WandbLogger", "MLFlowLogger"):
+        monkeypatch.setattr(f"normexp.training.loggers.{kind}", Service)
+    parts = make_parts("name=study")
+    (tmp_path / "outputs").mkdir()
+    logger = _service(name, parts, tmp_path / "a-run")
+    digest = parts.spec.digest
+    assert (logger.settings["norm"], logger.settings["hash"]) == ("layernorm", digest)
+    given = {"wandb": ("group", "name", "id"), "mlflow": ("experiment_name", "run_name")}[name]
+    assert [logger.options[key] for key in given] == ["study", "mlp/a-run", digest[:32]][: len(given)]
 
 
 # Real services, offline.
