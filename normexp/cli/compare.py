@@ -115,14 +115,15 @@ def compare(
             if given:
                 raise ValueError(f"{key}: is for a training; leave it out")
         source: Any = words if kind == "numbers" else words[0]
-        asked: Any = {"arms": arms, "guess": guess, "spread": spread, "paired": paired, "looks": looks}
+        asked: Any = {"paired": paired, "arms": arms, "guess": guess, "spread": spread, "looks": looks}
         columns = of_results | {"value": value or metric}
         answer = judge(source, better=better, margin=margin, name=name, **asked, **columns)
         judged, examples = answer.look.design, per_example and str(per_example)
-        known = asked | {
+        # In this order, as older notes have no keys.
+        known = {
             "source": str(Path(words[0]).resolve()), "value": judged.metric.name, "higher": judged.metric.higher,
             "margin": judged.margin, "setting": setting, "tune": tune, "per_example": examples,
-        }  # fmt: skip
+        } | asked  # fmt: skip
         show(answer, own_folder(out, judged.name, "numbers in hand" if kind == "numbers" else known))
         return
     for key, given in of_results.items():

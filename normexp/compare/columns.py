@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 PREFIX = re.compile(r"(?:params|metrics|config|summary|tags)[./]")
+ASIDE = {"batch_size", "lr", "epoch", "epochs", "step", "steps", "time", "seconds"}
 STATED = ("state", "status", "failed", "diverged", "crashed")  # columns of exports
 # What they say of a run.
 STATES = {
@@ -28,6 +29,11 @@ def named(table: pd.DataFrame, name: str) -> list[str]:
     )
 
 
+def is_aside(name: str) -> bool:
+    """Whether a column has numbers beside results, such as `epoch` and `params.lr`, and none that is one."""
+    return PREFIX.sub("", name).lower() in ASIDE
+
+
 def column(table: pd.DataFrame, name: str, argument: str) -> str:
     """The one column of a name, or whose path ends with it. Raises ValueError with the nearest names."""
     names = [str(own) for own in table.columns]
@@ -38,12 +44,17 @@ def column(table: pd.DataFrame, name: str, argument: str) -> str:
     raise ValueError(f"{argument}={name}: no such column; write {argument}=NAME, one of {', '.join(near)}")
 
 
+def stripped(column: pd.Series) -> pd.Series:
+    """The values of a column as texts without spaces around them; empty where it is."""
+    return column.astype("string").str.strip().fillna("")
+
+
 def numbers(column: pd.Series, name: str) -> np.ndarray:
     """Numbers of a column, also as text, `78.2%`; nan where it is empty, or says a state such as crashed. Raises
     ValueError for other texts, and for percents beside others."""
     if pd.api.types.is_numeric_dtype(column):
         return column.to_numpy(float, na_value=np.nan)
-    texts = column.astype("string").str.strip().fillna("")
+    texts = stripped(column)
     percent = texts.str.endswith("%").to_numpy(bool)
     values = pd.to_numeric(texts.str.rstrip("% "), errors="coerce").to_numpy(float, na_value=np.nan)
     wrong = texts[np.isnan(values) & ~texts.str.lower().isin({*SAID, "-", "–", "null", "na", "n/a"})]
@@ -63,7 +74,7 @@ def states(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     failed, still = np.zeros(len(table), bool), np.zeros(len(table), bool)
     for name in table.columns:
         if str(name).lower() in STATED:
-            said = table[name].astype("string").str.strip().str.lower().fillna("").map(SAID)
+            said = stripped(table[name]).str.lower().map(SAID)
             if said.isna().any():
                 word = table[name][said.isna()].iloc[0]
                 known = "finished, running, failed, ... (failed: true, false)"

@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import BaseModel, Field
 
 from normexp.compare.answer import Answer
-from normexp.compare.columns import STATED, column, labels, named, numbers, states
+from normexp.compare.columns import STATED, column, is_aside, labels, named, numbers, states, stripped
 from normexp.compare.judged import RUN, Design, Metric, guess_of, look, metric_of
 from normexp.compare.read import in_hand, opened, typed
 from normexp.config.errors import checked
@@ -19,8 +19,6 @@ from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 
 SHARES = {*HIGHER, "error", "err", "wer", "cer"} - {"psnr", "elo", "reward", "return", "r2"}
 LARGE = 0.1  # a margin between shares that is more often meant in points
-# Numbers beside results that are none.
-ASIDE = {"batch_size", "lr", "epoch", "epochs", "step", "steps", "time", "seconds"}
 Size = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
@@ -84,9 +82,8 @@ def compare(
         data = in_hand([*data.items()] if isinstance(data, dict) else typed(data), value or "value")
     table, curves = opened(data, value)
     if value and not arm:
-        table = one_row_a_run(
-            table, value, {seed or usual(table, "seed"), *(setting or "").split(","), *ASIDE}
-        )
+        others = {seed or usual(table, "seed"), *(setting or "").split(","), *STATED}
+        table = one_row_a_run(table, value, others)
     if not (arm := arm or usual(table, "arm", "norm")):
         offered = ", ".join(map(str, table.columns[:12]))
         raise ValueError(
@@ -96,18 +93,18 @@ def compare(
     arm = column(table, arm, "arm")
     settings = [column(table, own, "setting") for own in (setting or "").split(",") if own]
     seed = column(table, seed, "seed") if seed else usual(table, "seed")
-    value, table = value_of(table, value, {arm, seed, setting, *ASIDE})
+    value, table = value_of(table, value, {arm, seed, setting})
     metric = metric_of(value, better, margin)
     if guess is None and metric.measure != "value" and "chance_loss" in table:  # of runs of normexp
         guess = float(guess_of(metric, table["chance_loss"].max()))
     notes = [*table.attrs.get("notes", ())]
-    (failed, still), nameless = states(table), table[arm].isna().to_numpy()
+    (failed, still), nameless = states(table), stripped(table[arm]).eq("").to_numpy(bool)
     for what, lost in {"not finished": still, f"with an empty {arm}": nameless}.items():
         notes += [f"left out: {pluralize(int(lost.sum()), 'run')} {what}"] if lost.any() else []
     table, failed = table[~still & ~nameless], failed[~still & ~nameless]
     values = numbers(table[value], value)
     runs = pd.DataFrame(
-        {"arm": labels(table, [arm]), "value": values, "failed": failed | ~np.isfinite(values)}
+        {"arm": stripped(table[arm]), "value": values, "failed": failed | ~np.isfinite(values)}
     )
     names = named_arms(runs, [str(own) for own in arms], int(nameless.sum()))
     kept = runs["arm"].isin(names)
@@ -153,7 +150,7 @@ def usual(table: pd.DataFrame, *names: str) -> str | None:
 def one_row_a_run(table: pd.DataFrame, value: str, others: set[str | None]) -> pd.DataFrame:
     """A table that has a column of numbers for each arm, `seed,none,batchnorm`, with a row for each run; else as it
     is."""
-    arms = [str(name) for name in table.columns if name not in others]
+    arms = [name for name in map(str, table.columns) if name not in others and not is_aside(name)]
     if usual(table, "arm", "norm", value) or len(table[arms].select_dtypes("number").columns) < max(
         len(arms), 2
     ):
@@ -168,6 +165,7 @@ def value_of(table: pd.DataFrame, value: str | None, others: set[str | None]) ->
     if value is None:
         filled = table.select_dtypes("number").dropna(axis=1, how="all")
         known = [own for own in filled if own not in others and str(own).lower() not in STATED]
+        known = [own for own in known if not is_aside(str(own))] or known
         value = "test/error" if "test/accuracy" in known else str(known[0]) if len(known) == 1 else None
     if value is None:
         raise ValueError(
@@ -270,7 +268,7 @@ def examples(
     table, _ = opened(source, value)
     names = (arm, seed, value, "example", *settings)
     arm, seed, value, example, *settings = (column(table, own, "per_example") for own in names)
-    rows = pd.DataFrame({"arm": labels(table, [arm]), "level": labels(table, settings)})
+    rows = pd.DataFrame({"arm": stripped(table[arm]), "level": labels(table, settings)})
     rows["seed"], rows["example"] = labels(table, [seed]), table[example]
     rows["value"] = numbers(table[value], value)
     if rows.duplicated([*RUN, "example"]).any():

@@ -453,12 +453,23 @@ def test_spaces_around_names_and_arms_tell_nothing_apart(tmp_path):
     (tmp_path / "r.csv").write_text(text)
     found = only(compare(tmp_path / "r.csv", value="mAP", margin=0.3))
     assert found.interval == pytest.approx(only(compare(data, margin=0.3)).interval)
+    lost = data.assign(norm=[" ", *data["norm"][1:]])
+    assert compare(lost, margin=0.3).notes == ["left out: 1 run with an empty norm"]
+
+
+def test_arms_that_are_numbers_keep_their_digits():
+    data = table().replace({"norm": {"none": 1.0, "bn": 2.0}})
+    assert compare(data, margin=0.3, arms=["2.0", "1.0"]).look.design.norms == ("2.0", "1.0")
 
 
 def test_numbers_that_are_no_results_are_no_arms():
     wide = table().pivot(index="seed", columns="norm", values="mAP").reset_index()
-    answer = compare(wide.assign(epoch=20, lr=0.1), value="mAP", margin=0.3)
+    answer = compare(wide.assign(Epoch=20, lr=0.1, failed=0), value="mAP", margin=0.3)
     assert answer.look.design.norms == ("none", "bn")
+    assert "mAP" in str(compare(table().assign(**{"params.lr": 0.1, "Step": 9}), margin=0.3))
+    assert "seconds" in str(
+        compare(table().rename(columns={"mAP": "seconds"}), margin=0.3)
+    )  # there is no other
 
 
 def test_what_a_difference_leaves_out_is_said():
@@ -604,6 +615,10 @@ def test_the_page_and_tables_from_python_and_from_the_command(tmp_path, monkeypa
     for _ in range(2):
         assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3"]) == 0
     assert (out / "index.html").read_bytes() == first
+    assert sorted(own.name for own in out.parent.iterdir()) == ["r", "r-2"]
+    older = [str(tmp_path / "other" / "r.csv"), "mAP", True, 0.3, "dataset", None, None, True]  # by position
+    (out.with_name("r-2") / "design.json").write_text(json.dumps(older))
+    assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3"]) == 0
     assert sorted(own.name for own in out.parent.iterdir()) == ["r", "r-2"]
     assert command("compare", ["other/r.csv", "setting=dataset", "value=mAP", "margin=0.3", "looks=2"]) == 0
     assert (out.with_name("r-3") / "index.html").is_file()
