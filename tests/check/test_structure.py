@@ -204,7 +204,8 @@ def test_instance_norm_of_rows_takes_samples_for_channels():
     z = wrong[0](x)
     assert torch.allclose(wrong[1](z), F.layer_norm(z, (8,)), atol=1e-5)  # over the features of each sample
     assert "one_value" in check(wrong, (x, y)).healthy
-    exec(finding.fix, {"nn": nn, "model": wrong})
+    wrong = nn.Sequential(*wrong[:2], nn.Linear(8, 16), nn.InstanceNorm1d(16), nn.Linear(16, 3))
+    exec(check(wrong, (x, y))["wrong_axis"].fix, {"nn": nn, "model": wrong})
     assert "wrong_axis" in check(wrong, (x, y)).healthy
     assert torch.allclose(wrong[1](z), F.layer_norm(z, (8,)))
 

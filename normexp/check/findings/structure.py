@@ -50,7 +50,9 @@ def wrong_axis(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         elif len(shape) > 2 and layer.channel_dim == 1 and call.channels == -1:
             turned.append(call)
     if rows:
-        yield Found(rows, rows[0].x.shape[0], "rows", name=rows[0].place.name, values=rows[0].x[0].numel())
+        sizes, first = {call.place.path: call.x[0].numel() for call in rows}, rows[0]
+        words = {"name": first.place.name, "values": first.x[0].numel(), "sizes": sizes}
+        yield Found(rows, first.x.shape[0], "rows", **words)
     if turned:
         words = {"words": turned[0].place.words(turned[0].x.shape), "last": turned[0].x.shape[-1]}
         yield Found(turned, turned[0].x.shape[1], "turned", **words)
