@@ -35,9 +35,7 @@ class Cell(NamedTuple):
     images: int = 55000
     batch: int = 128
     decay: float = 0.01
-    convolves: bool = (
-        False  # 3x3 convolutions of 16, 32 and 64 channels with ReLU, each pooled before its norm
-    )
+    convolves: bool = False  # 3x3 convolutions of 16, 32, 64 channels with ReLU, each pooled before its norm
 
 
 SIX, EIGHT, DEEP = Cell(6, 3000, "adamw"), Cell(8, 2000, "sgd", decay=0.0), Cell(32, 2000, "sgd", decay=0.0)

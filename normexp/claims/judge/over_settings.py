@@ -35,8 +35,7 @@ def judge_settings(
     if claim.drawn and not begun:
         counts = [with_word(result, caused=not check or check.held) for result in counts]
     word = counts[0].word if len(counts) == 1 else Word.COUNTED
-    if begun or claim.withdrawn:
-        word = Word.BEGUN if begun else Word.WITHDRAWN
+    word = Word.BEGUN if begun else Word.WITHDRAWN if claim.withdrawn else word
     return Verdict(
         claim=claim,
         word=word,
