@@ -171,7 +171,7 @@ OVER_SETTINGS = [
     ("manipulation: {measure: m, comparison: {kind: flat, arm: a, margin: 1}}", "manipulation.metric: is missing"),
     (check("kind: every, at_most: 1"), "manipulation: kind=every: needs a difference or a slope"),
     (check("kind: smaller, arm: a, baseline: b, margin: practical"), "kind=smaller: .* and a number as margin"),
-    (check("kind: smaller, arm: a, baseline: b", "val/eror"), "metric=val/eror: no run will have it; did you mean val"),
+    (check("kind: smaller, arm: a, baseline: b", "val/eror"), "manipulation.metric=val/eror: no run .* mean val"),
     (check("kind: smaller, arm: a, baseline: b", "failed"), "manipulation.metric=failed: is no number of every"),
     (check("kind: smaller, arm: a, baseline: b", "convergence/steps_to_0.9"), "to_0.9: is no number of every run"),
     (check("kind: smaller, arm: a, baseline: b, margin: 1", "test/error"), "margin=1: no two values of test"),

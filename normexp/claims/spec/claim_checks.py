@@ -48,7 +48,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
         if claim.evidence != "law" and isinstance(choice, dict):
             yield f"arms.{arm}={choice!s:.60}: must be a list such as [norm=layernorm]"
     yield from _for_arms(claim, "metric", claim.metric, claim.arms)
-    asked = (metric for arm in claim.arms if claim.metric for metric in claim.metrics_of(arm))
+    asked = [claim.metric_of(arm) for arm in claim.arms if claim.metric]
     yield from (f"metric={metric}: {unknown}" for metric in asked if (unknown := unknown_metric(metric)))
     units = set[str]().union(*(_units(claim.metric_of(arm)) for arm in claim.arms if claim.metric))
     if len(units) > 1:
@@ -145,6 +145,8 @@ def _manipulation(claim: Claim, check: Manipulation) -> Iterator[str]:
         yield f"manipulation: kind={asked.kind}: needs a difference or a slope, and a number as margin"
     if check.metric == "failed" or check.metric.startswith("convergence/steps_to_"):
         yield f"manipulation.metric={check.metric}: is no number of every run; give a final or a logged one"
+    if unknown := unknown_metric(check.metric):
+        yield f"manipulation.metric={check.metric}: {unknown}"
     yield from _comparison(claim, asked, check.metric)
 
 
