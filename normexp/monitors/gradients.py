@@ -64,7 +64,7 @@ def angle(a: Tensor, b: Tensor) -> Tensor:
 
 
 class Gradients(StepMonitor):
-    """Gradients of the training loss, unscaled and accumulated, before clipping.
+    """Gradients of the training loss, unscaled and accumulated, before a Trainer clips them.
 
     - `gradient_norm/<layer>`: of the layer's linear map (weight and bias) or embedding; `gradient_norm/network`: of all
     - `activation_gradient_norm/<layer>`: of the loss by the output of the layer's non-linearity, all samples together

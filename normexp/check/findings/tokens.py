@@ -101,7 +101,8 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         positions = [axis for axis in along if x.shape[axis] in known]
         if network.options.causal and len(positions) != 1:
             raise NotChecked(
-                "along one axis of the input nothing mixes, along the other all does; which has positions?"
+                "along one axis of the input nothing mixes, along the other all does; which has positions? Pass"
+                " sequences with another length than their number of channels"
             )
         if len(positions) != 1 or along[positions[0]] <= limit.leak:
             return
