@@ -98,11 +98,11 @@ def of_curves(
     value = value or next(iter(next(iter(logged.values()))), "")
     curves = {place: own[value] for place, own in enumerate(logged.values()) if value in own and by_step}
     ends = {place: curve[-1, 0] for place, curve in curves.items() if len(curve)}
-    last = max(ends.values(), default=0)
-    if early := {place: end for place, end in ends.items() if end < last}:
+    latest = max(ends.values(), default=0)
+    if early := {place: end for place, end in ends.items() if end < latest}:
         first = min(early, key=early.__getitem__)
         table.attrs["notes"] += [
-            f"ended before step {last:g}: {pluralize(len(early), 'run')} of {len(ends)},"
+            f"ended before step {latest:g}: {pluralize(len(early), 'run')} of {len(ends)},"
             f" {[*logged][first]} at {early[first]:g}; the last value of each counts, so leave out what was cut short"
         ]
     return table, curves
