@@ -103,7 +103,7 @@ class TensorBoard(TensorBoardLogger):
 
     def __init__(self, folder: Path, resumed_at: int | None, keep: Mapping[str, int] | None):
         purge = None if resumed_at is None else resumed_at + 1
-        super().__init__(folder, name="", version="", default_hp_metric=False, purge_step=purge)
+        super().__init__(folder, name="", version="", purge_step=purge)
         if keep is not None and own_rank() == 0:
             for path in folder.glob(EVENTS):
                 if path.name not in keep:

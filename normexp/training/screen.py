@@ -53,7 +53,7 @@ def show_choices(parts: "Parts", folder: Path, console: Console) -> None:
     grid = Table.grid(padding=(0, 2))
     for name, text in rows.items():
         grid.add_row(Text(name, "bold"), Text(printable(text)))
-    console.print(grid, highlight=False)
+    console.print(grid)
     # Not in the grid, which would break a path into lines that nobody can copy.
     where = Text.assemble(("folder", "bold"), "    ", printable(str(folder)))
     console.print(where, highlight=False, soft_wrap=True)
@@ -90,7 +90,7 @@ def show_result(summary: dict[str, Any], folder: Path, console: Console) -> None
         bits = _number(loss and loss / math.log(2), ".3f")
         table.add_row(*[split, _number(loss, ".4f"), _number(accuracy, ".2%"), bits][: len(columns)])
     console.print()
-    console.print(table, highlight=False)
+    console.print(table)
     console.print()
     took = f"{pluralize(summary['steps'], 'step')} in {summary['seconds']:.1f} s of training"
     if summary.get("samples") and summary["seconds"]:

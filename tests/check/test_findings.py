@@ -481,6 +481,13 @@ def test_eps_that_rounds_to_zero_in_half_precision():
     assert finding.number == pytest.approx(1 / 33)  # the row of zeros beside the 32 samples
 
 
+@pytest.mark.parametrize(("share", "said"), [(0.01, "gives 1% of"), (0.009, "gives less than 1% of")])
+def test_share_of_overflow_is_a_number_from_a_hundredth_on(monkeypatch, share, said):
+    monkeypatch.setattr("normexp.check.findings.values.lost_in", lambda *_: share)
+    model = nn.Sequential(HandRMS(6, wide=True), nn.Linear(6, 3))
+    assert said in check(model, rows(), precision="16-true")["overflow"].sentence
+
+
 def test_overflow_margin():
     x, y = rows()
     model = mlp(nn.LayerNorm(8))

@@ -89,3 +89,5 @@ def test_smoothed_loss_is_the_cross_entropy_with_smoothed_targets():
     loss, right, count = loss_and_right(logits, targets, 0.3)
     torch.testing.assert_close(loss, expected)
     assert (int(right), count) == (int((logits.argmax(1) == targets).sum()), 6)
+    module = LitModel(torch.nn.Identity(), None, None, total_steps=1, label_smoothing=0.3)
+    torch.testing.assert_close(module.training_step((logits, targets), 0)["loss"], expected)

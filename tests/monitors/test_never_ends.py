@@ -125,3 +125,9 @@ def test_measuring_by_hand_raises_and_a_later_measure_works():
         monitor.measure(module, (torch.randn(4, 5), torch.zeros(4, dtype=torch.long)))
     assert hooks(module) == 0
     assert monitor.measure(module, (torch.randn(4, 6), torch.zeros(4, dtype=torch.long)))
+
+
+def test_a_long_reason_is_cut_and_on_one_line():
+    with pytest.warns(UserWarning, match="goes on: ") as said:
+        EVERY["gradients"](1).failed(ValueError("why\n" * 200))
+    assert str(said[0].message).partition("goes on: ")[2] == ("why " * 200)[:300]

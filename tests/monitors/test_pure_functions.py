@@ -37,6 +37,7 @@ FUNCTIONS = {  # a function, and its arguments with two leading axes
                                                     "channel_spread")), (X,)),
     "percentiles": (activations.percentiles, (V,)),
     "random_sample": (lambda x: activations.random_sample(x, 6, 3), (X,)),
+    "random_sample of few": (lambda x: activations.random_sample(x, 10**6, 3), (X,)),
     "saturated_fraction": (lambda x: activations.saturated_fraction(x, -1.0, 1.0), (X,)),
     "flat_fractions": (activations.flat_fractions, (X * (rows(2, 3, 1, 5) > 0.4),)),
     "growth_rate": (gradients.growth_rate, (V.abs(),)),

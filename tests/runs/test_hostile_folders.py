@@ -1,5 +1,6 @@
 """Folders as they are while others work in them: half written, deleted meanwhile, damaged."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from refusals import refused
 
 from normexp.cli.report import runs
 from normexp.runs import load, load_summaries
+from normexp.runs.table import open_runs
 
 
 @pytest.fixture
@@ -84,6 +86,34 @@ def test_a_damaged_run_is_named_and_the_others_are_listed(study, capsys, change,
     assert bad.name not in told.out
     assert all(other.name in told.out for other in others)
     assert told.err.startswith(f"{bad}/summary.json: damaged ({why}); remove the folder {bad}")
+
+
+def test_runs_in_a_hidden_folder_or_in_another_run_are_not_searched(study):
+    for place in (study / ".copies", one(study) / "copies"):
+        write_run(place, "layernorm", 8, 0)
+    assert set(load_summaries(study)["norm"]) == {"none", "batchnorm"}
+
+
+def test_where_no_run_can_be_read_the_first_damage_is_said(study):
+    for folder in study.glob("mlp/*"):
+        edit_summary(folder, config=[])
+    with refused(r"holds no run that can be read; .*batchnorm-bs8-s0-.* damaged \(config has no keys"):
+        load_summaries(study / "mlp", skipped=[])
+
+
+def test_runs_without_a_result_are_those_of_the_latest_launch_and_single_ones(study):
+    for day, error in enumerate(("boom", "bang")):
+        states = (("a", "failed"), ("b", "skipped"), ("c", "failed"))
+        cells = [
+            {"run": f"mlp/{key}", "hash": key, "state": state, "error": error, "log": None}
+            for key, state in states
+        ]
+        (study / ".sweeps" / f"{day}").mkdir(parents=True)
+        (study / ".sweeps" / f"{day}" / "sweep.json").write_text(json.dumps({"cells": cells}))
+    (one(study) / "summary.json").unlink()
+    failed, single = open_runs(study, {"c"})
+    assert failed == {"run": "mlp/a", "state": "failed", "why": "bang", "log": ""}
+    assert single == {"run": f"mlp/{one(study).name}", "state": "unfinished", "why": "", "log": ""}
 
 
 def test_runs_without_a_test_are_not_tested(study, capsys):

@@ -8,7 +8,7 @@ from fabricated import LAYERS, STEPS, edit_summary, write_run, write_study
 from refusals import refused
 
 from normexp.runs import load, load_summaries
-from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns, repeating, varying
+from normexp.runs.columns import DERIVED, RESULTS, flatten, identity_columns, networks, repeating, varying
 from normexp.runs.summary import flat, read_summary
 
 GRID = {"norm": ["none", "batchnorm"], "batch_size": [2, 8], "seed": range(2)}
@@ -66,11 +66,31 @@ def test_column_appears_where_runs_differ(tmp_path):
 def test_column_is_left_out_where_it_says_what_another_does():
     rows = {"lr": [0.1, 0.2], "optimizer.lr": [0.1, None], "batch_size": [8, 8], "data.batch_size": [8, 4]}
     assert repeating(pd.DataFrame(rows)) == ["optimizer.lr"]
+    classes = {"norm": [*"aab"], "norm._target_": [*"AAB"], "data": [*"ddd"], "data._target_": [*"DDE"]}
+    classes |= {"of_all._target_": [*"OOO"], "of_some._target_": [*"OOP"]}  # of no choice
+    assert repeating(pd.DataFrame(classes)) == ["norm._target_", "of_all._target_"]
 
 
 def test_epochs_tell_only_runs_without_a_number_of_steps_apart():
     rows = {"max_epochs": [1, 2, 3], "max_steps": [5, 5, None], "lr": [0.1, 0.2, 0.1]}
     assert varying(pd.DataFrame(rows)) == ["max_steps", "lr"]
+
+
+VARYING = [
+    ("norm.eps", [1, 1.0], False), ("norm.affine", [1, True], True), ("norm.eps", [None, float("nan")], False),
+    ("trainer", ["cpu", "auto"], False), ("trainer.precision", ["32-true", "16-mixed"], True),
+    ("status", [*"ab"], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "values", "tells"), VARYING)
+def test_values_that_are_not_one_tell_runs_apart_where_they_say_what_a_run_is(name, values, tells):
+    assert varying(pd.DataFrame({name: pd.Series(values, dtype=object)})) == [name] * tells
+
+
+def test_networks_are_named_by_their_model_and_what_it_takes_of_others():
+    rows = {"model": ["mlp", "timm"], "model.name": [None, "vit"]}
+    assert networks(pd.DataFrame(rows)).tolist() == ["mlp", "timm vit"]
 
 
 def test_grid_selects_its_cells_in_its_order(study):
@@ -83,11 +103,21 @@ def test_missing_cells_are_named(study):
     shutil.rmtree(next(study.glob("mlp/none-bs2-s1-*")))
     with refused("1 of 8 cells have no finished run: norm=none batch_size=2 seed=1;"):
         load(study, GRID)
+    with refused("13 of 20 cells have no .* norm=none batch_size=8 seed=2; and 8 more; start the same"):
+        load(study, {**GRID, "seed": range(5)})
+    with refused("grid: depth is no column of the table; the columns are run, "):
+        load(study, {**GRID, "depth": [2]})
 
 
 def test_cell_with_two_runs_names_what_differs(study):
     write_run(study, "none", 2, 0, lr=0.3)
     with refused("cell norm=none batch_size=2 seed=0 holds 2 runs, which differ in lr"):
+        load_summaries(study, GRID)
+
+
+def test_cell_with_a_copy_says_so(study):
+    shutil.copytree(next(study.glob("mlp/none-bs2-s0-*")), study / "copy")
+    with refused("holds 2 runs, which are the same run; remove all but one$"):
         load_summaries(study, GRID)
 
 
@@ -115,5 +145,7 @@ def test_path_without_runs_says_so(tmp_path):
 
 
 def test_run_of_an_older_version_is_read_when_it_has_what_is_needed(study):
-    edit_summary(next(study.glob("mlp/none-bs2-s0-*")), versions={"normexp": "0.0.9"})
-    assert set(load_summaries(study)["versions.normexp"]) == {"0.1.0", "0.0.9"}
+    edit_summary(next(study.glob("mlp/none-bs2-s0-*")), versions={"normexp": "0.0.9"}, execution={})
+    table = load_summaries(study)
+    assert set(table["versions.normexp"]) == {"0.1.0", "0.0.9"}
+    assert set(table["processes"]) == set(table["numerics"]) == {1}

@@ -30,7 +30,10 @@ def note(hook):
     def method(self, trainer, module, *arguments):
         gradients = sum(p.grad is not None for p in module.parameters())
         progress = trainer.fit_loop.epoch_loop.batch_progress.current
-        self.seen.append((hook, trainer.global_step, trainer.is_last_batch, gradients, repr(progress)))
+        counted = [number for number in arguments if isinstance(number, int)]
+        self.seen.append(
+            (hook, counted, trainer.global_step, trainer.is_last_batch, gradients, repr(progress))
+        )
 
     return method
 

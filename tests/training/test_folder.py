@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from normexp.training.folder import RunFolder
+from normexp.training.folder import RunFolder, in_use
 
 FILES = {"config.yaml": "x" * 100, "hydra.yaml": "", "overrides.yaml": "[]"}
 
@@ -42,6 +42,20 @@ def test_folder_of_a_process_killed_at_the_start_is_new(tmp_path, left):
     assert [path.name for path in tmp_path.iterdir()] == [".hydra"]
 
 
+def test_a_folder_is_in_use_while_a_process_holds_its_lock(tmp_path):
+    path = tmp_path / "run"
+    assert not in_use(path)
+    with folder(path):
+        assert in_use(path)
+    path.mkdir(exist_ok=True)
+    (path / ".lock").write_text("")  # of a process that was killed
+    assert not in_use(path)
+    assert not (path / ".lock").exists()
+    with refused("is a file; name a folder"):
+        (tmp_path / "file").write_text("")
+        folder(tmp_path / "file")
+
+
 def test_folder_of_another_program_is_still_refused(tmp_path):
     for name in (".hydra/config.yaml", "main.log"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -60,7 +74,9 @@ def test_finished_run_says_that_it_was_recorded_otherwise(train, capsys):
     _, path = train()
     capsys.readouterr()
     train()
-    assert "finished with" not in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"This run is finished: {path}\n" in said
+    assert "finished with" not in said
     train("monitor=gradients", "accuracies=[0.5]", "log_every_n_steps=7")
     found = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("finished with"))
     assert found.startswith("finished with other log_every_n_steps, accuracies, monitor; name=<another>")

@@ -9,7 +9,8 @@ from test_one_run import weights
 from normexp.runs import load_test_examples
 
 
-def test_a_run_on_images_keeps_each_test_image(train, make_parts):
+def test_a_run_on_images_keeps_each_test_image(train, make_parts, monkeypatch):
+    monkeypatch.setattr("normexp.training.result.TRAIN_SAMPLES", 100)
     summary, folder = train("max_epochs=1", "data.eval_batch_size=100")
     kept = load_test_examples(folder)
     assert kept.right.shape == kept.loss.shape == (360,)
@@ -25,6 +26,9 @@ def test_a_run_on_images_keeps_each_test_image(train, make_parts):
     assert np.array_equal(kept.right, logits.argmax(1) == y)
     expected = F.cross_entropy(logits, y, reduction="none").numpy()
     np.testing.assert_allclose(kept.loss, expected, rtol=1e-5, atol=1e-6)
+    x, y = parts.data.rows("train", torch.device("cpu")).take(slice(100))
+    with torch.no_grad():
+        assert summary["metrics"]["train/loss"] == pytest.approx(F.cross_entropy(parts.module(x), y).item())
 
 
 def test_a_run_on_text_keeps_each_window(train, tmp_path):

@@ -1,13 +1,16 @@
 """Where the numbers of a run go: exact rows, TensorBoard's tags, services; and that a run is the same run whatever logs
 it."""
 
+import contextlib
 import importlib.util
 import json
 import signal
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from crash.results import events
+from fabricated import write_run
 from forked import started
 from recorded import points, rows
 from refusals import refused
@@ -17,7 +20,8 @@ from test_resume import boom, interrupted
 from normexp.config.compose import compose
 from normexp.config.identity import config_hash
 from normexp.config.run_spec import resolved
-from normexp.training.loggers import COLUMNS, MetricsCSV, _service
+from normexp.runs import read_summary
+from normexp.training.loggers import COLUMNS, MetricsCSV, TensorBoard, _service, log_results
 
 SMALL = ["model.width=8", "model.depth=1", "max_epochs=2", "trainer=cpu", "threads=1", "monitor=gradients"]
 # MLflow 3.17 uses a strategy of loading that SQLAlchemy 2.1 is replacing.
@@ -120,6 +124,23 @@ def test_a_service_gets_the_run_with_its_settings(make_parts, tmp_path, monkeypa
     assert (logger.settings["norm"], logger.settings["hash"]) == ("layernorm", digest)
     given = {"wandb": ("group", "name", "id"), "mlflow": ("experiment_name", "run_name")}[name]
     assert [logger.options[key] for key in given] == ["study", "mlp/a-run", digest[:32]][: len(given)]
+
+
+@pytest.mark.parametrize(("status", "diverged"), [("completed", 0.0), ("diverged", 1.0)])
+def test_each_logger_gets_the_results_and_tensorboard_the_settings(tmp_path, monkeypatch, status, diverged):
+    """Those that its table compares stand in front: capitals first."""
+    summary, given = read_summary(write_run(tmp_path, "none", 8, 0, status)), []
+    monkeypatch.setattr(TensorBoard, "log_hyperparams", lambda _, *both: given.append(both))
+    service = SimpleNamespace(log_metrics=lambda *both: given.append(both))
+    with contextlib.closing(TensorBoard(tmp_path, 20, {})) as board:
+        log_results([board, service], summary)
+        assert board._kwargs["purge_step"] == 21  # the first step that is trained again
+    (settings, results), others = given
+    assert others == (results, 200)
+    assert results["final/diverged"] == diverged
+    assert results["final/test_accuracy"] == summary["metrics"]["test/accuracy"]
+    assert sorted(settings)[:5] == ["Batch_size", "Lr", "Model", "Norm", "Seed"]
+    assert settings["schedule"] == "constant"
 
 
 # Real services, offline.

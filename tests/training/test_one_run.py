@@ -22,8 +22,12 @@ class AtStep(Callback):
             self.action()
 
 
+def saved(folder, name="last"):
+    return torch.load(folder / "checkpoints" / f"{name}.ckpt", weights_only=True)
+
+
 def weights(folder):
-    return torch.load(folder / "checkpoints" / "last.ckpt", weights_only=True)["state_dict"]
+    return saved(folder)["state_dict"]
 
 
 def test_run_leaves_what_the_contract_names(train):
@@ -128,9 +132,9 @@ def test_the_last_step_of_an_epoch_averages_the_batches_it_has(train, make_parts
         optimizer.zero_grad()
         module.training_step((x, y), 0)["loss"].backward()
         optimizer.step()
-    saved = weights(folder)
+    trained = weights(folder)
     for name, value in module.state_dict().items():
-        torch.testing.assert_close(saved[name], value, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(trained[name], value, rtol=1e-9, atol=1e-12)
 
 
 def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
@@ -142,5 +146,6 @@ def test_a_run_ends_after_patience_validations_without_a_better_accuracy(train):
     assert max(accuracies[-2:]) <= max(accuracies[:-2])
     for end in range(3, len(accuracies)):  # and not before
         assert max(accuracies[end - 2 : end]) > max(accuracies[: end - 2])
+    assert saved(folder, "best")["global_step"] == summary["convergence"]["best_step"] > 17
     whole, _ = train("max_epochs=2")
     assert "stopped_early" not in whole

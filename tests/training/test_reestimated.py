@@ -46,13 +46,14 @@ def layer_by_layer(network: nn.Module, train: torch.Tensor, test: torch.Tensor) 
 
 
 @pytest.mark.parametrize("norm", ["batchnorm", "batchnorm_noisy norm.population_statistics=ema"])
-def test_numbers_are_those_of_a_plain_loop_over_layers(train, norm):
-    """Also with noise and dropout in training, which eval mode lacks."""
+def test_numbers_are_those_of_a_plain_loop_over_layers(train, monkeypatch, norm):
+    """Also with noise and dropout in training, which eval mode lacks; over as many samples as are asked for."""
+    monkeypatch.setattr("normexp.training.result.POPULATION_SAMPLES", 1000)
     keep = Keep()
     words = [*f"norm={norm}".split(), "batch_size=8", "model.depth=3", "model.activation=relu"]
     summary, _ = train(*words, callbacks=[keep])
     splits = {name: (rows.x, rows.y) for name, rows in keep.data.splits.items()}
-    inputs = {split: keep.data.rows(split, torch.device("cpu")).take(slice(10_000)) for split in splits}
+    inputs = {split: keep.data.rows(split, torch.device("cpu")).take(slice(1000)) for split in splits}
     for split in ("val", "test"):
         x, y = inputs[split]
         logits = layer_by_layer(keep.module.model, inputs["train"][0], x)

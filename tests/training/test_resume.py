@@ -1,25 +1,29 @@
 """A run that was stopped goes on from its last checkpoint and ends with the bits of an uninterrupted one; what it
 cannot go on from is one line that says so."""
 
+import contextlib
 import functools
 import json
 import os
 import shutil
 import signal
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from config.hostile import Trap, write_trap
 from crash.results import difference
 from forked import begun, run_script, until
+from pytorch_lightning import Callback
 from recorded import curve
 from refusals import refused
 from test_one_run import AtStep, weights
 
 from normexp.config.errors import one_line_errors
-from normexp.training import checkpoint
-from normexp.training.checkpoint import WholeCheckpoints, load_checkpoint
+from normexp.training import checkpoint, recorder
+from normexp.training.checkpoint import StopOnSignal, Stopped, WholeCheckpoints, load_checkpoint
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +41,7 @@ def loops(folder):
 
 def check_equal(folder, whole):
     assert curve(folder) == curve(whole)
-    assert all(torch.equal(weights(whole)[name], value) for name, value in weights(folder).items())
+    assert difference(weights(folder), weights(whole)) is None
     assert difference(loops(folder), loops(whole)) is None
 
 
@@ -94,16 +98,21 @@ def boom():
     raise RuntimeError("boom")
 
 
-def test_a_run_that_stopped_early_and_was_killed_before_its_summary_ends_there(train, tmp_path, monkeypatch):
-    options = ["max_epochs=60", "early_stopping=2", "norm=batchnorm", "lr=0.01"]
+@pytest.mark.parametrize("options", [["early_stopping=2", "norm=batchnorm", "lr=0.01"], ["norm=none", "lr=1e12"]],
+                         ids=["early", "diverged"])  # fmt: skip
+def test_a_run_that_ended_early_and_was_killed_before_its_summary_ends_there(
+    train, tmp_path, monkeypatch, options
+):
+    options = ["max_epochs=60", *options]
     whole, whole_folder = train(*options, f"outputs={tmp_path / 'whole'}")
     with monkeypatch.context() as patch:
         patch.setattr("normexp.training.train.final_metrics", lambda *_: boom())
         with pytest.raises(RuntimeError, match="boom"):
             train(*options)
     summary, folder = train(*options)
-    assert summary["stopped_early"] is True
-    assert (summary["steps"], summary["metrics"]) == (whole["steps"], whole["metrics"])
+    assert summary["steps"] < 60 * 17
+    for key in ("stopped_early", "status", "steps", "metrics"):
+        assert difference(summary.get(key), whole.get(key), key) is None
     check_equal(folder, whole_folder)
 
 
@@ -171,6 +180,44 @@ def test_a_resumed_run_takes_the_threads_of_its_checkpoint_and_records_them(trai
     finally:
         torch.set_num_threads(before)
     assert summary["execution"]["threads"] == 2
+
+
+def test_seconds_are_those_of_training_in_all_launches_and_not_of_validation(train, monkeypatch):
+    """By a clock that a step moves by 1, and a validation by 100."""
+    now = [0.0]
+
+    class Clock(Callback):
+        def on_train_batch_end(self, *_):
+            now[0] += 1
+
+        def on_validation_batch_start(self, *_):
+            now[0] += 100
+
+    clock = SimpleNamespace(perf_counter=lambda: now[0], monotonic=time.monotonic)
+    monkeypatch.setattr(recorder, "time", clock)
+    interrupted(functools.partial(with_clock, train, Clock()), step=20)
+    summary, _ = train(callbacks=[Clock()])
+    assert now[0] > 200
+    assert summary["seconds"] == 34
+
+
+def with_clock(train, clock, *options, callbacks):
+    return train(*options, callbacks=[clock, *callbacks])
+
+
+@pytest.mark.parametrize(
+    ("batch", "watching", "stops"), [(6, False, True), (7, False, False), (6, True, False)]
+)
+def test_a_signal_waits_for_the_gradients_and_the_measurement_of_a_step(batch, watching, stops):
+    saved: list = []
+    stop = StopOnSignal(saved.append)
+    others = [SimpleNamespace(), SimpleNamespace(watching=watching)]
+    trainer = SimpleNamespace(accumulate_grad_batches=3, callbacks=others, global_step=2)
+    stop.on_train_batch_start(trainer, None, None, batch)
+    stop.remember(signal.SIGTERM, None)
+    with pytest.raises(Stopped, match="by SIGTERM at step 2") if stops else contextlib.nullcontext():
+        stop.on_train_batch_start(trainer, None, None, batch)
+    assert saved == [trainer] * stops
 
 
 def test_the_first_launch_counts_however_often_a_run_is_resumed(train, monkeypatch):

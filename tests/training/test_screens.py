@@ -1,19 +1,21 @@
 """What a person sees while a run trains."""
 
 import io
+import math
 from types import SimpleNamespace
 
 import pytest
 import torch
-from fabricated import write_run
+from fabricated import edit_summary, write_run
 from pytorch_lightning.callbacks import RichProgressBar
 from rich.console import Console
 from rich.progress import TimeElapsedColumn
 
 from normexp.format import folded
 from normexp.runs import read_summary
-from normexp.training.recorder import Bar, OnceMeasured
-from normexp.training.screen import show_choices, show_result
+from normexp.training.cost import cost_of_monitors, timed
+from normexp.training.recorder import Bar, Lines, OnceMeasured
+from normexp.training.screen import how_to_look, show_choices, show_result, threads
 from normexp.training.train import PreparedRun
 
 
@@ -37,9 +39,53 @@ def test_where_to_look_is_the_study_or_the_folder_that_was_given(tmp_path, own):
     """Not all outputs: TensorBoard starts with no run ticked above 40. `run_dir` may lie elsewhere."""
     more = {"logger": "tensorboard", "run_dir": "given" if own else None}
     folder = write_run(tmp_path / "study", "none", 8, 0, **more)
+    edit_summary(folder, samples=1500)
     text = screen(show_result, read_summary(folder), folder, width=160)
     assert [line.count("│") for line in text.splitlines() if "│" in line] == [2, 2, 2]  # no bits of a text
     assert f"\nlook:   tensorboard --logdir {folder if own else tmp_path / 'study'}\n" in text
+    assert "\ncompleted · 200 steps in 2.0 s of training, 750 samples a second\n" in text
+
+
+def test_of_a_text_the_bits_of_a_character_are_shown(tmp_path):
+    folder = write_run(
+        tmp_path, "none", 8, 0, **{"data._target_": "normexp.data.TextFile", "data.kind": "text"}
+    )
+    edit_summary(folder, metrics={"test/loss": 3 * math.log(2), "test/accuracy": 0.25})
+    text = screen(show_result, read_summary(folder), folder, width=160)
+    assert (
+        next(line for line in text.splitlines() if line.startswith("test")).split("│")[-1].strip() == "3.000"
+    )
+
+
+LOOKS = [({}, ["tensorboard"]), ({"logger": "csv"}, []), ({"logger": ["csv", "mlflow"]}, ["mlflow"]),
+         ({"logger": "tensorboard"}, ["tensorboard"])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "programs"), LOOKS)
+def test_each_logger_that_has_a_page_says_how_to_look(monkeypatch, tmp_path, config, programs):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    lines = how_to_look({"outputs": tmp_path, **config}, "study")
+    store = f"sqlite:///{(tmp_path / 'mlflow.db').as_posix()}"
+    known = {"tensorboard": "tensorboard --logdir study", "mlflow": f"mlflow ui --backend-store-uri {store}"}
+    assert lines == [f"look:   {known[program]}" for program in programs]
+
+
+@pytest.mark.parametrize(
+    ("count", "policy", "said"),
+    [(1, "PASSIVE", "1 thread"), (2, "ACTIVE", "2 threads"), (2, "passive", "2 threads that wait asleep (")],
+)
+def test_threads_that_sleep_are_told_where_there_are_several(monkeypatch, count, policy, said):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: count)
+    monkeypatch.setenv("OMP_WAIT_POLICY", policy)
+    assert threads().partition("OMP")[0] == said
+
+
+@pytest.mark.parametrize(("epochs", "said"), [(3, "epoch 2/3"), (-1, "epoch 2"), (None, "epoch 2")])
+def test_a_line_for_each_validation_says_where_the_run_is(epochs, said):
+    recorder = SimpleNamespace(latest={}, history=[{"val_accuracy": 0.98, "val_loss": 0.0688}])
+    trainer = SimpleNamespace(max_epochs=epochs, current_epoch=1, global_step=34)
+    text = screen(lambda console: Lines(recorder, console).on_validation_end(trainer, None))
+    assert text == f"{said}  step 34  val 98.00% (loss 0.0688)\n"
 
 
 def test_a_path_that_fits_a_line_is_not_broken_by_the_indent_of_its_column():
@@ -74,6 +120,16 @@ def test_an_epoch_ends_with_all_its_batches_however_few_were_drawn(monkeypatch):
     assert drawn == [5]
 
 
+def test_the_line_of_progress_is_drawn_four_times_a_second(monkeypatch):
+    now, bar, drawn = [9.0], Bar(SimpleNamespace()), []
+    monkeypatch.setattr("normexp.training.recorder.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(RichProgressBar, "on_train_batch_end", lambda *given: drawn.append(given[-1]))
+    for batch in range(17):
+        bar.on_train_batch_end(None, None, None, None, batch)
+        now[0] += 1 / 16
+    assert drawn == [0, 4, 8, 12, 16]
+
+
 def test_a_speed_that_is_not_known_is_not_shown_as_zero():
     column = OnceMeasured(TimeElapsedColumn())
     task = SimpleNamespace(speed=None, finished=False, elapsed=2.0)
@@ -94,3 +150,17 @@ def test_costly_monitors_are_told_before_the_run_starts_and_light_ones_are_not(
         line = "of processor time for 21 measurements; monitor=light takes little"
         assert (line in text.getvalue()) == told
         assert all(torch.equal(p, q) for p, q in zip(before, parts.module.parameters(), strict=True))
+
+
+def test_the_cost_of_monitors_is_that_of_each_as_often_as_it_measures(tmp_path, make_parts, monkeypatch):
+    parts = make_parts("monitor=gradients", "monitor.gradients.every_n_steps=30", "max_steps=100")
+    trainer = PreparedRun(parts, tmp_path, Console()).trainer
+    monkeypatch.setattr("normexp.training.cost.timed", lambda work: 0.5)
+    assert cost_of_monitors(parts, trainer) == (2.5, 5)
+
+
+def test_work_is_timed_on_one_thread_and_then_there_are_as_many_as_before(two_threads):
+    seen = []
+    assert timed(lambda: seen.append((torch.get_num_threads(), sum(range(200_000))))) > 0
+    assert {count for count, _ in seen} == {1}
+    assert torch.get_num_threads() == 2

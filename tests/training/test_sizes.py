@@ -60,3 +60,9 @@ def test_option_of_a_trainer_is_refused(make_parts, option, message):
     with refused(message) as error:
         make_parts(option)
     assert str(error.value).startswith(option.lstrip("+"))
+
+
+def test_a_batch_that_devices_cannot_share_is_refused(make_parts):
+    with refused("batch_size=57: cannot be shared equally by 2 devices; choose a multiple of 2"):
+        make_parts("batch_size=57", "trainer.devices=2").make_trainer()
+    assert make_parts("batch_size=56", "trainer.devices=2").make_trainer().world_size == 2
