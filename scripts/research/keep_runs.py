@@ -2,11 +2,13 @@
 
     python scripts/research/keep_runs.py S22 outputs/claims/cache
     python scripts/research/keep_runs.py N1 outputs/claims/cache docs/studies/noise middle:wasserstein_drift test_mixed
+    python scripts/research/keep_runs.py N8 outputs/claims/cache docs/studies/noise --begun
 
-The grid of the claim must be whole: what it asks for is in the evidence or in the folder. Each run of the grid is
-marked as asked for by the claim's present protocol, and no other run is. A study's settings are those of its bank of
-the same name, unless the claim draws them from another. Words behind it name more of what its monitors logged for the
-study's page, at the first, the middle or the last measurement: the mean over layers.
+The grid of the claim must be whole: what it asks for is in the evidence or in the folder. With --begun what there is
+of it is kept and not marked, so that another machine goes on; the claim has no verdict until then. Each run of the
+grid is marked as asked for by the claim's present protocol, and no other run is. A study's settings are those of its
+bank of the same name, unless the claim draws them from another. Words behind it name more of what its monitors logged
+for the study's page, at the first, the middle or the last measurement: the mean over layers.
 """
 
 import sys
@@ -48,13 +50,16 @@ def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence
     claim = own[name] if drawn or not study else read_all(documents, load_bank(study.name))[0][name]
     bank = claim.bank if drawn or not study else study.name
     found = gathered(claim, EVIDENCE, DiskRuns(claim, cache))
-    if len(lost := found.missing):
+    begun = "--begun" in statistics
+    statistics = [word for word in statistics if word != "--begun"]
+    if len(lost := found.missing) and not begun:
         raise SystemExit(f"Error: {name}: {len(lost)} runs of its grid are neither kept nor in {cache}")
     grid, table = found.grid, found.table
     kept = pd.read_parquet(EVIDENCE / RUNS)
     types, key = kept.dtypes, pd.MultiIndex.from_frame
     kept = kept.astype({column: object for column, type_ in types.items() if type_ == "category"})
     runs = runs_of(grid, table)
+    runs = runs[runs["status"].notna()]  # finished ones
     new = runs[~key(runs[RUN]).isin(key(kept[RUN]))].drop_duplicates(RUN)
     for setting, rows in new.groupby("setting"):
         new.loc[rows.index, "failed"] = failed_runs(rows, claim.cells[str(setting)])
@@ -72,6 +77,7 @@ def main(name: str, cache: Path, study: Path | None = None, statistics: Sequence
     ]  # older runs have none
     all_runs = pd.concat([kept, new.reindex(columns=[*kept.columns, *later])], ignore_index=True)
     asked, words = key(all_runs[RUN]).isin(key(grid[RUN])), evidence_tag(claim)
+    asked = asked & (not begun)
     marks = [set(str(text).split()) - {"nan", words} for text in all_runs["asked_by"]]
     all_runs["asked_by"] = [
         " ".join(sorted(own | ({words} if here else set()))) for own, here in zip(marks, asked, strict=True)
