@@ -214,6 +214,13 @@ def test_axes_in_words(layer, shape, words):
     assert words in told
 
 
+def test_the_kind_of_a_norm_is_its_own_whatever_was_seen_before():
+    """Four groups of four channels are instances, of eight they are groups."""
+    make = norm_factory("groupnorm")
+    kinds = {width: norm_layer(make(width, num_groups=4)).kind for width in (4, 8, 12, 4)}
+    assert kinds == {4: "instance", 8: "group", 12: "group"}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_norms_of_the_project_say_their_kind(name):
     made = norm_factory(name)(8)

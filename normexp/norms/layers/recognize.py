@@ -101,9 +101,9 @@ def _of_project(module: Any) -> NormLayer:
     )  # fmt: skip
     if module.pointwise:
         return replace(said, kind="pointwise")
-    # Layers of one class with the same options are of one kind, whatever their size.
+    # Layers of one class and width with the same options are of one kind; with a group a channel another one.
     options = {key: value for key, value in vars(module).items() if isinstance(value, str | float | bool)}
-    key = (type(module), module.channel_dim, said.groups, said.frozen, *options.items())
+    key = (type(module), module.num_features, module.channel_dim, said.groups, said.frozen, *options.items())
     if key not in _kinds:
         _kinds[key] = _kind_of_project(module, said)
     return replace(said, **_kinds[key])
