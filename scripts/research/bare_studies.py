@@ -224,6 +224,9 @@ if __name__ == "__main__":
             continue
         kept = best_runs(claim).query(f"arm == '{arm}' and steps == {cell.steps}")
         kept = kept[kept["setting"].isin(setting)] if setting else kept
+        if kept.empty:
+            print(f"{name} {arm}: passed over, as no run of it is kept")
+            continue
         rates = itertools.cycle(kept["lr"])
         ours = [round(train(arm, cell, next(rates), seed), 4) for seed in SEEDS]
         theirs = kept["accuracy"].tolist()

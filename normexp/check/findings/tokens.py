@@ -89,13 +89,13 @@ def sees_future(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
         return
     if x.dim() == 3 and any(getattr(m, "batch_first", True) is False for m in network.modules.values()):
         raise NotChecked("axis 0 of the input may hold the positions (batch_first=False); pass (N, T, C)")
-    if not math.isfinite(leak := change(network, [])):
+    along = moved_along(network, [], earlier=False)
+    if not math.isfinite(leak := least(network, along, [])):
         if mixes or network.options.causal:
             raise NotChecked(f"no axis of the output has the positions of the input {tuple(x.shape)}")
         return  # one answer for a sequence
     if leak <= limit.leak:
         return
-    along = moved_along(network, [], earlier=False)
     if not mixes and min(along.values()) <= limit.leak:  # each position by itself, or each channel
         known = {c.x.shape[3 - c.place.channel_dim(3)] for c in network.calls if c.x.dim() == 3}
         positions = [axis for axis in along if x.shape[axis] in known]
@@ -139,9 +139,15 @@ def rest(x: Tensor, positions: int, earlier: bool = False) -> list[Tensor]:
 def change(network: Network, without: list[Place], *, earlier: bool = False) -> float:
     """How much the output up to the middle position changes with the input behind it; `earlier` looks the other way.
     Share of its size. The norms in `without` are made the identity. Infinite if input and output have no axis of
-    positions in common. Of two axes it is the less, but not one along which nothing changes either way: those are
-    channels that do not mix, or positions of a network that takes each by itself."""
-    shares = moved_along(network, without, earlier=earlier)
+    positions in common."""
+    return least(network, moved_along(network, without, earlier=earlier), without, earlier=earlier)
+
+
+def least(
+    network: Network, shares: dict[int, float], without: list[Place], *, earlier: bool = False
+) -> float:
+    """The least that `moved_along` gives, but not of an axis along which nothing changes either way: those are channels
+    that do not mix, or positions of a network that takes each by itself."""
     if len(shares) > 1 and not all(shares.values()):
         back = moved_along(network, without, earlier=not earlier)
         shares = {axis: own for axis, own in shares.items() if own or back[axis]} or shares

@@ -50,7 +50,7 @@ def mistakes(claim: Claim, *, shipped: bool) -> Iterator[str]:
     yield from _for_arms(claim, "metric", claim.metric, claim.arms)
     asked = [claim.metric_of(arm) for arm in claim.arms if claim.metric]
     yield from (f"metric={metric}: {unknown}" for metric in asked if (unknown := unknown_metric(metric)))
-    units = set[str]().union(*(_units(claim.metric_of(arm)) for arm in claim.arms if claim.metric))
+    units = set[str]().union(*map(_units, asked))
     if len(units) > 1:
         yield f"metric={claim.metric!s:.60}: compares {' with '.join(sorted(units))}; give metrics of one unit"
     elif (
