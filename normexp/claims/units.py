@@ -115,7 +115,7 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
 def question(comparison: Comparison, measure: str) -> str:
     """What is claimed, as fixed in the yaml: `more than 10% lower`."""
     rule, size, target = comparison.rule, comparison.size, comparison.target
-    a = "no" if rule.within else "a"
+    article = "no" if rule.within else "a"
     if rule.universal:
         return f"every value {bounds(comparison)}"
     if comparison.practical:
@@ -129,12 +129,12 @@ def question(comparison: Comparison, measure: str) -> str:
     if comparison.log and target is not None:
         # The value itself is told, and a ratio to the target is claimed.
         if not rule.sign:
-            return f"{a} difference from {target:g} beyond {by if size else 0}"
+            return f"{article} difference from {target:g} beyond {by if size else 0}"
         return f"{rule.name} than {target:g}{f' by more than {by}' if size else ''}"
     if not comparison.baseline:
         return f"{'no difference beyond' if rule.within else f'{rule.name} by more than'} {size:g}"
     if not rule.sign:
-        return f"{a} difference beyond {by}"
+        return f"{article} difference beyond {by}"
     if not size:
         return "lower" if rule.sign < 0 else "higher"
     return f"{'more than' if size > 0 else 'at most'} {claimed}"
