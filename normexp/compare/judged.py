@@ -13,14 +13,7 @@ from normexp.claims.judge.comparison import practical_margin
 from normexp.claims.judge.estimate import ALPHA, Ends, SeedMean, holm
 from normexp.claims.judge.kinds import PRACTICAL
 from normexp.claims.judge.outcomes import Outcomes
-from normexp.compare.effect import (
-    DIFFERENT,
-    Effect,
-    effect_of,
-    over_examples,
-    seeds_to_decide,
-    steps_ratio,
-)
+from normexp.compare.effect import DIFFERENT, Effect, effect_of, over_examples, seeds_to_decide, steps_ratio
 from normexp.runs.metrics import HIGHER, LOWER, higher_is_better, last_word
 from normexp.runs.table import FEWEST_SEEDS
 

@@ -79,7 +79,7 @@ IN_ONE_SETTING = [
     ("misure: m", r"misure: no such key; did you mean measure\?"),
     ('arms: {"a\\nb": [norm=none], b: [norm=rmsnorm]}', "arms: 'a.nb' is no name of one line; rename it"),
     ("seconds: soon", "seconds='soon': must be a number"),
-    ("better: more", "better='more': choose from lower, higher"),
+    ("better: more", "better='more': choose from higher, lower"),
     ("name: 3", "name=3: must be text"),
     ("factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
     ("fixed: [+seed=3]", "fixed=.*: sets the seed"),

@@ -14,8 +14,8 @@ from normexp.cli.main import run as command
 from normexp.cli.words import call
 from normexp.compare.answer import Answer
 from normexp.compare.judged import BETTER, EQUAL, METRICS, OPEN, WORSE, Design, look, planned_looks
-from normexp.compare.page import differences
-from normexp.compare.sentences import failed_runs, finding, methods
+from normexp.compare.page import differences, methods
+from normexp.compare.sentences import failed_runs, finding
 from normexp.compare.training import check_words
 
 NETWORK = """
