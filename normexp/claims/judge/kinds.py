@@ -1,10 +1,10 @@
 """The kinds of a comparison: which effects make its sentence true, and what it needs. A new kind is one line of
-`KINDS`; `normexp.claims.units` says in English what each claims."""
+`KINDS`, or one class where its effect is new; `normexp.claims.units` says in English what each claims."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -23,8 +23,8 @@ class Kind:
     name: str
     sign: int = 0  # of the effects that are claimed; 0: either
     within: bool = False  # it holds where the effect lies within the margin, else where it lies beyond
-    slope: bool = False  # its effect is a slope over the factor, else a difference
-    universal: bool = False  # it speaks of each single value, and has no effect
+    universal: ClassVar = False  # it speaks of each single value, and has no effect
+    slope: ClassVar = False  # its effect is a slope over the factor, else a difference
 
     def region(self, margin: float) -> Region:
         """The effects with which the sentence is true, as intervals."""
@@ -53,18 +53,11 @@ class Kind:
         return "opposite" if effect < -abs(margin) else "within"
 
     def effects(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
-        """(n,) the effect of each seed, of values (n, levels) at the numbers x (levels,) of the factor: their slope
-        over x, or their mean over the levels."""
-        if not self.slope:
-            return values.mean(1)
-        x = x - x.mean()
-        return values @ x / (x @ x)
+        """(n,) the effect of each seed, of values (n, levels) at the numbers x (levels,) of the factor."""
+        raise NotImplementedError
 
     def mistakes(self, asked: "Comparison") -> Iterator[str]:
         """Lines with key, value and remedy for what does not belong together."""
-        if self.universal:
-            yield from _of_every(asked)
-            return
         if asked.arm is None:
             yield f"kind={self.name}: name the arm"
         if asked.bounds:
@@ -75,44 +68,83 @@ class Kind:
             yield f"tolerance={asked.tolerance:g}: belongs to equals; leave it out, or give a margin"
         if asked.log2_factor and not self.slope:
             yield f"log2_factor=true: belongs to a slope; leave it out of kind={self.name}"
-        if not self.slope and asked.baseline is None and asked.target is None:
-            yield f"kind={self.name}: needs a baseline or a target; write target: 0 for 0"
-        if not self.slope and asked.log and asked.target is not None and asked.target <= 0:
-            yield f"target={asked.target}: has no logarithm; give one above 0 or leave out log"
-        if asked.practical and (self.slope or asked.baseline is None or asked.log):
-            yield (
-                f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline "
-                "and leave out log, or write a number"
-            )
-        if asked.size < 0 and not (self.slope or self.sign or self.within):
-            yield f"margin={asked.margin}: must be 0 or above for kind={self.name}"
+        yield from self.needs(asked)
         if self.within and not asked.practical and asked.size <= 0:
             yield f"kind={self.name}: needs a margin above 0, or nothing could show it"
         if asked.arm == asked.baseline:
             yield f"baseline={asked.arm}: is the arm itself; name another one"
 
-
-def _of_every(asked: "Comparison") -> Iterator[str]:
-    """The mistakes of a universal sentence."""
-    if not asked.bounds:
-        yield "kind=every: give at_most, at_least or equals"
-    if asked.baseline or asked.target or asked.margin or asked.log:
-        yield "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"
-    if asked.log2_factor or (asked.tolerance and asked.equals is None):
-        key = "log2_factor" if asked.log2_factor else "tolerance"
-        yield f"kind=every: {key} has nothing to change here; leave it out"
+    def needs(self, asked: "Comparison") -> Iterator[str]:
+        """The mistakes of this kind alone."""
+        return iter(())
 
 
-KINDS = {
+NOT_PRACTICAL = (
+    f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline and leave "
+    "out log, or write a number"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference(Kind):
+    """The arm's value minus the baseline's at the same seed, or minus a number: the mean over the levels."""
+
+    def effects(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return values.mean(1)
+
+    def needs(self, asked: "Comparison") -> Iterator[str]:
+        if asked.baseline is None and asked.target is None:
+            yield f"kind={self.name}: needs a baseline or a target; write target: 0 for 0"
+        if asked.log and asked.target is not None and asked.target <= 0:
+            yield f"target={asked.target}: has no logarithm; give one above 0 or leave out log"
+        if asked.practical and (asked.baseline is None or asked.log):
+            yield NOT_PRACTICAL
+        if asked.size < 0 and not (self.sign or self.within):
+            yield f"margin={asked.margin}: must be 0 or above for kind={self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slope(Kind):
+    """The slope of the arm's value over the factor, minus the baseline's or a number."""
+
+    slope: ClassVar = True
+
+    def effects(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
+        x = x - x.mean()
+        return values @ x / (x @ x)
+
+    def needs(self, asked: "Comparison") -> Iterator[str]:
+        if asked.practical:
+            yield NOT_PRACTICAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Every(Kind):
+    """A universal sentence: each single value is at most a bound, at least a bound, or equal to it within a
+    tolerance."""
+
+    universal: ClassVar = True
+
+    def mistakes(self, asked: "Comparison") -> Iterator[str]:
+        if not asked.bounds:
+            yield "kind=every: give at_most, at_least or equals"
+        if asked.baseline or asked.target or asked.margin or asked.log:
+            yield "kind=every: has no baseline, target, margin or log; give at_most, at_least or equals"
+        if asked.log2_factor or (asked.tolerance and asked.equals is None):
+            key = "log2_factor" if asked.log2_factor else "tolerance"
+            yield f"kind=every: {key} has nothing to change here; leave it out"
+
+
+KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind(name="every", universal=True),
-        Kind(name="greater", sign=1),
-        Kind(name="smaller", sign=-1),
-        Kind(name="different"),
-        Kind(name="equivalent", within=True),
-        Kind(name="increasing", slope=True, sign=1),
-        Kind(name="decreasing", slope=True, sign=-1),
-        Kind(name="flat", slope=True, within=True),
+        Every(name="every"),
+        Difference(name="greater", sign=1),
+        Difference(name="smaller", sign=-1),
+        Difference(name="different"),
+        Difference(name="equivalent", within=True),
+        Slope(name="increasing", sign=1),
+        Slope(name="decreasing", sign=-1),
+        Slope(name="flat", within=True),
     )
 }
