@@ -11,12 +11,6 @@ DOUBLE = math.log(2)  # from here on a ratio is told as a factor
 SHARES = ("share of", "accuracy", "validation accuracy", "test accuracy")  # so begin measures between 0 and 1
 STEPS = ("steps", "optimizer steps")
 MOST_BOUNDS = 8  # of a list that is told whole
-PRACTICE = {  # what is claimed with the margin of practice
-    "greater": "higher by enough to matter in practice",
-    "smaller": "lower by enough to matter in practice",
-    "different": "different by enough to matter in practice",
-    "equivalent": "no difference that matters in practice",
-}
 
 
 def number(value: Any) -> str:
@@ -114,30 +108,14 @@ def stated(comparison: Comparison, measure: str, effect: Any, interval: Any) -> 
 
 def question(comparison: Comparison, measure: str) -> str:
     """What is claimed, as fixed in the yaml: `more than 10% lower`."""
-    rule, size, target = comparison.rule, comparison.size, comparison.target
-    article = "no" if rule.within else "a"
-    if rule.universal:
+    if comparison.rule.universal:
         return f"every value {bounds(comparison)}"
-    if comparison.practical:
-        return PRACTICE[rule.name]
-    if rule.slope:
-        if not rule.within:
-            return f"{rule.name} by more than {size:g}"
-        return f"a slope of {target:g} within {size:g}" if target else f"no slope beyond {size:g}"
-    claimed = difference((rule.sign or 1) * size, comparison, measure)
-    by = str(claimed if claimed.way.startswith("times") else claimed._replace(way=""))
-    if comparison.log and target is not None:
-        # The value itself is told, and a ratio to the target is claimed.
-        if not rule.sign:
-            return f"{article} difference from {target:g} beyond {by if size else 0}"
-        return f"{rule.name} than {target:g}{f' by more than {by}' if size else ''}"
-    if not comparison.baseline:
-        return f"{'no difference beyond' if rule.within else f'{rule.name} by more than'} {size:g}"
-    if not rule.sign:
-        return f"{article} difference beyond {by}"
-    if not size:
-        return "lower" if rule.sign < 0 else "higher"
-    return f"{'more than' if size > 0 else 'at most'} {claimed}"
+
+    def in_words(value: float, /, *, way: bool = True) -> str:
+        size = difference(value, comparison, measure)
+        return str(size if way or size.way.startswith("times") else size._replace(way=""))
+
+    return comparison.rule.question(comparison, in_words)
 
 
 def bounds(comparison: Comparison, arm: str | None = None) -> str:

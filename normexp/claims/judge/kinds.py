@@ -1,10 +1,10 @@
-"""The kinds of a comparison: which effects make its sentence true, and what it needs. A new kind is one line of
-`KINDS`, or one class where its effect is new; `normexp.claims.units` says in English what each claims."""
+"""The kinds of a comparison: which effects make its sentence true, what it needs, and how it is asked. A new kind is
+one line of `KINDS`, or one class where its effect is new."""
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol
 
 import numpy as np
 
@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 PRACTICAL: Final = "practical"  # the margin of practice, see `comparison.practical_margin`
 Side = Literal["beyond", "within", "opposite"]
 Region = list[tuple[float, float]]  # of effects, as intervals
+
+
+class InWords(Protocol):
+    """A difference in the unit of its measure: 0.02 -> "2 points higher"; with `way=False` "2 points"."""
+
+    def __call__(self, value: float, /, *, way: bool = True) -> str: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +84,14 @@ class Kind:
         """The mistakes of this kind alone."""
         return iter(())
 
+    def question(self, asked: "Comparison", in_words: InWords) -> str:
+        """What is claimed, in words."""
+        raise NotImplementedError
+
+    def unit(self, asked: "Comparison", measure: str, factor: str) -> str:
+        """What its effects count."""
+        raise NotImplementedError
+
 
 NOT_PRACTICAL = (
     f"margin={PRACTICAL}: is for the difference of two arms in points of error or in nats; give a baseline and leave "
@@ -88,6 +102,8 @@ NOT_PRACTICAL = (
 @dataclass(frozen=True, kw_only=True)
 class Difference(Kind):
     """The arm's value minus the baseline's at the same seed, or minus a number: the mean over the levels."""
+
+    practice: str  # what is claimed with the margin of practice
 
     def effects(self, values: np.ndarray, x: np.ndarray) -> np.ndarray:
         return values.mean(1)
@@ -101,6 +117,28 @@ class Difference(Kind):
             yield NOT_PRACTICAL
         if asked.size < 0 and not (self.sign or self.within):
             yield f"margin={asked.margin}: must be 0 or above for kind={self.name}"
+
+    def question(self, asked: "Comparison", in_words: InWords) -> str:
+        if asked.practical:
+            return self.practice
+        if asked.log and asked.target is not None:
+            # The value itself is told, and a ratio to the target is claimed.
+            by = in_words((self.sign or 1) * asked.size, way=False) if asked.size else ""
+            if not self.sign:
+                return f"{'no' if self.within else 'a'} difference from {asked.target:g} beyond {by or 0}"
+            return f"{self.name} than {asked.target:g}{f' by more than {by}' if by else ''}"
+        if not asked.baseline:
+            return f"{'no difference beyond' if self.within else f'{self.name} by more than'} {asked.size:g}"
+        if not self.sign:
+            return f"{'no' if self.within else 'a'} difference beyond {in_words(asked.size, way=False)}"
+        if not asked.size:
+            return "lower" if self.sign < 0 else "higher"
+        return f"{'more than' if asked.size > 0 else 'at most'} {in_words(self.sign * asked.size)}"
+
+    def unit(self, asked: "Comparison", measure: str, factor: str) -> str:
+        if asked.log:
+            return f"ratio of {measure}"
+        return f"difference in {measure}" if asked.baseline or asked.target else measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +154,16 @@ class Slope(Kind):
     def needs(self, asked: "Comparison") -> Iterator[str]:
         if asked.practical:
             yield NOT_PRACTICAL
+
+    def question(self, asked: "Comparison", in_words: InWords) -> str:
+        if not self.within:
+            return f"{self.name} by more than {asked.size:g}"
+        if asked.target:
+            return f"a slope of {asked.target:g} within {asked.size:g}"
+        return f"no slope beyond {asked.size:g}"
+
+    def unit(self, asked: "Comparison", measure: str, factor: str) -> str:
+        return f"change of {measure} over {factor or 'the factor'}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,10 +187,10 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Every(name="every"),
-        Difference(name="greater", sign=1),
-        Difference(name="smaller", sign=-1),
-        Difference(name="different"),
-        Difference(name="equivalent", within=True),
+        Difference(name="greater", sign=1, practice="higher by enough to matter in practice"),
+        Difference(name="smaller", sign=-1, practice="lower by enough to matter in practice"),
+        Difference(name="different", practice="different by enough to matter in practice"),
+        Difference(name="equivalent", within=True, practice="no difference that matters in practice"),
         Slope(name="increasing", sign=1),
         Slope(name="decreasing", sign=-1),
         Slope(name="flat", within=True),

@@ -248,13 +248,9 @@ def units_of_effect(verdict: Verdict, *, named: bool = False) -> str:
     """What the axis of effects counts, and with `named` of which arms."""
     first, measure = effect_of(verdict), verdict.claim.measure
     factor = next(map(label, verdict.claim.factor), "") if verdict.counts else ""
-    counted, between = measure, ""
-    if first.rule.slope:
-        counted = f"change of {measure} over {factor or 'the factor'}"
-    elif first.log or first.baseline or first.target:
-        counted = f"{'ratio of' if first.log else 'difference in'} {measure}"
+    between = ""
     if named and first.arm:
         arms = ["no norm" if arm == "none" else arm for arm in (first.arm, first.baseline) if arm]
         between = ": " + (" over " if first.log and not first.rule.slope else " minus ").join(arms)
     points = ", in points" if measure.startswith(SHARES) and not first.log and not first.rule.slope else ""
-    return f"{counted}{points}{between}"
+    return f"{first.rule.unit(first, measure, factor)}{points}{between}"
