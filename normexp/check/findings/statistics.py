@@ -1,6 +1,5 @@
 """Batch statistics and running statistics: BatchNorm and its relatives."""
 
-import contextlib
 import math
 from collections.abc import Iterable
 from itertools import islice
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from normexp.check.estimates import Modes, Moments, estimate_anew, modes
 from normexp.check.finding import Found, above, codes, finding
 from normexp.check.findings.replacement import swap_code
-from normexp.check.inputs import matched
+from normexp.check.inputs import length_of, matched
 from normexp.check.network import Network
 from normexp.check.places import Place
 from normexp.check.result import NotChecked
@@ -167,11 +166,7 @@ def statistics_cold(network: Network, limit: SimpleNamespace) -> Iterable[Found]
     keeps = {p: p.layer.keep for p in network.tracked if p.follows_batches and p.layer.keep is not None}
     if not keeps:
         return
-    steps = network.options.steps
-    if steps is None:
-        with contextlib.suppress(TypeError):  # there is no loader, or one without a length
-            steps = len(network.training_loader)
-    if steps is None:
+    if (steps := network.options.steps or length_of(network.training_loader)) is None:
         raise NotChecked(
             "pass a DataLoader with a length, or steps= (--steps), the batches before the first validation"
         )
