@@ -104,7 +104,7 @@ class Gradients(StepMonitor):
         self._layers = self._linear | layer_weights(sites, "embedding")
         for site in sites:
             if site.kind == "activation":
-                self.hear(site.module, lambda _, named, output, layer=site.layer: self._hear(layer, output))  # type: ignore[misc]
+                self.hear(site.module, functools.partial(self._hear, site.layer))
         if not names_its_sites(module):
             self.handles.append(listen(module, sites, self._called))
 
