@@ -4,6 +4,7 @@ import contextlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 from typing import Any
@@ -37,34 +38,29 @@ from normexp.monitors.listen import NORMS, CalledFunction
 ENOUGH = 256  # samples that judge running statistics, in at least 8 batches
 
 
+@dataclass(eq=False)
 class Network:
     """A network and what a check may ask of it. Each measure is made once, when it is first asked for.
 
-    Args:
+    Attributes:
         step: has a `training_step`.
         batches: that the passes see.
         batch_size: samples of a batch that is not cut; None if they cannot be counted.
         data: what the user passed as data.
         cut: to how many samples batches are cut; None if they are whole.
-
-    Attributes:
         samples: of the batches that the passes see; None if they cannot be counted.
     """
 
-    def __init__(
-        self,
-        step: nn.Module,
-        batches: Batches,
-        batch_size: int | None,
-        data: Any,
-        options: CheckOptions,
-        cut: int | None = None,
-    ) -> None:
-        self.step, self.batches, self.batch_size, self.cut = step, batches, batch_size, cut
-        self.data, self.options, self.root = data, options, root_of(step)
-        self.samples = size_of(batches.training)
-        self.modules = dict(self.root.named_modules())
-        self.places = norms_of(step)
+    step: nn.Module
+    batches: Batches
+    batch_size: int | None
+    data: Any
+    options: CheckOptions
+    cut: int | None = None
+
+    def __post_init__(self) -> None:
+        self.root, self.samples = root_of(self.step), size_of(self.batches.training)
+        self.modules, self.places = dict(self.root.named_modules()), norms_of(self.step)
         self.tracked = [place for place in self.places if place.tracked]
 
     @cached_property
