@@ -38,7 +38,7 @@ from normexp.monitors.listen import NORMS, CalledFunction
 ENOUGH = 256  # samples that judge running statistics, in at least 8 batches
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Network:
     """A network and what a check may ask of it. Each measure is made once, when it is first asked for.
 
@@ -82,8 +82,9 @@ class Network:
         return self.samples_in(call) < (self.samples or 1)
 
     def statistic_of(self, call: Call) -> int:
-        """Samples in one statistic of a call over the batch when that is not cut."""
-        return call.place.virtual_batch or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
+        """Samples in one statistic of a call over the batch when that is not cut; ghost BatchNorm takes parts of it."""
+        own = getattr(call.place.module, "virtual_batch_size", None)
+        return own or (self.samples_in(call) if self.gets_a_part(call) else self.counted)
 
     def values(self, call: Call) -> int:
         """How many values enter one statistic of a call when the batch is not cut."""
