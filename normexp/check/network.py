@@ -170,14 +170,9 @@ class Network:
         return calls if wide.error is not None else wide.calls
 
     @property
-    def loss(self) -> str:
-        """How the training pass computes the loss, in words; PROBE if it is none."""
-        return self.attempt.loss_by
-
-    @property
     def guessed(self) -> bool:
         """Whether the loss is a guess or a probe, and not the user's or the network's own."""
-        return self.loss in (PROBE, SQUARED, ENTROPY)
+        return self.attempt.loss_by in (PROBE, SQUARED, ENTROPY)
 
     @cached_property
     def modes(self) -> Modes:

@@ -72,7 +72,7 @@ def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.norms = network.in_words()
     result.facts = [
-        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.attempt.loss_by}",
         *network.not_understood(),
         *data.said,
         *([f"{absent}: pass optimizer="] if absent else []),

@@ -60,7 +60,7 @@ def mode_gap(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     if not network.tracked:
         return
     require_seen(network)
-    if network.loss == PROBE:
+    if network.attempt.loss_by == PROBE:
         raise NotChecked("pass loss= (--loss package:function), or batches with targets")
     measured, judged = network.modes, network.judged()
     # What a few batches show may be chance: where they have a gap, many more are asked.
@@ -311,7 +311,7 @@ def stale_average(network: Network, limit: SimpleNamespace) -> Iterable[Found]:
     losses = f" The copy's loss is {measured.running:.4g}, and {precise:.4g} with statistics estimated anew."
     stale = ((p, x) for p, x in measured.apart.items() if x > limit.beyond * theirs.get(p, 0.0))
     own = max(theirs.values(), default=0.0)
-    yield from above(stale, limit.apart, own=own, losses="" if network.loss == PROBE else losses)
+    yield from above(stale, limit.apart, own=own, losses="" if network.attempt.loss_by == PROBE else losses)
 
 
 @finding
