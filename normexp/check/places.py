@@ -144,11 +144,6 @@ class Place:
         return "Sync" in type(self.module).__name__
 
     @property
-    def virtual_batch(self) -> int | None:
-        """Samples of a part of the batch that has statistics of its own, as in ghost BatchNorm."""
-        return getattr(self.module, "virtual_batch_size", None)
-
-    @property
     def follows_batches(self) -> bool:
         """Whether it normalizes with its batch in training mode. FrozenBatchNorm, for one, never does."""
         return self.layer.kind == "batch" and not self.layer.frozen

@@ -1,19 +1,17 @@
 """The check itself, `normexp.check(module, loader)`, and a Lightning callback that checks before the first batch."""
 
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
-from normexp.check.inputs import PRECISIONS, CheckOptions, FirstBatch, matched, require_whole, two_batches
+from normexp.check.inputs import PRECISIONS, CheckOptions, FirstBatch, length_of, matched, two_batches
 from normexp.check.network import Network
 from normexp.check.own_optimizer import joined, optimizer_of
 from normexp.check.result import SEVERITIES, NotChecked, Result
@@ -25,39 +23,29 @@ from normexp.monitors.guard import WrongLoss, passes_as_in, same_random
 
 
 @same_random()  # also where a finding draws other inputs
-def check(
-    module: nn.Module,
-    loader: Any = None,
-    *,
-    loss: Callable[..., Tensor] | None = None,
-    samples: int = 32,
-    select: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    baseline: str | Path | None = None,
-    **options: Any,
-) -> Result:
+def check(module: nn.Module, loader: Any = None, **options: Any) -> Result:
     """`normexp.check`, see there. `options` are those of `CheckOptions`; an unknown one raises TypeError."""
     begun, given = time.perf_counter(), CheckOptions(**options)
     if isinstance(module, DistributedDataParallel):  # its passes would wait for the other processes
         module, given.broadcasts = module.module, module.broadcast_buffers
     name = type(module).__name__
-    rules = Rules(list(declared()), select, ignore, read_baseline(baseline) if baseline else {})
-    require_whole("samples", samples, 1)
-    require_module(module, loss)
+    known = read_baseline(given.baseline) if given.baseline else {}
+    rules = Rules(list(declared()), given.select, given.ignore, known)
+    require_module(module, given.loss)
     if given.averaged is not None and not matched(given.averaged, module, "averaged="):
         raise ValueError("averaged=: has no parameter of the module; pass the averaged copy of this network")
     if given.state_dict is not None:
         matched(given.state_dict, module, "state_dict=")
-    step = as_step(module, loss, probe=True)
-    data = two_batches(loader, module, samples, given.seed)
+    step = as_step(module, given.loss, probe=True)
+    data = two_batches(loader, module, given.samples, given.seed)
     given.optimizer, absent = optimizer_of(module, given.optimizer)
-    network = Network(step, data.batches, data.size, loader, given, samples)
-    if network.attempt.error is not None and data.size is not None and data.size > samples:
-        whole = Network(step, data.whole, data.size, loader, given)
-        if whole.attempt.error is None:  # its tensors do not all begin with samples
-            network = whole
-    if data.size is not None and data.size > samples:
-        cut = f"batches cut from {data.size} to {samples} samples; samples= (--samples) sets how many"
+    network = Network(step, data.batches, data.size, loader, given, given.samples)
+    if data.size is not None and data.size > given.samples:
+        if network.attempt.error is not None:
+            whole = Network(step, data.whole, data.size, loader, given)
+            if whole.attempt.error is None:  # its tensors do not all begin with samples
+                network = whole
+        cut = f"batches cut from {data.size} to {given.samples} samples; samples= (--samples) sets how many"
         data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
     if isinstance(network.attempt.error, WrongLoss):
         raise network.attempt.error
@@ -84,7 +72,7 @@ def check(
     result.findings.sort(key=lambda finding: SEVERITIES.index(finding.severity))
     result.norms = network.in_words()
     result.facts = [
-        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.loss}",
+        f"{network.counts()}; {network.samples or 'uncounted'} samples a pass; loss: {network.attempt.loss_by}",
         *network.not_understood(),
         *data.said,
         *([f"{absent}: pass optimizer="] if absent else []),
@@ -120,14 +108,6 @@ def require_module(module: Any, loss: Any) -> None:
         raise ValueError(
             "module: its training_step takes steps itself (automatic_optimization=False); pass its network, and loss="
         )
-
-
-def length_of(loader: Any) -> int | None:
-    """Batches of a loader; None if it has no length."""
-    try:
-        return len(loader)
-    except TypeError:
-        return None
 
 
 class CheckNorms(Callback):

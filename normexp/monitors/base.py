@@ -298,10 +298,8 @@ class StepMonitor(Monitor):
     def watch(self, module: LightningModule, batch: Any, step: int) -> None:
         """Before the forward pass: attach hooks and append them to `handles`."""
 
-    def hear(
-        self, module: nn.Module, record: Callable[[tuple, dict, Any], None], *, before: bool = False
-    ) -> None:
-        """Call `record(inputs, named, output)` at the first pass of a layer in this step, or before it: an in-place
+    def hear(self, module: nn.Module, record: Callable[[Any], None], *, before: bool = False) -> None:
+        """Call `record(output)` at the first pass of a layer in this step, or `record(input)` before it: an in-place
         activation overwrites its input. Passes that other monitors make do not count."""
         depth = guard_depth()
 
@@ -316,7 +314,7 @@ class StepMonitor(Monitor):
                     )
                     return
                 with self.attempt():
-                    record(inputs, named, output)
+                    record(x if before else output)
 
         attach = module.register_forward_pre_hook if before else module.register_forward_hook
         handle = attach(hook, with_kwargs=True)
