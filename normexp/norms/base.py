@@ -3,8 +3,7 @@
 import contextlib
 import inspect
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -36,11 +35,8 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
             layer.training = mode
 
 
-@dataclass(eq=False, repr=False)
 class Norm(nn.Module):
     """Base of the norms: `norm(num_features, channel_dim)` builds a layer, `layer(x)` keeps shape and dtype.
-
-    A norm of more options is a dataclass too, or has an `__init__` of its own that calls this one.
 
     Attributes:
         num_features: C, the size of the channel axis. Gain and shift hold one value per channel in every norm.
@@ -65,36 +61,38 @@ class Norm(nn.Module):
     mixes_tokens = False
     pointwise = False
 
-    num_features: int
-    channel_dim: int = 1
-    _: KW_ONLY
-    layer: int = 1
-    eps: float = 0.0
-    correction: int = 0
-    eps_position: EpsPosition = "inside"
-    affine: Affine = "none"
-
-    def __post_init__(self) -> None:
-        super().__init__()  # of torch; it keeps the options, which are plain values
-        require_at_least("num_features", self.num_features, 1)
-        if self.channel_dim not in (1, -1):
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = 0.0,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "none",
+    ) -> None:
+        super().__init__()
+        require_at_least("num_features", num_features, 1)
+        if channel_dim not in (1, -1):
             raise ValueError(
-                f"channel_dim={self.channel_dim}: unknown layout; use 1 for (N, C, ...) or -1 for (N, T, C)"
+                f"channel_dim={channel_dim}: unknown layout; use 1 for (N, C, ...) or -1 for (N, T, C)"
             )
-        require_at_least("layer", self.layer, 1)
-        require_at_least("eps", self.eps, 0)
-        if self.correction not in (0, 1):
+        require_at_least("layer", layer, 1)
+        require_at_least("eps", eps, 0)
+        if correction not in (0, 1):
             raise ValueError(
-                f"correction={self.correction}: no such variance; use 0 (divide by n) or 1 (by n - 1)"
+                f"correction={correction}: no such variance; use 0 (divide by n) or 1 (by n - 1)"
             )
-        for option in fields(self):
-            if get_origin(option.type) is Literal:
-                require_choice(option.name, getattr(self, option.name), get_args(option.type))
+        require_choice("eps_position", eps_position, get_args(EpsPosition))
+        require_choice("affine", affine, get_args(Affine))
+        self.num_features, self.channel_dim, self.layer = num_features, channel_dim, layer
+        self.eps, self.correction, self.eps_position, self.affine = eps, correction, eps_position, affine
         self.native = True
-        size, trained = self.num_features, self.affine != "frozen"
-        has_weight, has_bias = self.affine not in ("none", "bias"), self.affine not in ("none", "gain")
-        self.weight = nn.Parameter(torch.ones(size), requires_grad=trained) if has_weight else None
-        self.bias = nn.Parameter(torch.zeros(size), requires_grad=trained) if has_bias else None
+        trained = affine != "frozen"
+        has_weight, has_bias = affine not in ("none", "bias"), affine not in ("none", "gain")
+        self.weight = nn.Parameter(torch.ones(num_features), requires_grad=trained) if has_weight else None
+        self.bias = nn.Parameter(torch.zeros(num_features), requires_grad=trained) if has_bias else None
 
     @property
     def formula(self) -> dict[str, Any]:

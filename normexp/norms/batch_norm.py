@@ -1,16 +1,23 @@
 """BatchNorm: the statistics of each channel over the batch, and an estimate of them over the population."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from normexp.format import require_at_least
+from normexp.format import require_at_least, require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import DEFAULT_EPS, Affine, Deviation, Norm, check_kept, evaluation_mode
+from normexp.norms.base import (
+    DEFAULT_EPS,
+    Affine,
+    Deviation,
+    EpsPosition,
+    Norm,
+    check_kept,
+    evaluation_mode,
+)
 
 PopulationStatistics = Literal["ema", "cumulative", "precise"]
 Moments = tuple[int, Tensor, Tensor]  # count, mean and variance (correction 0) of each channel
@@ -102,7 +109,6 @@ def merge(a: Moments | None, b: Moments) -> Moments:
     )
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but `channel_dim`.
 
@@ -132,25 +138,37 @@ class BatchNorm(Norm):
     noisy = False  # whether training adds what eval mode lacks
     recompute_population_statistics = staticmethod(recompute_population_statistics)
 
-    eps: float = DEFAULT_EPS
-    affine: Affine = "trained"
-    ema_keep: float = 0.9
-    running_correction: int = 1
-    population_statistics: PopulationStatistics = "ema"
-    virtual_batch_size: int | None = None
-    freeze_after: int | None = None
-    deviation: Deviation = "l2"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_kept("ema_keep", self.ema_keep)
-        require_at_least("freeze_after", self.freeze_after, 0)
-        if self.running_correction not in (0, 1):
-            raise ValueError(f"running_correction={self.running_correction}: no such variance; use 0 or 1")
-        require_at_least("virtual_batch_size", self.virtual_batch_size, 1)
-        self.mixes_tokens = self.channel_dim == -1
-        self.register_buffer("running_mean", torch.zeros(self.num_features))
-        self.register_buffer("running_var", torch.ones(self.num_features))
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+        running_correction: int = 1,
+        population_statistics: PopulationStatistics = "ema",
+        virtual_batch_size: int | None = None,
+        freeze_after: int | None = None,
+        deviation: Deviation = "l2",
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        check_kept("ema_keep", ema_keep)
+        require_at_least("freeze_after", freeze_after, 0)
+        if running_correction not in (0, 1):
+            raise ValueError(f"running_correction={running_correction}: no such variance; use 0 or 1")
+        require_choice("population_statistics", population_statistics, get_args(PopulationStatistics))
+        require_choice("deviation", deviation, get_args(Deviation))
+        require_at_least("virtual_batch_size", virtual_batch_size, 1)
+        self.ema_keep, self.running_correction = ema_keep, running_correction
+        self.population_statistics, self.virtual_batch_size = population_statistics, virtual_batch_size
+        self.freeze_after, self.deviation, self.mixes_tokens = freeze_after, deviation, channel_dim == -1
+        self.register_buffer("running_mean", torch.zeros(num_features))
+        self.register_buffer("running_var", torch.ones(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
     def normalize(self, x: Tensor) -> Tensor:

@@ -1,19 +1,18 @@
 """BatchNorm with another use of its statistics: renormalized, over all processes, or with noise added."""
 
 import hashlib
-from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from normexp.format import require_at_least
 from normexp.norms import functional
-from normexp.norms.base import DEFAULT_EPS, Affine, Deviation
+from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition
 from normexp.norms.batch_norm import BatchNorm, PopulationStatistics
 from normexp.norms.functional import inverse_deviation
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class BatchRenorm(BatchNorm):
     """y = ((x - mean) / std * r + d) * weight + bias while training. r and d pass no gradient:
         r = std / running_std, clipped to [1 / r_limit, r_limit],
@@ -26,24 +25,36 @@ class BatchRenorm(BatchNorm):
     `running_var`.
     """
 
-    ema_keep: float = 0.99
-    population_statistics: PopulationStatistics = field(default="ema", init=False)
-    virtual_batch_size: int | None = field(default=None, init=False)
-    freeze_after: int | None = field(default=None, init=False)
-    deviation: Deviation = field(default="l2", init=False)
-    r_max: float = 3.0
-    d_max: float = 5.0
-    warmup_steps: int = 5000
-    r_steps: int = 40000
-    d_steps: int = 25000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.r_max < 1 or self.d_max < 0:
-            limits = f"r_max={self.r_max}, d_max={self.d_max}"
-            raise ValueError(f"{limits}: limits below those of BatchNorm; use r_max>=1, d_max>=0")
-        for argument in ("warmup_steps", "r_steps", "d_steps"):
-            require_at_least(argument, getattr(self, argument), 0)
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        ema_keep: float = 0.99,
+        running_correction: int = 1,
+        r_max: float = 3.0,
+        d_max: float = 5.0,
+        warmup_steps: int = 5000,
+        r_steps: int = 40000,
+        d_steps: int = 25000,
+    ) -> None:
+        shared: dict[str, Any] = {"eps": eps, "correction": correction}
+        shared |= {"eps_position": eps_position, "affine": affine}
+        shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        if r_max < 1 or d_max < 0:
+            raise ValueError(
+                f"r_max={r_max}, d_max={d_max}: limits below those of BatchNorm; use r_max>=1, d_max>=0"
+            )
+        for argument, steps in (("warmup_steps", warmup_steps), ("r_steps", r_steps), ("d_steps", d_steps)):
+            require_at_least(argument, steps, 0)
+        self.r_max, self.d_max = r_max, d_max
+        self.warmup_steps, self.r_steps, self.d_steps = warmup_steps, r_steps, d_steps
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         mean, var = self.statistics(x)
@@ -103,7 +114,6 @@ class SyncBatchNorm(BatchNorm):
         return functional.batch_norm(x, mean, var, self.weight, self.bias, eps=self.eps)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class NoisyBatchNorm(BatchNorm):
     """y = s * BatchNorm(x) + m while training. The distribution of the noise changes at every step:
         per step and channel     mean ~ U(-mean_range, mean_range),   scale ~ U(1, scale_max),
@@ -122,20 +132,36 @@ class NoisyBatchNorm(BatchNorm):
 
     noisy = True
 
-    virtual_batch_size: int | None = field(default=None, init=False)
-    freeze_after: int | None = field(default=None, init=False)
-    deviation: Deviation = field(default="l2", init=False)
-    seed: int = 0
-    mean_range: float = 0.5
-    scale_max: float = 1.25
-    mean_spread: float = 0.1
-    scale_spread: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_at_least("scale_max", self.scale_max, 1)
-        for argument in ("mean_range", "mean_spread", "scale_spread"):
-            require_at_least(argument, getattr(self, argument), 0)
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+        running_correction: int = 1,
+        population_statistics: PopulationStatistics = "ema",
+        seed: int = 0,
+        mean_range: float = 0.5,
+        scale_max: float = 1.25,
+        mean_spread: float = 0.1,
+        scale_spread: float = 0.1,
+    ) -> None:
+        shared: dict[str, Any] = {"eps": eps, "correction": correction}
+        shared |= {"eps_position": eps_position, "affine": affine}
+        shared |= {"ema_keep": ema_keep, "running_correction": running_correction}
+        shared |= {"population_statistics": population_statistics}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        require_at_least("scale_max", scale_max, 1)
+        require_at_least("mean_range", mean_range, 0)
+        require_at_least("mean_spread", mean_spread, 0)
+        require_at_least("scale_spread", scale_spread, 0)
+        self.seed, self.mean_range, self.scale_max = seed, mean_range, scale_max
+        self.mean_spread, self.scale_spread = mean_spread, scale_spread
 
     def from_batch(self, x: Tensor, groups: int) -> Tensor:
         y = super().from_batch(x, groups)

@@ -1,14 +1,11 @@
 """GroupNorm and InstanceNorm: statistics over a group of channels of one sample, or over one channel."""
 
-from dataclasses import dataclass
-
 from torch import Tensor
 
 from normexp.norms import functional, kernels
-from normexp.norms.base import DEFAULT_EPS, Affine, Norm
+from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class GroupNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over C / num_groups channels and every axis after them.
 
@@ -20,15 +17,25 @@ class GroupNorm(Norm):
             value in a group.
     """
 
-    num_groups: int = 32
-    eps: float = DEFAULT_EPS
-    affine: Affine = "trained"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.num_groups < 1 or self.num_features % self.num_groups:
-            groups = f"num_groups={self.num_groups}"
-            raise ValueError(f"{groups}: does not divide num_features={self.num_features}; use a divisor")
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        num_groups: int = 32,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        if num_groups < 1 or num_features % num_groups:
+            raise ValueError(
+                f"num_groups={num_groups}: does not divide num_features={num_features}; use a divisor"
+            )
+        self.num_groups = num_groups
 
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel() // self.num_groups)
@@ -36,7 +43,6 @@ class GroupNorm(Norm):
         return group_norm(x, self.num_groups, self.weight, self.bias, **self.formula)
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class InstanceNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over every axis but batch and channel.
 
@@ -47,12 +53,20 @@ class InstanceNorm(Norm):
         ValueError: another number of features, or one value per channel and sample.
     """
 
-    eps: float = DEFAULT_EPS
-    affine: Affine = "trained"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.mixes_tokens = self.channel_dim == -1
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        self.mixes_tokens = channel_dim == -1
 
     def normalize(self, x: Tensor) -> Tensor:
         if x.shape[2:].numel() == 1:

@@ -1,17 +1,16 @@
 """LayerNorm: statistics over one sample, or over one token; and AdaNorm, whose gain follows its own output."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 from torch import Tensor
 
+from normexp.format import require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import DEFAULT_EPS, Affine, Norm
+from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm
 
 Detach = Literal["none", "mean", "std", "both"]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class LayerNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * weight + bias, over `channel_dim` and every axis after it.
 
@@ -28,11 +27,24 @@ class LayerNorm(Norm):
         ValueError: another number of features, or `correction=1` with one value to normalize.
     """
 
-    eps: float = DEFAULT_EPS
-    affine: Affine = "trained"
-    per_position: bool = False
-    detach: Detach = "none"
-    depth_scaling: bool = False
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        affine: Affine = "trained",
+        per_position: bool = False,
+        detach: Detach = "none",
+        depth_scaling: bool = False,
+    ) -> None:
+        shared = {"eps": eps, "correction": correction, "eps_position": eps_position, "affine": affine}
+        super().__init__(num_features, channel_dim, layer=layer, **shared)
+        require_choice("detach", detach, get_args(Detach))
+        self.per_position, self.detach, self.depth_scaling = per_position, detach, depth_scaling
 
     def normalize(self, x: Tensor) -> Tensor:
         if self.per_position and x.dim() > 2:
@@ -63,7 +75,6 @@ class LayerNorm(Norm):
         return weight, bias
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class AdaNorm(Norm):
     """z = scale * (1 - k y) * y. y is the output of LayerNorm without gain and shift; 1 - k y passes no gradient.
 
@@ -75,10 +86,22 @@ class AdaNorm(Norm):
         ValueError: another number of features, or `correction=1` with one value to normalize.
     """
 
-    eps: float = DEFAULT_EPS
-    affine: Affine = field(default="none", init=False)
-    k: float = 0.1
-    scale: float = 1.0
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        correction: int = 0,
+        eps_position: EpsPosition = "inside",
+        k: float = 0.1,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__(
+            num_features, channel_dim, layer=layer, eps=eps, correction=correction, eps_position=eps_position
+        )
+        self.k, self.scale = k, scale
 
     def normalize(self, x: Tensor) -> Tensor:
         self.check_correction(x.shape[1:].numel())

@@ -1,16 +1,13 @@
 """PowerNorm: the quadratic mean of a channel over the batch, with running statistics in both directions."""
 
-from dataclasses import dataclass, field
-
 import torch
 from torch import Tensor
 
 from normexp.format import require_at_least
 from normexp.norms import functional
-from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm, check_kept
+from normexp.norms.base import DEFAULT_EPS, Affine, Norm, check_kept
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class PowerNorm(Norm):
     """y = x / sqrt(phi + eps) * weight + bias. phi is the mean of x^2 over every axis but `channel_dim`.
 
@@ -33,23 +30,28 @@ class PowerNorm(Norm):
 
     batch_statistics = True
 
-    eps: float = DEFAULT_EPS
-    correction: int = field(default=0, init=False)
-    eps_position: EpsPosition = field(default="inside", init=False)
-    affine: Affine = "trained"
-    ema_keep: float = 0.9
-    gradient_keep: float = 0.9
-    warmup_steps: int = 10000
-    token_scaling: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_kept("ema_keep", self.ema_keep)
-        check_kept("gradient_keep", self.gradient_keep)
-        require_at_least("warmup_steps", self.warmup_steps, 0)
-        self.mixes_tokens = self.channel_dim == -1
-        self.register_buffer("running_phi", torch.ones(self.num_features))
-        self.register_buffer("running_nu", torch.zeros(self.num_features))
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        affine: Affine = "trained",
+        ema_keep: float = 0.9,
+        gradient_keep: float = 0.9,
+        warmup_steps: int = 10000,
+        token_scaling: bool = True,
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        check_kept("ema_keep", ema_keep)
+        check_kept("gradient_keep", gradient_keep)
+        require_at_least("warmup_steps", warmup_steps, 0)
+        self.ema_keep, self.gradient_keep = ema_keep, gradient_keep
+        self.warmup_steps, self.token_scaling = warmup_steps, token_scaling
+        self.mixes_tokens = channel_dim == -1
+        self.register_buffer("running_phi", torch.ones(num_features))
+        self.register_buffer("running_nu", torch.zeros(num_features))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
     def normalize(self, x: Tensor) -> Tensor:

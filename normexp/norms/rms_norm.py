@@ -1,19 +1,18 @@
 """RMSNorm and ScaleNorm: division by the root mean square, without centering."""
 
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from normexp.format import require_choice
 from normexp.norms import functional, kernels
-from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm
+from normexp.norms.base import DEFAULT_EPS, Affine, Norm
 
 Gain = Literal["vector", "scalar", "one_plus", "none"]
 Rounding = Literal["after_gain", "before_gain"]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class RMSNorm(Norm):
     """y = x / sqrt(mean(x^2) + eps) * gain, over `channel_dim` and every axis after it.
 
@@ -30,25 +29,31 @@ class RMSNorm(Norm):
             float32 and float64 the two are the same.
     """
 
-    eps: float = DEFAULT_EPS
-    correction: int = field(default=0, init=False)
-    eps_position: EpsPosition = field(default="inside", init=False)
-    affine: Affine = "gain"
-    fraction: float = 1.0
-    gain: Gain = "vector"
-    rounding: Rounding = "after_gain"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 < self.fraction <= 1:
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        affine: Affine = "gain",
+        fraction: float = 1.0,
+        gain: Gain = "vector",
+        rounding: Rounding = "after_gain",
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        if not 0 < fraction <= 1:
             raise ValueError(
-                f"fraction={self.fraction}: the part of the values that the mean is over; use above 0 to 1"
+                f"fraction={fraction}: the part of the values that the mean is over; use above 0 to 1"
             )
-        if self.gain == "none":
+        require_choice("gain", gain, get_args(Gain))
+        require_choice("rounding", rounding, get_args(Rounding))
+        self.fraction, self.gain, self.rounding = fraction, gain, rounding
+        if gain == "none":
             self.weight = None
         elif self.weight is not None:
-            start = torch.zeros_like(self.weight) if self.gain == "one_plus" else self.weight.detach()
-            start = start[:1].clone() if self.gain == "scalar" else start
+            start = self.weight.new_zeros(num_features) if gain == "one_plus" else self.weight.detach()
+            start = start[:1].clone() if gain == "scalar" else start
             self.weight = nn.Parameter(start, requires_grad=self.weight.requires_grad)
 
     def normalize(self, x: Tensor) -> Tensor:

@@ -1,19 +1,17 @@
 """Switchable normalization: a learned mixture of the statistics of InstanceNorm, LayerNorm and BatchNorm."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from normexp.norms import functional
-from normexp.norms.base import DEFAULT_EPS, Affine, EpsPosition, Norm, check_kept
+from normexp.norms.base import DEFAULT_EPS, Affine, Norm, check_kept
 
 Statistics = Literal["instance", "layer", "batch"]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class SwitchableNorm(Norm):
     """y = (x - sum_k p_k mean_k) / sqrt(sum_k q_k var_k + eps) * weight + bias, k over the statistics to `combine`.
 
@@ -29,27 +27,30 @@ class SwitchableNorm(Norm):
 
     running_correction = 0
 
-    eps: float = DEFAULT_EPS
-    correction: int = field(default=0, init=False)
-    eps_position: EpsPosition = field(default="inside", init=False)
-    affine: Affine = "trained"
-    combine: Sequence[str] = ("instance", "layer", "batch")
-    ema_keep: float = 0.9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.combine, known = tuple(self.combine), get_args(Statistics)
-        if not self.combine or not {*self.combine} <= {*known} or len({*self.combine}) < len(self.combine):
+    def __init__(
+        self,
+        num_features: int,
+        channel_dim: int = 1,
+        *,
+        layer: int = 1,
+        eps: float = DEFAULT_EPS,
+        affine: Affine = "trained",
+        combine: Sequence[str] = ("instance", "layer", "batch"),
+        ema_keep: float = 0.9,
+    ) -> None:
+        super().__init__(num_features, channel_dim, layer=layer, eps=eps, affine=affine)
+        if not combine or not set(combine) <= set(get_args(Statistics)) or len(set(combine)) < len(combine):
             raise ValueError(
-                f"combine={list(self.combine)}: unknown, or twice; use some of {', '.join(known)}"
+                f"combine={list(combine)}: unknown, or twice; use some of {', '.join(get_args(Statistics))}"
             )
-        check_kept("ema_keep", self.ema_keep)
-        self.batch_statistics = "batch" in self.combine
-        self.mixes_tokens = self.channel_dim == -1 and self.batch_statistics
-        self.mean_weight = nn.Parameter(torch.ones(len(self.combine)))
-        self.var_weight = nn.Parameter(torch.ones(len(self.combine)))
-        self.register_buffer("running_mean", torch.zeros(self.num_features))
-        self.register_buffer("running_var", torch.ones(self.num_features))
+        check_kept("ema_keep", ema_keep)
+        self.combine, self.ema_keep = tuple(combine), ema_keep
+        self.batch_statistics = "batch" in combine
+        self.mixes_tokens = channel_dim == -1 and self.batch_statistics
+        self.mean_weight = nn.Parameter(torch.ones(len(combine)))
+        self.var_weight = nn.Parameter(torch.ones(len(combine)))
+        self.register_buffer("running_mean", torch.zeros(num_features))
+        self.register_buffer("running_var", torch.ones(num_features))
 
     def normalize(self, x: Tensor) -> Tensor:
         x = functional.at_least_float32(x)
