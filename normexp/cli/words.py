@@ -16,6 +16,7 @@ from normexp.check.table import table
 from normexp.config.errors import first_mistake
 from normexp.config.folder import allow_from, listed, use_folder
 from normexp.config.options import suggest
+from normexp.format import uncapitalized
 from normexp.sweeps.options import Options
 
 TYPES = {int: "a whole number", float: "a number", bool: "true or false"}
@@ -133,7 +134,7 @@ def _line(mistake: mistakes.CycloptsError, keys: Sequence[str]) -> str:
     if argument and (token or argument.tokens):
         value = token.value if token else argument.tokens[-1].value
         message = getattr(mistake, "exception_message", "") or _wanted(argument.hint)
-        return f"{key}={value}: {message[:1].lower()}{message[1:].rstrip('.')}"
+        return f"{key}={value}: {uncapitalized(message).rstrip('.')}"
     return str(mistake)
 
 
