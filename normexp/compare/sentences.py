@@ -40,8 +40,8 @@ def sentence(own: Difference, design: Design) -> str:
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
         few = "Two numbers decide" if own.arm.runs == own.baseline.runs == 1 else "One run of an arm decides"
-        more = more_seeds(own, design) if own.spread else "how many seeds would, spread=VALUE says"
-        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more}."
+        need = more_seeds(own, design) if own.spread else "how many seeds would, spread=VALUE says"
+        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {need}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (

@@ -1,6 +1,7 @@
 """What a comparison trains, from the words of its command: a network of normexp, or a function of somebody else. Both
 give runs that any place can compute, and the numbers of both are read alike."""
 
+import difflib
 import functools
 import itertools
 import json
@@ -16,6 +17,7 @@ import pandas as pd
 
 from normexp.claims.evidence.rates import rates_around
 from normexp.claims.judge.kinds import PRACTICAL
+from normexp.claims.spec.recorded import KNOWN, unknown_metric
 from normexp.compare.effect import Curve
 from normexp.compare.judged import Design, Metric, guess_of, metric_of
 from normexp.compare.own_run import OF_SEED, arguments_of, own_run, plain
@@ -123,6 +125,8 @@ def of_model(
     value = metric or ("test/loss" if texts else "test/error")
     value = f"test/{value}" if value in ("error", "loss") else value
     found = metric_of(value, better, margin, shares=True)
+    if (unknown := unknown_metric(value)) and difflib.get_close_matches(value, KNOWN, cutoff=0.8):
+        raise ValueError(f"metric={value}: {unknown}")
     if found.measure == "error" and isinstance(margin, float) and margin >= 1:
         raise ValueError(
             f"margin={margin:g}: is a share of wrong answers, below 1; {margin / 100:g} is {margin:g} points"

@@ -78,6 +78,10 @@ def test_looks_double_their_seeds(most, looks):
         (["batch_sizes=2,x"], "batch_sizes=2,x: must be a whole number"),
         (["metric=val/loss"], "margin: practice knows none for val/loss"),
         (["metric=val/score", "margin=1"], "metric=val/score: which way is better"),
+        (
+            ["metric=val/los", "better=lower", "margin=1"],
+            "metric=val/los: no run will have it; did you mean val/loss?",
+        ),
         (["budget=nan"], "budget=nan"),
         (["model=mlp", "seed=3"], "seed=3: is a column of results"),
         (["model=mlp", "arm=norm"], "arm=norm: is a column of results"),
