@@ -82,7 +82,8 @@ def compare(
     Raises ValueError with one line for what cannot be used.
     """
     asked = checked(Asked, {key: own for key, own in locals().items() if key in Asked.model_fields})
-    margin, guess, paired = asked.margin, asked.guess, asked.paired  # of texts and numpy's numbers
+    margin, guess, paired = asked.margin, asked.guess, asked.paired  # also of texts and numpy's numbers
+    spread, looks = asked.spread, asked.looks
     if isinstance(data, (dict, list, tuple)):
         if not (value or better):
             raise ValueError(

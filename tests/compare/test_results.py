@@ -438,7 +438,7 @@ def test_words_and_numbers_of_another_type_mean_what_they_say(tmp_path):
     data, file = table(), tmp_path / "indexed.parquet"
     apart = only(compare(data, margin=0.3, paired=False))
     for margin, paired in (("0.3", "no"), (np.float32(0.3), "false")):
-        found = only(compare(data, margin=margin, paired=paired))
+        found = only(compare(data, margin=margin, paired=paired, looks="1", spread="0.2"))
         assert (found.interval, found.word, found.paired) == (apart.interval, apart.word, False)
     data.set_index(["norm", "seed"]).to_parquet(file)  # names of an index are columns
     assert only(compare(file, margin=0.3)).interval == only(compare(data, margin=0.3)).interval
