@@ -75,7 +75,9 @@ class Document(Strict):
     first_seed: Annotated[int, Field(ge=0, lt=2**31)] = (
         0  # after an amendment, beyond the seeds of earlier verdicts
     )
-    better: Literal["lower", "higher"] | None = None  # required if runs may diverge
+    # Required if runs may diverge. None first: Python keeps one object of equal unions, so the order of the words in a
+    # message would be that of another file.
+    better: None | Literal["lower", "higher"] = None  # noqa: RUF036
     comparisons: Annotated[
         list[Comparison], BeforeValidator(lambda node: node if isinstance(node, list) else [node])
     ] = Field(default=[], alias="comparison")
