@@ -39,7 +39,8 @@ def sentence(own: Difference, design: Design) -> str:
     effect = f"{metric.name} {metric.show(own.effect, sign=True)}{unit}"
     if own.seeds == 1 and own.word == OPEN:
         few = "Two numbers decide" if own.arm.runs == own.baseline.runs == 1 else "One run of an arm decides"
-        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {more_seeds(own, design)}."
+        need = more_seeds(own, design) if own.spread else "how many seeds would, spread=VALUE says"
+        return f"{few} nothing: {where} minus {design.baseline}, {effect}; {need}."
     if math.isfinite(own.interval[0]):
         effect += f" ({metric.range(own.interval, sign=True)})"
     seeds = (
@@ -76,7 +77,8 @@ def why_open(own: Difference, design: Design) -> str:
         why = f"the interval crosses the margin of ±{show(margin)}" if margin else "the interval contains 0"
     else:
         why = "the interval would decide it alone, but not beside the other comparisons"
-    return f"{why}; {more_seeds(own, design)}" if own.spread else why
+    known = own.assumed and own.seeds >= FEWEST_FOR_INTERVAL  # more such runs give no interval either
+    return f"{why}; {more_seeds(own, design)}" if own.spread and not known else why
 
 
 def more_seeds(own: Difference, design: Design) -> str:

@@ -83,6 +83,8 @@ IN_ONE_SETTING = [
     ("name: 3", "name=3: must be text"),
     ("factor: {seed: [1, 2]}", "factor=.*: sets the seed, .* give first_seed and seeds"),
     ("fixed: [+seed=3]", "fixed=.*: sets the seed"),
+    ("fixed: [model=mlp, ++model=cnn]", "fixed=.*: a key stands there twice; keep one"),
+    ("fixed: ['lr=0.1,0.2']", "fixed: lr=0.1,0.2 has several values; write one, or make it a factor"),
     ("settings: [{a: [model=mlp, seed=3]}]", "settings.a=.*: sets the seed"),
     ("arms: {a: [batch_size=4], b: [norm=rmsnorm]}", "arms.a=.*: the factor sets batch_size in every arm"),
     ("arms: {a: [norm=none], b: [norm=none]}", "arms.b=.*: arm a is the same; compare different"),
