@@ -57,6 +57,8 @@ def norm_layer(module: nn.Module, path: str = "") -> NormLayer | str | None:
 
 def _recognized(module: nn.Module, path: str) -> NormLayer | str | None:
     kind = type(module)
+    if _passes_on(module):
+        return None
     if isinstance(module, LAZY) and "Norm" in kind.__name__:
         return "has not seen its input yet; call the network once"
     if hasattr(module, "batch_statistics") and hasattr(module, "channel_dim"):
@@ -82,10 +84,19 @@ _judged: weakref.WeakKeyDictionary[nn.Module, dict[bool, bool]] = weakref.WeakKe
 def is_norm(module: nn.Module, path: str = "") -> bool:
     """Whether a module is a normalization layer, understood or not; `path` as in `norm_layer`. A module is tried once,
     because monitors ask at each call."""
-    if isinstance(module, (*TORCH, nn.LocalResponseNorm)) or hasattr(module, "batch_statistics"):
+    if isinstance(module, (*TORCH, nn.LocalResponseNorm)):
         return True
+    if hasattr(module, "batch_statistics"):
+        return not _passes_on(module)
     known, named = _judged.get(module, {}), _stands_as_norm(path)
     return any(known.values()) or (known[named] if named in known else norm_layer(module, path) is not None)
+
+
+def _passes_on(module: nn.Module) -> bool:
+    """Whether a layer is a wrapper, such as FSDP and checkpoints put around a norm, that gives the attributes of the
+    layer inside as its own. It is no norm, and a call of its twin would move the statistics of that layer."""
+    own = type(module).__getattr__ is nn.Module.__getattr__
+    return bool(module._modules) and not own and not isinstance(module, (*TORCH, torch.jit.ScriptModule))
 
 
 def _of_project(module: Any) -> NormLayer:
