@@ -9,7 +9,6 @@ import torch
 from pytorch_lightning import Callback, LightningModule, Trainer
 from pytorch_lightning.utilities.rank_zero import rank_zero_info
 from torch import Tensor, nn
-from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parallel import DistributedDataParallel
 
 from normexp.check.finding import declared
@@ -20,8 +19,9 @@ from normexp.check.result import SEVERITIES, NotChecked, Result
 from normexp.check.rules import Rules, read_baseline
 from normexp.check.sources import sources_of
 from normexp.config.errors import why
-from normexp.monitors.batches import Step, as_step
-from normexp.monitors.guard import WrongLoss, passes_as_in, same_random
+from normexp.monitors.batches import Step, as_step, target_name
+from normexp.monitors.guard import LAZY, NoTarget, WrongLoss, is_lazy, passes_as_in, same_random
+from normexp.norms.layers import is_norm
 
 
 @same_random()  # also where a finding draws other inputs
@@ -56,19 +56,24 @@ def check(
         whole = Network(step, data.whole, data.size, loader, given)
         if whole.attempt.error is None:  # its tensors do not all begin with samples
             network = whole
+    if network.attempt.error is not None and (takes := not loss and target_name(module, data.whole.training)):
+        told = Network(Step(module, probe=True, takes=takes), data.batches, data.size, loader, given, samples)
+        network = told if told.attempt.error is None else network
+    if isinstance(network.attempt.error, NoTarget) and isinstance(loader, FirstBatch):
+        # A loop shows what its network takes, and no targets.
+        network = Network(as_step(module, probe=True), data.batches, data.size, loader, given, samples)
+        data.said.append("loss= needs targets and is left out; run the loop over w.over(loader)")
+    if isinstance(loss, nn.Module) and any(map(is_norm, loss.modules())):
+        data.said.append(
+            "norms of loss= are not checked; pass a module that holds both, with a training_step"
+        )
     if data.size is not None and data.size > samples:
         cut = f"batches cut from {data.size} to {samples} samples; samples= (--samples) sets how many"
         data.said.append(cut if network.cut else "batches are not cut: a part of one fails")
     if isinstance(network.attempt.error, WrongLoss):
         raise network.attempt.error
     if not network.places and not network.attempt.heard:
-        local = any(isinstance(layer, nn.LocalResponseNorm) for layer in module.modules())
-        has = (
-            "has LocalResponseNorm alone, of which nothing is known"
-            if local
-            else "has no normalization layer"
-        )
-        raise ValueError(f"module={name}: {has}; there is nothing to check")
+        raise ValueError(f"module={name}: {without_norms(network)}; there is nothing to check")
     result = Result(name)
     for id, kind in declared().items():
         if not rules.asks(id):
@@ -97,6 +102,21 @@ def check(
     return result
 
 
+def without_norms(network: Network) -> str:
+    """Why no norm of a network can be checked, as far as its training pass tells."""
+    seen = network.attempt
+    if any(isinstance(layer, nn.LocalResponseNorm) for layer in network.modules.values()):
+        return "has LocalResponseNorm alone, of which nothing is known"
+    if seen.hidden:
+        path, reason = next(iter(seen.hidden.items()))
+        return f"{path} {reason}"
+    if seen.changed:
+        path, names = next(iter(seen.changed.items()))
+        said = f"{path or 'the network'} changes {', '.join(names)} as it trains, not as BatchNorm does"
+        return f"has no normalization layer that is known ({said})"
+    return "has no normalization layer that is known"
+
+
 def require_module(module: Any, loss: Any) -> None:
     """Raise a ValueError with one line unless passes through a module can be made and watched."""
     name = f"module={type(module).__name__}"
@@ -108,10 +128,8 @@ def require_module(module: Any, loss: Any) -> None:
         raise ValueError(
             f"{name}: is scripted or traced, and its layers hide; pass the module it was made of"
         )
-    if any(
-        isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params() for layer in module.modules()
-    ):
-        raise ValueError(f"{name}: has lazy layers without a size; call the network once with a batch")
+    if is_lazy(module):
+        raise ValueError(f"{name}: {LAZY}")
     if not any(p.is_floating_point() or p.is_complex() for p in module.parameters()):
         raise ValueError(f"{name}: has no parameters; pass a network or a LightningModule that trains")
     if any(p.is_meta for p in module.parameters()):
