@@ -11,6 +11,7 @@ from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoi
 from torch.nn.utils import parametrize
 from torchvision.ops import FrozenBatchNorm2d
 
+import normexp
 from normexp.models.sites import derived_sites
 from normexp.norms.layers import NormLayer, is_norm, norm_layer
 
@@ -222,6 +223,23 @@ def test_a_layer_inside_one_that_is_tried_stays_as_it_is():
     norm_layer(layer)
     assert not layer.inner.running_mean.any()
     assert layer.inner.num_batches_tracked == 0
+
+
+class Ghost(nn.BatchNorm1d):
+    def __init__(self, size, parts):
+        super().__init__(size)
+        self.parts = parts
+
+    def forward(self, x):
+        return torch.cat([super(Ghost, self).forward(part) for part in x.split(self.parts)]).relu()
+
+
+@pytest.mark.parametrize(("parts", "known"), [(4, False), (128, False), (10_000, True)])
+def test_a_batchnorm_of_parts_of_the_batch_is_not_taken_for_one_of_all(parts, known):
+    found = norm_layer(Ghost(8, parts))
+    assert (found == "takes statistics of parts of the batch") != known
+    result = normexp.check(nn.Sequential(nn.Linear(6, 8), Ghost(8, parts)), torch.randn(32, 6))
+    assert ("small_batch" in result.healthy) == known
 
 
 AXES = [

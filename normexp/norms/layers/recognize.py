@@ -172,6 +172,8 @@ def _of_subclass(module: nn.Module, base: type[nn.Module]) -> NormLayer | str:
     )
     if plain or base not in (nn.LayerNorm, nn.RMSNorm):
         layer = _of_torch(module, base)
+        if not plain and base in BATCH and _in_parts(module):
+            return "takes statistics of parts of the batch"
         more = "" if plain else f"its forward does more than that of torch's {base.__name__}"
         return replace(layer, stays=layer.stays or more)
     return _by_outputs(module) or ELSE
@@ -194,6 +196,18 @@ def _computes_as(module: nn.Module, base: type[nn.Module]) -> bool:
                 return False
             agreed = True
     return agreed and _runs_its_activations(module)
+
+
+def _in_parts(module: nn.Module) -> bool:
+    """Whether a BatchNorm's output for the first samples of a large batch stays when the last one changes, as in ghost
+    BatchNorm."""
+    for x, channel_dim in inputs((_channels(module),), twin_of(module, training=False)):
+        many = torch.cat([x] * 100)
+        other = torch.cat([many[:-1], many[-1:] + 100])
+        pair = [answer(twin_of(module, training=True).forward, given) for given in (many, other)]
+        if channel_dim == 1 and pair[0] is not None and pair[1] is not None:
+            return torch.equal(pair[0][: len(x)], pair[1][: len(x)])
+    return False
 
 
 def _of_running_statistics(module: nn.Module, names: Names, keep: float | None) -> NormLayer:
