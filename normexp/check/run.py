@@ -56,9 +56,14 @@ def check(
         whole = Network(step, data.whole, data.size, loader, given)
         if whole.attempt.error is None:  # its tensors do not all begin with samples
             network = whole
-    if network.attempt.error is not None and (takes := not loss and target_name(module, data.whole.training)):
+    takes = "" if loss or step is module else target_name(module, data.whole.training)
+    if network.attempt.error is not None and takes:
         told = Network(Step(module, probe=True, takes=takes), data.batches, data.size, loader, given, samples)
         network = told if told.attempt.error is None else network
+    if loader is None and step is module and network.attempt.error is not None:
+        raise ValueError(
+            f"loader: random inputs are no batch of its training_step ({why(network.attempt.error)}); pass data"
+        )
     if isinstance(network.attempt.error, NoTarget) and isinstance(loader, FirstBatch):
         # A loop shows what its network takes, and no targets.
         network = Network(as_step(module, probe=True), data.batches, data.size, loader, given, samples)

@@ -237,6 +237,20 @@ def test_a_network_without_a_known_norm_is_told_what_was_seen(forward, said):
         check(nn.Sequential(nn.Linear(6, 8), layer), torch.randn(9, 6))
 
 
+def test_a_training_step_that_needs_batches_of_its_own_asks_for_them():
+    class Pairs(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8))
+
+        def training_step(self, batch):
+            return self.net(batch[0]).mean()
+
+    with pytest.raises(ValueError, match=r"random inputs are no batch of its training_step .*; pass data"):
+        check(Pairs())
+    assert "pass_fails" in check(Pairs(), (torch.randn(9, 6), torch.ones(9))).healthy
+
+
 def test_network_that_takes_something_else_says_how_to_pass_it():
     finding = check(Two(), torch.randn(8, 6))["pass_fails"]
     assert "LightningModule" in finding.fix
