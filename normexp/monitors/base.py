@@ -36,7 +36,16 @@ from normexp.monitors.batches import (
     last_training_batch,
     size_of,
 )
-from normexp.monitors.guard import NoLoss, guard_depth, passes_as_in, run_eagerly, to_module, untouched
+from normexp.monitors.guard import (
+    LAZY,
+    NoLoss,
+    guard_depth,
+    is_lazy,
+    passes_as_in,
+    run_eagerly,
+    to_module,
+    untouched,
+)
 from normexp.monitors.sites import first_tensor, in_vmap, wide
 
 Recorded = Mapping[str, Sequence[tuple[int, float]]]  # tag -> (step, value)
@@ -235,6 +244,8 @@ class Monitor(Callback):
             if size_of(batch) == 0:
                 self.say("leaves a batch without samples out")
                 return
+            if is_lazy(module):
+                raise ValueError(f"the network {LAZY}")
             self.started_at = step
             self.start(trainer, module, step)
 

@@ -88,7 +88,7 @@ def swap(
     found = [(paths, old) for paths, old in _places(module) if _chosen(where, paths[0], old)]
     layers = [(paths, old, is_a) for paths, old in found if (is_a := norm_layer(old, paths[0])) is not None]
     if not layers:
-        sought = "inside it" if where is None else f"where={where}"
+        sought = "inside it that is known" if where is None else f"where={where}"
         raise ValueError(f"module={type(module).__name__}: no normalization layer {sought}; nothing to swap")
     # Make all new layers before any is put in place.
     made, owners = [], _owners(module)
