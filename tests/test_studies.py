@@ -57,7 +57,7 @@ def test_a_study_composes_and_is_registered_as_it_stands(folder, study, tmp_path
     claims |= drawn  # they name their bank themselves
     assert claims
     assert not broken
-    assert not {*mistakes} - {*drawn}
+    assert not {name: said for name, said in mistakes.items() if name not in drawn}
     rows = read_registry(ROOT / REGISTRY)
     for claim in claims.values():
         row = latest(rows, subject_of(claim.id, claim.bank))

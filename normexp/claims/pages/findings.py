@@ -81,6 +81,8 @@ def answer(verdict: Verdict) -> str:
 def counts(verdict: Verdict) -> str:
     """A table: in how many settings it holds where networks learn, in the others and in all, with the share's
     interval."""
+    if not verdict.counts:
+        return ""
     several, drawn, rows = len(verdict.counts) > 1, verdict.claim.drawn, []
     learned = numbers.learned_words(verdict).replace("networks", "that networks")
     every = "all drawn" if drawn else "all hand-picked"
